@@ -1,3 +1,4 @@
+import { noticeSamples } from '#internal/events/index.ts'
 import { conditionsText, eventAreas, eventCatalogue, type TypeSource } from '#internal/intake/index.ts'
 
 /** Path of the generated page with the catalogue of event types. */
@@ -64,7 +65,17 @@ export function eventTypesText(): string {
   const areas = eventAreas.map(({ title, nouns }) =>
     [`## ${headingOf(title)}\n`, ...nouns.map(sectionOf)].join('\n'),
   )
-  return [intro, `## Contents\n\n${contents.join('\n')}\n`, ...areas].join('\n')
+  contents.push('- [Notifications](#notifications)')
+  return [intro, `## Contents\n\n${contents.join('\n')}\n`, ...areas, notificationsText()].join('\n')
+}
+
+/** Returns the section with the types of notifications and a sample of each. */
+function notificationsText(): string {
+  const samples = Object.entries(noticeSamples).map(
+    ([type, { description, sample }]) =>
+      `### ${type}\n\n${description}\n\n\`\`\`json\n${JSON.stringify(sample, undefined, 2)}\n\`\`\`\n`,
+  )
+  return `## Notifications\n\nTypes of provider \`latchkey\`, each with a sample of its \`payload\`. Later versions may add members.\n\n${samples.join('\n')}`
 }
 
 /** The prefix keeps the anchor apart from that of a noun: `code` is both. */

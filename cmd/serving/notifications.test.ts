@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type NoticeParts, notifyOwner } from '#internal/events/index.ts'
+import { type NoticeParts, noticeProblems, notifyOwner } from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -52,4 +52,12 @@ test.each<[string, Partial<SoftCrossing>[], number]>([
     ]),
   ).toBe(1)
   expect(counted).toHaveLength(count + 1)
+  const tenantOf = { tenant: { namespace: 'shops', name: 'acme' } }
+  for (const fields of crossings)
+    expect(
+      noticeProblems('latchkey.limit.near', {
+        ...tenantOf,
+        ...limitNoticeOf(crossing(fields), nowMs).payload,
+      }),
+    ).toEqual([])
 })

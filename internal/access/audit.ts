@@ -6,6 +6,7 @@ export const auditActions = [
   ...(['callbacks.resumed', 'callbacks.tested', 'events.ingested', 'events.replayed'] as const),
   ...([
     'events.retried',
+    'notifications.tested',
     'payloads.pulled',
     'payloads.read',
     'payloads.searched',

@@ -2,7 +2,14 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
-import { notifyForwarders, resumeQueues } from '#internal/events/index.ts'
+import {
+  findNoticeId,
+  notifyForwarders,
+  prepareTestNotice,
+  readCallbackHalt,
+  resumeQueues,
+  storeNotice,
+} from '#internal/events/index.ts'
 import { parseJsonObject } from '#internal/http/index.ts'
 import { createTestEvent, eventCatalogue, type TestEventContent } from '#internal/intake/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
@@ -60,10 +67,7 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   if (!tenant.callback) return noCallback
   const content = asked && contentOf(asked)
   if (content?.kind === 'invalid') return content
-  if (tenant.suspended)
-    return conflict(
-      'This tenant is suspended, so nothing is sent to its callback: ask the platform team to resume it',
-    )
+  if (tenant.suspended) return tenantSuspended('callback')
   const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} } as const
   const nowMs = parts.clock.now()
   await writeAudit(parts.pool, entry, nowMs)
@@ -134,5 +138,53 @@ async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promi
   return ok({ isNew: isResumed })
 }
 
-/** Use cases of callbacks. Both require the right to replay. */
-export const callbackCases = { sendTestEvent, resume }
+/** A stored test notification. */
+export interface TestNotificationSent extends Done {
+  readonly id: EventId
+}
+
+const noNotifications = conflict(
+  'The tenant has no receiver of notifications: set spec.notifications of the Tenant, then try again',
+)
+const notificationsSuspended = conflict(
+  'Notifications are suspended, since their receiver asked for no more: correct the receiver, then resume deliveries',
+)
+
+/**
+ * Stores a notification of type `latchkey.test` for the receiver of a tenant's notifications. It is delivered like every other one. Within
+ * 10 s of a clock's time all requests of a tenant are one notification; `isNew` is false for the later ones.
+ */
+async function sendTestNotification(
+  parts: DeskParts,
+  actor: Actor,
+  tenantId: TenantId,
+): Promise<Outcome<TestNotificationSent>> {
+  const reached = await reachTenant(parts, actor, tenantId, 'replay')
+  if (reached.kind !== 'ok') return reached
+  if (reached.value.notifications === undefined) return noNotifications
+  if (reached.value.suspended) return tenantSuspended('receiver of notifications')
+  const halt = await readCallbackHalt(parts.pool, tenantId, 'notifications')
+  if (halt.suspendedCallback !== undefined) return notificationsSuspended
+  const nowMs = parts.clock.now()
+  const event = await prepareTestNotice(parts, tenantId, nowMs)
+  if (event === undefined) return noNotifications
+  const queueId = await withTx(parts.pool, async (client) => {
+    const stored = await storeNotice(client, event)
+    const entry = { actor: actorName(actor), action: 'notifications.tested', tenantId, detail: {} } as const
+    if (stored !== undefined) await writeAudit(client, entry, nowMs)
+    return stored
+  })
+  if (queueId === undefined)
+    return ok({ id: (await findNoticeId(parts.pool, event)) ?? event.id, isNew: false })
+  await notifyForwarders(parts.redis, [queueId]).catch(() => undefined)
+  return ok({ id: event.id, isNew: true })
+}
+
+function tenantSuspended(receiver: string) {
+  return conflict(
+    `This tenant is suspended, so nothing is sent to its ${receiver}: ask the platform team to resume it`,
+  )
+}
+
+/** Use cases of callbacks and of notifications. All require the right to replay. */
+export const callbackCases = { sendTestEvent, sendTestNotification, resume }

@@ -446,6 +446,15 @@ export const CallbackTested = answer(
   }),
 )
 
+/** A stored notification that tests its receiver. */
+export const NotificationTested = answer(
+  'NotificationTested',
+  objectOf({
+    id: described('Id of the stored event, and `webhook-id` of its calls.', idOf('evt', eventId)),
+    isNew: described('false within 10 s of an earlier test, which `id` names then.', flag(true)),
+  }),
+)
+
 const value = of({ type: ['boolean', 'number', 'string', 'null'] })
 const settingFields: Fields = {
   name: text('forwarding.paused'),

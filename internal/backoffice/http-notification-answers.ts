@@ -1,10 +1,10 @@
-import { eventStates } from '#internal/events/index.ts'
+import { eventStates, testNoticeType } from '#internal/events/index.ts'
 import { notificationTypes } from '#internal/tenants/index.ts'
 import { described, growingWordOf, idOf, objectOf, orNull, time } from './http-schemas.ts'
 
 const lastNotification = objectOf({
   id: idOf('evt', 'evt_06gw979vs1d9q6mddfvvx375s4'),
-  type: growingWordOf(notificationTypes, 'latchkey.callback.recovered'),
+  type: growingWordOf([...notificationTypes, testNoticeType], 'latchkey.callback.recovered'),
   state: growingWordOf(eventStates, 'processed'),
   receivedAt: time('2026-11-21T08:12:00.000Z'),
 })

@@ -7,6 +7,7 @@ import {
   CallbackTested,
   Done,
   ExecutionPage,
+  NotificationTested,
   Permissions,
   RefusedPage,
   TenantDetail,
@@ -149,6 +150,15 @@ export const tenantRoutes = [
     right: 'replay',
     description: 'Waiting deliveries go on. Nothing changes for a callback that is not suspended.',
     act: ({ backoffice, actor, tenantId }) => backoffice.callbacks.resume(actor, tenantId),
+  }),
+  internalRoute({
+    ...{ method: 'POST', path: `${tenant}/notifications/test`, id: 'testNotifications', tag: 'tenants' },
+    ...{ answer: NotificationTested, status: 202, errors: ['conflict'] },
+    summary: 'Send a test notification to the receiver of a tenant’s notifications',
+    right: 'replay',
+    description:
+      'Stores an event of type `latchkey.test` with provider `latchkey`, which is delivered like every notification, whatever types the tenant chose. Read the event for the outcome. A tenant gets at most one in 10 s: a repeated request returns the same one. 409 without `spec.notifications`, and while notifications or the tenant are suspended.',
+    act: ({ backoffice, actor, tenantId }) => backoffice.callbacks.sendTestNotification(actor, tenantId),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${tenant}/executions`, id: 'listExecutions', tag: 'executions' },

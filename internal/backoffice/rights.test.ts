@@ -17,12 +17,14 @@ import { openContract } from '#test/support/contract.ts'
 
 /** Rights checks sent to a fake API server and their effects. Real roles are tested in test/cluster. */
 let backoffice: TestBackoffice
+const notifications =
+  'notifications: {url: "http://127.0.0.1:9998/", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: acme-signing}}'
 let shop: SeededTenant
 let depot: SeededTenant
 beforeAll(async () => {
   backoffice = await startTestBackoffice(
     [
-      dashboardTenantYaml('acme'),
+      dashboardTenantYaml('acme', { spec: [notifications] }),
       dashboardTenantYaml('bolt'),
       dashboardTenantYaml('crate', { namespace: 'depots' }),
     ].join(''),
@@ -88,6 +90,7 @@ describe('user who may see a tenant', () => {
     ],
     ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/test`],
     ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/resume`],
+    ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/notifications/test`],
     [
       'update tenants/settings',
       'PUT',

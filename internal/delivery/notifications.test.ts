@@ -1,5 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
+import {
+  noticeProblems,
+  prepareTestNotice,
+  storeNotice,
+  testNoticeEveryMs,
+  testNoticeType,
+} from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/delivery-lab.ts'
@@ -55,6 +62,39 @@ test('notifications: a suspended callback is notified of at the second URL, sign
   expect(callback.calls).toHaveLength(1)
   expect(observed.notified).toEqual(['latchkey.callback.suspended'])
 })
+
+test.each([undefined, 'latchkey.limit.near' as const])(
+  'notifications: a test is delivered, signed, where the tenant wants %p, once per interval',
+  async (wanted) => {
+    const tenant = await lab.addTenant({
+      url: callback.url,
+      notifications: { url: owner.url, ...(wanted && { events: [wanted] }) },
+    })
+    const parts = {
+      pool: lab.pool,
+      directory: { findTenantById: () => tenant },
+      retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+    }
+    const atMs = Math.ceil(Date.now() / testNoticeEveryMs) * testNoticeEveryMs
+    const stored: boolean[] = []
+    for (const nowMs of [atMs, atMs + testNoticeEveryMs - 1, atMs + testNoticeEveryMs]) {
+      const event = await prepareTestNotice(parts, tenant.id, nowMs)
+      if (event) stored.push((await storeNotice(lab.pool, event)) !== undefined)
+    }
+    expect(stored).toEqual([true, false, true])
+    forwarder()
+    const calls = await owner.received(2)
+    expect(calls.map(({ verified }) => verified)).toEqual([true, true])
+    const { provider, type, payload } = JSON.parse(calls[0]?.body ?? '') as {
+      readonly provider: string
+      readonly type: string
+      readonly payload: unknown
+    }
+    expect([provider, type]).toEqual(['latchkey', testNoticeType])
+    expect(noticeProblems(testNoticeType, payload)).toEqual([])
+    expect(callback.calls).toHaveLength(0)
+  },
+)
 
 test('notifications: the owner of another tenant hears nothing', async () => {
   callback.answer(gone)

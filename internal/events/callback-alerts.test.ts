@@ -10,6 +10,7 @@ import {
   noteCallbackSignals,
   settleCallbackAlerts,
 } from './callback-alerts.ts'
+import { type NoticeType, noticeProblems } from './notification-samples.ts'
 import type { NoticeParts } from './notifications.ts'
 import { queueIdOf } from './queue-id.ts'
 import { resumeQueues, suspendQueue } from './tenant-queue.ts'
@@ -147,6 +148,7 @@ test('callback alerts: a callback that fails and recovers every 10 minutes cause
     "SELECT array_agg(extract(epoch FROM occurred_at)::float8 ORDER BY id) FROM events WHERE type = 'latchkey.callback.failing'",
   )
   expect(times.length).toBeGreaterThan(2)
+  await expectSampledForm()
   for (const [index, time] of times.entries())
     if (index > 0) expect(time - (times[index - 1] ?? 0)).toBeGreaterThanOrEqual(900)
 }, 60_000)
@@ -157,6 +159,15 @@ test('callback alerts: a success alone begins no trouble, and a failure without 
   await note(tenant.id, at(0), false, false)
   expect(await lab.value('SELECT count(*) FROM callback_alerts')).toBe(0)
 })
+
+/** Expects that all stored notifications have the form of the samples of their types. */
+async function expectSampledForm(): Promise<void> {
+  const all = await lab.pool.query<{ type: NoticeType; payload: string }>(
+    "SELECT type, payload FROM event_payloads p JOIN events e ON e.id = event_id WHERE provider = 'latchkey'",
+  )
+  expect(all.rows.length).toBeGreaterThan(0)
+  for (const { type, payload } of all.rows) expect(noticeProblems(type, JSON.parse(payload))).toEqual([])
+}
 
 test('callback alerts: a suspension is notified of once, by any of several processes, and its end once', async () => {
   const [tenant, other] = [await lab.addTenant({ notifications }), await lab.addTenant({ notifications })]
@@ -189,6 +200,7 @@ test('callback alerts: a suspension is notified of once, by any of several proce
   await Promise.all(all.map((parts) => settleCallbackAlerts(parts, at(8))))
   await Promise.all(all.map((parts) => settleCallbackAlerts(parts, at(9))))
   expect(await stored()).toEqual(['latchkey.callback.suspended', 'latchkey.callback.recovered'])
+  await expectSampledForm()
 })
 
 test.each([

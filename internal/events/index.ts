@@ -93,11 +93,19 @@ export {
 } from './list-source.ts'
 export { derivedEventFields } from './new-event.ts'
 export {
+  noticeProblems,
+  noticeSamples,
+  testNoticeType,
+} from './notification-samples.ts'
+export {
+  findNoticeId,
   type Notice,
   type NoticeParts,
   notifyOwner,
   prepareNotice,
+  prepareTestNotice,
   storeNotice,
+  testNoticeEveryMs,
   wantsNotice,
 } from './notifications.ts'
 export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'

@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import {
   type Directory,
@@ -6,9 +6,10 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
+import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
 import type { Queryable } from './list-source.ts'
 import { derivedEventFields, type EventSource } from './new-event.ts'
+import { type NoticeType, testNoticeType } from './notification-samples.ts'
 import { type EventOrigin, originHeaders, ownProvider } from './origin.ts'
 import { type QueueId, queueIdOf } from './queue-id.ts'
 
@@ -22,6 +23,8 @@ export interface Notice {
   /** Facts for the owner. Contains no secret, no URL and no content of an event. */
   readonly payload: Readonly<Record<string, unknown>>
 }
+
+type AnyNotice = Omit<Notice, 'type'> & { readonly type: NoticeType }
 
 /** Dependencies of notifications. */
 export interface NoticeParts {
@@ -39,10 +42,11 @@ const dedupeDaysMin = 40
 /** Returns whether a tenant wants notifications of this type. Uses memory only. */
 export function wantsNotice(
   { directory }: Pick<NoticeParts, 'directory'>,
-  { tenantId, type }: Pick<Notice, 'tenantId' | 'type'>,
+  { tenantId, type }: Pick<AnyNotice, 'tenantId' | 'type'>,
 ): boolean {
   const notifications = directory.findTenantById(tenantId)?.notifications
-  return notifications !== undefined && (notifications.events?.includes(type) ?? true)
+  if (notifications === undefined) return false
+  return type === testNoticeType || (notifications.events?.includes(type) ?? true)
 }
 
 /**
@@ -51,7 +55,7 @@ export function wantsNotice(
  */
 export async function prepareNotice(
   parts: Pick<NoticeParts, 'pool' | 'directory' | 'retentionDefaults'>,
-  notice: Notice,
+  notice: AnyNotice,
   nowMs: number,
 ): Promise<ReceivedEvent | undefined> {
   const { tenantId, type, sourceId, occurredAtMs, payload } = notice
@@ -96,4 +100,36 @@ export async function notifyOwner(
   const queueId = event && (await storeNotice(parts.pool, event))
   if (queueId) parts.onNotified(notice.type)
   return queueId
+}
+
+/** Interval of notifications that test a receiver: a tenant gets one per interval, whoever asks for more. */
+export const testNoticeEveryMs = 10_000
+
+/**
+ * Makes the notification that tests the receiver of a tenant; undefined if it has none. All of an interval are the same event, which bounds
+ * how often a receiver is called. @throws errors of Postgres
+ */
+export function prepareTestNotice(
+  parts: Parameters<typeof prepareNotice>[0],
+  tenantId: TenantId,
+  nowMs: number,
+): Promise<ReceivedEvent | undefined> {
+  const payload = {
+    ...{ since: new Date(nowMs).toISOString(), reason: 'test' },
+    advice: 'Nothing is to be done: this notification tests its receiver.',
+  }
+  const sourceId = new Date(Math.floor(nowMs / testNoticeEveryMs) * testNoticeEveryMs).toISOString()
+  return prepareNotice(
+    parts,
+    { tenantId, type: testNoticeType, sourceId, occurredAtMs: nowMs, payload },
+    nowMs,
+  )
+}
+
+/** Returns the id under which a notification is stored, which is that of an earlier one with the same source. @throws errors of Postgres */
+export async function findNoticeId(
+  connection: Queryable,
+  { dedupeKey }: Pick<ReceivedEvent, 'dedupeKey'>,
+): Promise<EventId | undefined> {
+  return (await findEventsByKey(connection, [dedupeKey])).get(dedupeKey)
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import type { NoticeParts } from '#internal/events/index.ts'
+import { type NoticeParts, noticeProblems } from '#internal/events/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { queueIdOf } from '#internal/events/queue-id.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -92,6 +92,8 @@ test('finished replays: the owner is notified once, when all deliveries have end
       tenant: { name: 'acme' },
     },
   ])
+  for (const payload of await payloads())
+    expect(noticeProblems('latchkey.replay.finished', payload)).toEqual([])
   expect(all.flatMap(({ counted }) => counted)).toEqual(['latchkey.replay.finished'])
 })
 

@@ -20,6 +20,7 @@ import { Copy, durationText } from '../components/text.tsx'
 import {
   type ActionContext,
   type ActionRow,
+  doneAt,
   goTo,
   link,
   nameOf,
@@ -246,5 +247,30 @@ const resumeRows = deedRows<Tenant>({
   },
 })
 
-/** Pages and actions for a tenant's callback. */
-export const callbackRows = [testFormRow, sendTestRow, ...resumeRows] as const
+const testNotificationRows = deedRows<Tenant>({
+  ...{ path: '/tenants/:tenant/notifications/test', section: 'tenants', back: '/tenants/:tenant' },
+  ...{ title: 'Send a test notification', right: 'replay', find: findTenant },
+  ask: (tenant) => ({
+    question: `Send a test notification of ${nameOf(tenant)}?`,
+    button: 'Send the test notification',
+    back: `/tenants/${tenant.id}`,
+    text: (
+      <p>
+        The receiver of <code>spec.notifications</code> gets an event of type <code>{plainType}</code> with
+        provider <code>latchkey</code>, or a Slack message, like every notification and with the same
+        attempts. The next page shows its delivery. One is sent in ten seconds.
+      </p>
+    ),
+  }),
+  async act(tenant, { backoffice, actor }) {
+    const sent = await backoffice.callbacks.sendTestNotification(actor, tenant.id)
+    if (sent.kind !== 'ok') return sent
+    const { id } = sent.value
+    const path = link(`/events/${id}`, { tenant: tenant.id })
+    const repeated = 'A test notification was sent within the last ten seconds: this is it.'
+    return doneAt(path, sent.value, 'The test notification is queued.', repeated)
+  },
+})
+
+/** Pages and actions for a tenant's callback and for its notifications. */
+export const callbackRows = [testFormRow, sendTestRow, ...resumeRows, ...testNotificationRows] as const

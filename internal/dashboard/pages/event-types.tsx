@@ -1,3 +1,4 @@
+import { noticeSamples, ownProvider, testNoticeType } from '#internal/events/index.ts'
 import {
   type CatalogueEntry,
   conditionsText,
@@ -27,8 +28,24 @@ const fields = [
 
 const pageSize = 100
 
+type ListedType = Omit<CatalogueEntry, 'providers'> & {
+  readonly providers: readonly {
+    readonly provider: string
+    readonly sources: readonly Pick<TypeSource, 'providerRawType'>[]
+  }[]
+}
+
+/** The catalogue with the types of notifications, in alphabetical order. */
+const allTypes: readonly ListedType[] = [
+  ...eventCatalogue,
+  ...Object.entries(noticeSamples).map(([type, { description }]) => ({
+    ...{ type, description, since: '0.1.0' },
+    providers: [{ provider: ownProvider, sources: [{ providerRawType: type }] }],
+  })),
+].toSorted((a, b) => (a.type < b.type ? -1 : 1))
+
 /** Returns whether a type or one of its raw types contains a text, in any case. */
-function matches({ type, providers }: CatalogueEntry, search: string): boolean {
+function matches({ type, providers }: ListedType, search: string): boolean {
   const text = search.toLowerCase()
   const rawTypes = providers.flatMap(({ sources }) => sources.map(({ providerRawType }) => providerRawType))
   return [type, ...rawTypes].some((each) => each.toLowerCase().includes(text))
@@ -46,9 +63,10 @@ const eventTypesRow = listRow({
     hidesTenant: true,
   },
   lead: () =>
-    'Normalized types and the raw types of each provider that lead to them. The same for all tenants.',
+    'Normalized types and the raw types of each provider that lead to them, and the types of notifications. The same for all tenants.',
   load(_context, { search, provider, after }) {
-    const found = (provider === undefined ? eventCatalogue : typesOf(provider)).filter(
+    const listed: readonly ListedType[] = provider === undefined ? allTypes : typesOf(provider)
+    const found = listed.filter(
       (entry) =>
         (after === undefined || entry.type > after) && (search === undefined || matches(entry, search)),
     )
@@ -78,14 +96,17 @@ const eventTypeRow: PageRow = {
     const { tenant } = query
     const entry = eventCatalogue.find((each) => each.type === type)
     const crumbs = [{ label: 'Event types', path: link(path, { tenant }) }]
-    const title = entry === undefined ? 'Unlisted event type' : type
+    const notice = Object.entries(noticeSamples).find(([name]) => name === type)?.[1]
+    const isListed = entry !== undefined || notice !== undefined
+    const title = isListed ? type : 'Unlisted event type'
     return shown(
       title,
       <>
-        <PageHeader title={title} lead={entry?.description} crumbs={crumbs}>
+        <PageHeader title={title} lead={entry?.description ?? notice?.description} crumbs={crumbs}>
           <LinkButton href={link('/events', { tenant, type })}>Events of this type</LinkButton>
         </PageHeader>
-        {entry === undefined && <Unlisted type={type} tenant={tenant} />}
+        {notice !== undefined && <NoticeCard type={type} sample={notice.sample} />}
+        {entry === undefined && notice === undefined && <Unlisted type={type} tenant={tenant} />}
         {entry?.providers.map(({ provider, since, sources, providerRawType, example }) => (
           <Card
             title={provider}
@@ -117,9 +138,28 @@ const eventTypeRow: PageRow = {
           </Card>
         ))}
       </>,
-      entry === undefined ? 404 : 200,
+      isListed ? 200 : 404,
     )
   },
+}
+
+interface NoticeParts {
+  readonly type: string
+  readonly sample: object
+}
+
+function NoticeCard({ type, sample }: NoticeParts) {
+  return (
+    <Card title="latchkey" note="to the receiver of spec.notifications, never to the callback">
+      {type === testNoticeType && (
+        <p class="card-note">
+          A test of the callback has this type, too, with the provider <code>generic</code>.
+        </p>
+      )}
+      <p class="card-note">Example payload</p>
+      <JsonBlock text={JSON.stringify(sample)} label="example of latchkey" />
+    </Card>
+  )
 }
 
 interface UnlistedParts {

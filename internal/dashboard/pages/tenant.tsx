@@ -217,9 +217,11 @@ function Notifications({ tenant, may, halts, context: { nowMs } }: TenantParts) 
       note="about the tenant’s operation, to its owner"
       actions={
         may.replay &&
-        notifications.state === 'suspended' && (
+        (notifications.state === 'suspended' ? (
           <LinkButton href={`/tenants/${tenant.id}/resume`}>Resume deliveries</LinkButton>
-        )
+        ) : (
+          <LinkButton href={`/tenants/${tenant.id}/notifications/test`}>Send a test notification</LinkButton>
+        ))
       }
     >
       <Facts
