@@ -98,8 +98,29 @@ def test_delivery_without_a_valid_signature_is_400(name: str) -> None:
     if name == "changed body":
         body += b" "
     assert deliver(ignore, (headers, body)) == [DeliveryAnswer(400)]
-    with pytest.raises(InvalidDelivery):
+    with pytest.raises(InvalidDelivery) as refused:
         verify([SECRET], headers, body)
+    reason = refused.value.reason
+    assert reason == {
+        "wrong secret": "signature",
+        "changed body": "signature",
+        "malformed signature": "signature",
+        "no signature": "headers_missing",
+        "too old": "timestamp",
+        "too new": "timestamp",
+    }.get(name, "body")
+    assert f"({reason})" in str(refused.value)
+
+
+def test_a_wrong_secret_is_logged_once_in_a_while_without_the_secret(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = delivery(secret=OTHER)
+    with caplog.at_level(logging.WARNING, logger="latchkey"):
+        assert deliver(ignore, wrong, wrong, wrong) == [DeliveryAnswer(400)] * 3
+    (record,) = [each for each in caplog.records if "was refused" in each.getMessage()]
+    text = record.getMessage()
+    assert "none of the signing secrets of this receiver made its signature" in text
+    for hidden in (SECRET[6:], OTHER[6:], wrong[0]["webhook-signature"], "payment"):
+        assert hidden not in text
 
 
 def test_verify_returns_the_event_whatever_the_case_of_the_headers() -> None:

@@ -1,5 +1,5 @@
 // Beside the conformance cases: reported exceptions, types, and concurrent transactions.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import express from 'express'
@@ -10,7 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../../../test/support/sto
 import { expressReceiver } from './express.ts'
 import { Latchkey } from './index.ts'
 import { pg } from './postgres.ts'
-import { type LatchkeyEvent, type Receiver, receiver } from './webhooks.ts'
+import { InvalidDelivery, type LatchkeyEvent, type Receiver, receiver } from './webhooks.ts'
 
 const secrets = [`whsec_${btoa('a'.repeat(32))}`, `whsec_${btoa('b'.repeat(32))}`] as const
 
@@ -55,6 +55,59 @@ function sign(event: { id: string }) {
     },
   }
 }
+
+const otherSecret = `whsec_${btoa('c'.repeat(32))}`
+const lateBy = (seconds: number) => String(Math.floor(Date.now() / 1000) - seconds)
+
+test.each<[string, InvalidDelivery['reason'], (signed: ReturnType<typeof sign>) => RequestInit]>([
+  [
+    'without a signature',
+    'headers_missing',
+    ({ headers, ...rest }) => ({ ...rest, headers: { ...headers, 'webhook-signature': '' } }),
+  ],
+  ['without a header', 'headers_missing', ({ body, method }) => ({ body, method })],
+  [
+    'of an hour ago',
+    'timestamp',
+    ({ headers, ...rest }) => ({ ...rest, headers: { ...headers, 'webhook-timestamp': lateBy(3600) } }),
+  ],
+  [
+    'of another secret',
+    'signature',
+    ({ headers, ...rest }) => ({ ...rest, headers: { ...headers, 'webhook-signature': 'v1,AAAA' } }),
+  ],
+  ['whose body was changed', 'signature', (signed) => ({ ...signed, body: '{}' })],
+])('receiver: a delivery %s is refused with the reason %s', async (_case, reason, change) => {
+  const refusals: InvalidDelivery[] = []
+  const receive = receiver({ secrets, onInvalid: (error) => refusals.push(error) }, () => undefined)
+  expect((await receive(new Request('http://receiver/', change(sign(newEvent()))))).status).toBe(400)
+  expect(refusals.map((error) => [error instanceof InvalidDelivery, error.name, error.reason])).toEqual([
+    [true, 'InvalidDelivery', reason],
+  ])
+})
+
+test('receiver: a signed body that is no event is refused with the reason body', async () => {
+  const refusals: string[] = []
+  const receive = receiver({ secrets, onInvalid: ({ reason }) => refusals.push(reason) }, () => undefined)
+  expect((await receive(new Request('http://receiver/', sign({ id: 'evt_1' })))).status).toBe(400)
+  expect(refusals).toEqual(['body'])
+})
+
+test('receiver: a wrong secret is logged once in a while, without the secret and the signature', async () => {
+  const receive = receiver({ secrets: [otherSecret] }, () => undefined)
+  const warned = spyOn(console, 'warn').mockImplementation(() => undefined)
+  try {
+    const signed = sign(newEvent())
+    for (let nth = 0; nth < 3; nth += 1) await receive(new Request('http://receiver/', signed))
+    expect(warned).toHaveBeenCalledTimes(1)
+    const text = String(warned.mock.calls[0]?.[0])
+    expect(text).toContain('none of the signing secrets of this receiver made its signature')
+    for (const hidden of [otherSecret.slice(6), signed.headers['webhook-signature'], 'payment'])
+      expect(text).not.toContain(hidden)
+  } finally {
+    warned.mockRestore()
+  }
+})
 
 test('receiver: Express after a parser that keeps no bytes answers 500', async () => {
   const handled: object[] = []

@@ -3,11 +3,13 @@ import { decodeText, type ReadBytes, readUpTo } from './bytes.ts'
 import { commitOnce } from './commit-once.ts'
 import type { Database } from './database.ts'
 import { type EventFields, isEvent, type LatchkeyEvent } from './event.ts'
+import { createRefusalLog, InvalidDelivery, refusalOf } from './invalid-delivery.ts'
 import type { Latchkey } from './latchkey.ts'
 import { valueCodec } from './options.ts'
 import { nothingHappened } from './outcome.ts'
 
 export type { EventFields, EventOf, EventType, LatchkeyEvent, Provider, UnlistedEvent } from './event.ts'
+export { InvalidDelivery, type InvalidDeliveryReason } from './invalid-delivery.ts'
 
 /** Latchkey delivers payloads of up to 25 MiB, in an object with the other fields of the event. */
 const bodyBytesDefault = 26 * 1024 * 1024
@@ -31,6 +33,8 @@ export interface ReceiverOptions {
   readonly ttlSeconds?: number
   /** Gets exceptions of the handler and of the deduplication. Default: `console.error`. */
   onError?(error: unknown, event: EventFields): void
+  /** Gets the reason for each refusal with 400, such as a wrong secret. Default: `console.warn`, at most once in 10 s. */
+  onInvalid?(error: InvalidDelivery): void
 }
 
 /** Deduplication by records of the service: the handler runs once per event, unless its process ends before it is finished. */
@@ -130,6 +134,7 @@ const rejections = {
 
 function createDeliver(options: AnyOptions, handler: AnyHandler): Receiver['deliver'] {
   const { secrets, name = 'events', bodyBytesMax = bodyBytesDefault } = options
+  const { onInvalid = createRefusalLog() } = options
   if (secrets.length === 0) throw new TypeError('Latchkey: the receiver needs a signing secret')
   if (name.length === 0 || name.length > nameCharsMax)
     throw new TypeError(`Latchkey: the name of a receiver has 1 to ${nameCharsMax} characters`)
@@ -138,30 +143,36 @@ function createDeliver(options: AnyOptions, handler: AnyHandler): Receiver['deli
     const body = await readBody(bodyBytesMax)
     if (body.kind === 'beyond') return answerOf(413)
     const event = parseDelivery(webhooks, header, body.bytes)
-    if (event === undefined) return answerOf(400)
+    if (event instanceof InvalidDelivery) {
+      onInvalid(event)
+      return answerOf(400)
+    }
     return handleOnce({ options, handler, scope: `webhook ${name}` }, event)
   }
 }
 
-/** Returns the event of a signed delivery, or undefined. */
+/** Returns the event of a signed delivery, or why it is none. */
 function parseDelivery(
   webhooks: readonly Webhook[],
   header: Delivery['header'],
   body: Uint8Array,
-): EventFields | undefined {
+): EventFields | InvalidDelivery {
   const text = decodeText(body)
-  if (text === undefined) return undefined
+  if (text === undefined) return new InvalidDelivery('body')
   const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature']
   const headers = Object.fromEntries(names.map((name) => [name, header(name) ?? '']))
   for (const webhook of webhooks) {
     try {
       const event = webhook.verify(text, headers)
-      return isEvent(event) ? event : undefined
-    } catch {
+      return isEvent(event) ? event : new InvalidDelivery('body')
+    } catch (error) {
+      // The body is parsed once its signature is verified.
+      if (error instanceof SyntaxError) return new InvalidDelivery('body')
       // Perhaps another secret signed it.
     }
   }
-  return undefined
+  const [id = '', timestamp = '', signature = ''] = Object.values(headers)
+  return refusalOf({ id, timestamp, signature }, Date.now())
 }
 
 interface Handling {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from datetime import datetime, timezone
+from typing import Any, Literal, NoReturn, cast
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
@@ -20,7 +22,17 @@ from .outcomes import Busy, Replayed, Unavailable, UnknownCommit
 from .postgres import AsyncDatabase, commit_async
 from .steps import Environment, Lock
 
-__all__ = ["Context", "DeliveryAnswer", "Event", "EventProvider", "EventType", "InvalidDelivery", "Receiver", "verify"]
+__all__ = [
+    "Context",
+    "DeliveryAnswer",
+    "Event",
+    "EventProvider",
+    "EventType",
+    "InvalidDelivery",
+    "InvalidDeliveryReason",
+    "Receiver",
+    "verify",
+]
 
 _logger = logging.getLogger("latchkey")
 # Latchkey delivers payloads of up to 25 MiB, in an object with the other fields of the event.
@@ -35,8 +47,32 @@ _SAVE_MS = 3000
 _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
+_TOLERANCE_SECONDS = 5 * 60
+# Anybody can call a receiver.
+_LOG_EVERY_SECONDS = 10.0
+
+InvalidDeliveryReason = Literal["headers_missing", "timestamp", "signature", "body"]
+
+_REASONS: Mapping[InvalidDeliveryReason, str] = {
+    "headers_missing": "it has no webhook-id, webhook-timestamp or webhook-signature: Latchkey did not send it",
+    "timestamp": "its webhook-timestamp differs from the clock of this machine by more than 5 minutes",
+    "signature": "none of the signing secrets of this receiver made its signature: compare them with the Secret of the tenant in"
+    " Latchkey, and pass the body as received",
+    "body": "its body is not an event of Latchkey",
+}
+
+
 class InvalidDelivery(Exception):
-    """The signature of a delivery is missing or wrong, its time differs by more than 5 minutes, or its body is not an event."""
+    """A delivery was refused. The message contains no secret and nothing of the delivery."""
+
+    reason: InvalidDeliveryReason
+    """`headers_missing`: one of `webhook-id`, `webhook-timestamp` and `webhook-signature` is missing or malformed. `timestamp`: its time
+    differs from this clock by more than 5 minutes. `signature`: none of the secrets made its signature. `body`: it is signed, and no
+    event."""
+
+    def __init__(self, reason: InvalidDeliveryReason) -> None:
+        super().__init__(f"Latchkey: a delivery was refused ({reason}): {_REASONS[reason]}")
+        self.reason = reason
 
 
 def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> Event:
@@ -66,8 +102,41 @@ def _verify(webhooks: Sequence[Webhook], headers: Mapping[str, str], body: bytes
             continue
         if _is_event(event):
             return cast(Event, event)
-        break
-    raise InvalidDelivery("Latchkey: the signature or timestamp of the delivery is not valid, or its body is not an event")
+        raise InvalidDelivery("body")
+    raise InvalidDelivery(_refusal_of(webhooks, signed, body))
+
+
+def _refusal_of(webhooks: Sequence[Webhook], signed: Mapping[str, str], body: bytes) -> InvalidDeliveryReason:
+    if not all(signed.values()) or not signed["webhook-timestamp"].lstrip("-").isdecimal():
+        return "headers_missing"
+    if abs(time.time() - int(signed["webhook-timestamp"][:16])) > _TOLERANCE_SECONDS:
+        return "timestamp"
+    # A signed body that is not JSON fails like a wrong signature.
+    at = datetime.fromtimestamp(int(signed["webhook-timestamp"]), tz=timezone.utc)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return "body"
+    given = set(signed["webhook-signature"].split(" "))
+    is_signed = any(webhook.sign(signed["webhook-id"], at, text) in given for webhook in webhooks)
+    return "body" if is_signed else "signature"
+
+
+class _RefusalLog:
+    """Logs at most one refusal in 10 s, with the number of those that it left out."""
+
+    def __init__(self) -> None:
+        self._quiet_until = 0.0
+        self._hidden = 0
+
+    def add(self, error: InvalidDelivery) -> None:
+        now = time.monotonic()
+        if now < self._quiet_until:
+            self._hidden += 1
+            return
+        self._quiet_until = now + _LOG_EVERY_SECONDS
+        hidden, self._hidden = self._hidden, 0
+        _logger.warning("%s %s", error, {"reason": error.reason, "left_out": hidden})
 
 
 def _is_event(value: object) -> bool:
@@ -155,6 +224,7 @@ class Receiver:
             raise ValueError(f"Latchkey: the name of a receiver has 1 to {_NAME_CHARS_MAX} characters")
         self._handler = handler
         self._webhooks = _webhooks_of(secrets)
+        self._refusals = _RefusalLog()
         self._latchkey = latchkey
         self._transaction = transaction
         self._scope = f"webhook {name}"
@@ -180,12 +250,13 @@ class Receiver:
         await _send(send, await self.deliver(headers, bytes(body)))
 
     async def deliver(self, headers: Mapping[str, str], body: bytes) -> DeliveryAnswer:
-        """Handles a delivery and returns the response. Exceptions of the handler are logged."""
+        """Handles a delivery and returns the response. Exceptions of the handler, and refusals at most once in 10 s, are logged."""
         if len(body) > self._body_bytes_max:
             return DeliveryAnswer(413)
         try:
             event = _verify(self._webhooks, headers, body)
-        except InvalidDelivery:
+        except InvalidDelivery as error:
+            self._refusals.add(error)
             return DeliveryAnswer(400)
         failures: list[Exception] = []
         try:
