@@ -48,7 +48,8 @@ export default defineConfig({
     config: (md) => markdownOfSite(md, sharedFiles()),
   },
   themeConfig: {
-    search: { provider: 'local' },
+    // The detailed view shows the text around each match.
+    search: { provider: 'local', options: { detailedView: true } },
     outline: [2, 3],
     nav: [{ text: 'Dashboard', link: '/', target: '_self' }],
     sidebar: sidebarOf(siteGroups()),

@@ -6,6 +6,8 @@ export interface ErrorHelp {
   readonly when: string
   /** What the caller does next, and what holds after it: whether anything was written, whether a repetition is safe. */
   readonly next: string
+  /** Message that calls get, where none gets the default text of the code. */
+  readonly message?: string
 }
 
 /** Texts of the pages of all errors, in Markdown. */
@@ -13,6 +15,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   invalid_request: {
     when: 'The body, a query parameter, a path parameter or a header does not have the documented form, or a webhook could not be verified or read. `message` names the field and what it expects.',
     next: 'Correct the call. Nothing was done, and the same call will be refused again. For a webhook, `latchkey refused` and the page of refused calls in the dashboard name the cause; most often the signing secret in the Tenant is not that of the provider.',
+    message: '"limit" must be a whole number from 1 to 100',
   },
   unauthenticated: {
     when: 'A call of the internal API has no token, or one that has expired, is not known, or is for another audience.',
@@ -29,6 +32,8 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   api_key_scope: {
     when: 'The API key is valid, but its scopes do not include the one that this operation needs.',
     next: 'Use a key with the scope, which is named in the reference of the operation, or add the scope to the key in the Tenant (`spec.apiKeys`).',
+    message:
+      'This call needs an API key with the scope records: add it to spec.apiKeys[].scopes of the Tenant, or use a key that has it',
   },
   tenant_suspended: {
     when: 'The platform team has suspended the tenant (`spec.suspended`). Webhooks of its providers are refused as well.',
@@ -65,10 +70,12 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   conflict: {
     when: 'Since it was read, something has changed that the call depends on, for example a setting or the state of a replay.',
     next: 'Read it again, and decide again. Nothing was changed.',
+    message: 'The payload has expired, so the event cannot be delivered again',
   },
   body_too_large: {
     when: 'The body of a webhook or of a call about events, or its length in the head, is over the limit of the route, which `message` names. On the routes of records and of `/v1/simulate`, a body that is too long is 400 [`invalid_request`](invalid-request.md).',
     next: 'Send less. A provider repeats such a webhook in vain: reduce what it sends in its settings.',
+    message: 'The body must not be longer than 26214400 bytes',
   },
   fingerprint_mismatch: {
     when: 'The same scope and key were used before with another `fingerprint`, so two different requests share one idempotency key.',
@@ -85,10 +92,12 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   too_many_replays: {
     when: 'As many replays as a tenant may run are under way, or as many as all tenants together may run.',
     next: 'Wait as long as `Retry-After` says and until one of them ends, or cancel one. Nothing was started.',
+    message: '2 of these replays are running: wait until one of them ends',
   },
   too_many_searches: {
     when: 'A caller searched payloads more often than it may within a minute, or while another search of it was running. Nothing was searched.',
     next: 'Wait as long as `Retry-After` says, and narrow the search by time, type or provider, so that it needs fewer pages.',
+    message: 'You may search payloads 30 times a minute in each process: wait as long as Retry-After says',
   },
   too_many_simulations: {
     when: 'As many simulations as a tenant may run are under way.',

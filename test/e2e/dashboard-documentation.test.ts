@@ -69,6 +69,10 @@ test('documentation: search finds a page by a word in it, and opens it without a
   await page.goto('/docs/reference/configuration')
   await page.locator('button.DocSearch-Button').first().click()
   await page.locator('#localsearch-input').fill('LATCHKEY_SHUTDOWN_GRACE_SECONDS')
+  const excerpt = page
+    .locator('#localsearch-list .excerpt')
+    .filter({ hasText: 'LATCHKEY_SHUTDOWN_GRACE_SECONDS' })
+  await excerpt.first().waitFor()
   await page.locator('#localsearch-list a').first().click()
   await page.waitForURL(/\/docs\/.+/)
   await page.locator('main h1').first().waitFor()

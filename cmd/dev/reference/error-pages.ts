@@ -18,11 +18,13 @@ export function errorPages(): readonly (readonly [string, string])[] {
   return [[`${folder}/index.md`, indexText()], ...pages]
 }
 
-const envelopeOf = (code: ErrorCode) => errorEnvelope(apiError(code), exampleRequestId)
+/** Returns the response with the message that calls really get. */
+const envelopeOf = (code: ErrorCode) =>
+  errorEnvelope(apiError(code, errorHelp[code].message), exampleRequestId)
 
 function indexText(): string {
   const rows = errorCodes.map((code) => {
-    const { statusCode, message } = envelopeOf(code)
+    const { statusCode, message } = errorEnvelope(apiError(code), exampleRequestId)
     return `| [\`${code}\`](${errorPageName(code)}.md) | ${statusCode} | ${message} |`
   })
   return `# Errors

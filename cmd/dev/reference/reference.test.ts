@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { errorCodes } from '#internal/base/index.ts'
+import { errorCodes, errorHelp } from '#internal/base/index.ts'
 import { internalDocument } from '#internal/openapi/index.ts'
 import { apiPages } from './api-pages.ts'
 import { errorPages } from './error-pages.ts'
@@ -29,6 +29,41 @@ test('reference: every error code has a page, and no page of an API is longer th
       .filter(([, text]) => text.length > pageBytesMax)
       .map(([path]) => path),
   ).toEqual([])
+})
+
+/** Texts and templates of the sources, as patterns of the texts that they make. */
+async function madeTexts(): Promise<readonly RegExp[]> {
+  const patterns: RegExp[] = []
+  for await (const path of new Bun.Glob('internal/**/*.{ts,tsx}').scan('.')) {
+    if (path.includes('.test.') || path.endsWith('error-help.ts')) continue
+    const source = await Bun.file(path).text()
+    for (const [, quoted, template] of source.matchAll(/'([^'\n]{12,})'|`([^`\n]{12,})`/g)) {
+      const fixed = (quoted ?? template ?? '').split(/\$\{[^}]*\}/)
+      if (fixed.join('').replaceAll(/\W/g, '').length < 6) continue
+      patterns.push(new RegExp(`^${fixed.map((text) => RegExp.escape(text)).join('.+')}$`))
+    }
+  }
+  return patterns
+}
+
+test('reference: the example of each error has a message that the code makes', async () => {
+  const made = await madeTexts()
+  const messages = errorPages().flatMap(([path, text]) => {
+    const [, message] = /\n {2}"message": ("(?:[^"\\]|\\.)*")/.exec(text) ?? []
+    return message === undefined ? [] : [[path, JSON.parse(message) as string] as const]
+  })
+  expect(messages).toHaveLength(errorCodes.length + 1)
+  expect(messages.filter(([, message]) => !made.some((pattern) => pattern.test(message)))).toEqual([])
+  // These codes always have another message than the default text of the catalogue.
+  for (const code of [
+    'invalid_request',
+    'api_key_scope',
+    'conflict',
+    'body_too_large',
+    'too_many_replays',
+    'too_many_searches',
+  ] as const)
+    expect(errorHelp[code].message).toBeString()
 })
 
 test('reference: metrics have their type and labels', () => {
