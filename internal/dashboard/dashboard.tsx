@@ -6,10 +6,12 @@ import type { Directory } from '#internal/tenants/index.ts'
 import { type Assets, assetsPath, createAssets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
 import { documentationRoutes } from './documentation/documentation.tsx'
+import { missingSite, missingSiteAlone } from './documentation/missing-site.tsx'
 import { createLiveStreams, type LiveStreams } from './live.ts'
 import { createWayBack, type FindWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
-import { problemOf } from './problem.tsx'
+import { type Problem, problemOf } from './problem.tsx'
+import { documentAnswer } from './render.tsx'
 import { maskedToken } from './request.ts'
 import { framedAnswer, routeOf } from './serve.tsx'
 import { type Answered, findSignedIn, problemAnswer, withSession } from './session.tsx'
@@ -76,7 +78,11 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       ...pages.map((row) => routeOf(parts, row)),
       liveRoute(parts),
       assetRoute(parts),
-      ...documentationRoutes(parts),
+      ...documentationRoutes(
+        async (call) =>
+          (await framedProblem(parts, call, missingSite)) ??
+          documentAnswer(parts, call.request, missingSiteAlone),
+      ),
     ],
     presentError(error, request, requestId) {
       if (otherPaths.test(new URL(request.url).pathname)) return undefined
@@ -94,11 +100,20 @@ export function createDashboard(options: DashboardOptions): Dashboard {
  */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
   if (otherPaths.test(new URL(call.request.url).pathname)) return undefined
+  return await framedProblem(parts, call, problemOf(apiError('route_unknown'), parts.wayBack(call.request)))
+}
+
+/** Renders a problem with the navigation. Undefined without a session. */
+async function framedProblem(
+  parts: DashboardParts,
+  call: Call,
+  problem: Problem,
+): Promise<Answered | undefined> {
   const found = await findSignedIn(parts, call)
   if (found.kind !== 'signedIn') return undefined
   const { signedIn } = found
   return framedAnswer(parts, signedIn, {
-    ...problemOf(apiError('route_unknown'), parts.wayBack(call.request)),
+    ...problem,
     preferences: readPreferences(call.request.headers.get('cookie')),
     csrfToken: maskedToken(signedIn.session),
     ...{ here: '/', tenant: undefined, halts: undefined },

@@ -101,7 +101,7 @@ function Sidebar(parts: FrameParts) {
   )
 }
 
-/** Renders the search for a tenant, an event or a page. */
+/** Renders the search for a tenant, an event, a replay, a type, a setting or a page. */
 function JumpForm(parts: FrameParts) {
   const tenant = tenantParam(parts)
   return (
@@ -109,7 +109,7 @@ function JumpForm(parts: FrameParts) {
       <input
         {...{ name: 'find', type: 'text', placeholder: 'Jump to…', maxLength: 200 }}
         {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
-        aria-label="Jump to a tenant, an event or a page"
+        aria-label="Jump to a tenant, an event, a replay, a type, a setting or a page"
       />
       {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
       <button type="submit" title="Find">
@@ -124,13 +124,18 @@ function JumpForm(parts: FrameParts) {
 function JumpDialog(parts: FrameParts) {
   const tenant = tenantParam(parts)
   return (
-    <dialog class="jump" aria-label="Jump to a tenant, an event or a page">
+    <dialog class="jump" aria-label="Jump to a tenant, an event, a replay, a type, a setting or a page">
       <form method="get" action="/jump">
         <input
-          {...{ name: 'find', type: 'text', placeholder: 'Tenant, event or page', maxLength: 200 }}
+          {...{
+            name: 'find',
+            type: 'text',
+            placeholder: 'Tenant, event, type, setting or page',
+            maxLength: 200,
+          }}
           {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
           role="combobox"
-          aria-label="Tenant, event or page"
+          aria-label="Tenant, event, type, setting or page"
           aria-autocomplete="list"
           aria-expanded="false"
           aria-controls="jump-list"

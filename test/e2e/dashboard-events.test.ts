@@ -192,6 +192,57 @@ test(
   flowMs,
 )
 
+test.each(['pointer', 'focus'] as const)(
+  'events: what is under the %s keeps its place while a refresh adds a line above it',
+  (way) =>
+    visit(async (page) => {
+      for (const type of ['order.upper', 'order.middle', 'order.lower']) await provide('plain', { type })
+      await page.setViewportSize({ width: 1_000, height: 700 })
+      await signIn(page, dashboard.token, '/events?tenant=plain&type=order.*')
+      const link = page.locator('tbody tr').nth(2).getByRole('link').first()
+      // The refresh brings back the head of the table, which is above the rows.
+      await page.evaluate("document.querySelector('#list thead').remove()")
+      await (way === 'pointer' ? link.hover() : link.focus())
+      const before = (await link.boundingBox())?.y
+      await page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      const head = page.locator('#list thead')
+      await head.waitFor()
+      expect((await head.boundingBox())?.height).toBeGreaterThan(16)
+      // Positions are rounded to pixels.
+      expect(Math.abs(((await link.boundingBox())?.y ?? 0) - (before ?? 0))).toBeLessThan(2)
+    }),
+  flowMs,
+)
+
+test(
+  'events: choosing a day clears the exact times, and an exact time clears the day',
+  () =>
+    visit(
+      async (page) => {
+        await signIn(page, dashboard.token, '/events?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')
+        const [within, from, to] = [
+          'Received',
+          'Received from (Asia/Tokyo)',
+          'Received before (Asia/Tokyo)',
+        ].map((label) => page.getByLabel(label, { exact: true }))
+        if (!within || !from || !to) throw new Error('fields are missing')
+        expect(await from.inputValue()).toBe('2026-01-01T09:00')
+        await within.selectOption('yesterday')
+        expect([await from.inputValue(), await to.inputValue()]).toEqual(['', ''])
+        await from.fill('2026-11-21T19:50:07')
+        await from.blur()
+        expect(await within.inputValue()).toBe('')
+        await within.selectOption('yesterday')
+        await page.getByRole('button', { name: 'Filter' }).click()
+        await page.waitForURL(/within=yesterday/)
+        expect(await within.inputValue()).toBe('yesterday')
+        expect(await page.getByText('The exact times apply').count()).toBe(0)
+      },
+      { timezone: 'Asia/Tokyo' },
+    ),
+  flowMs,
+)
+
 test(
   'events: filters and replay work without scripts, and filters are part of the URL',
   () =>

@@ -61,7 +61,7 @@ test(
       await page.keyboard.type('shop', { delay: 10 })
       await page.getByRole('option', { name: 'Demo Shop' }).waitFor()
       expect(requests).toBeLessThanOrEqual(2)
-      const input = page.getByRole('combobox', { name: 'Tenant, event or page' })
+      const input = page.getByRole('combobox', { name: 'Tenant, event, type, setting or page' })
       const first = await selected(page).getAttribute('id')
       expect(await input.getAttribute('aria-activedescendant')).toBe(first)
       await page.keyboard.press('ArrowDown')
@@ -87,7 +87,7 @@ test.each<[string, VisitorOptions]>([
       for (const text of ['demo', 'no such thing']) {
         await page.keyboard.press('Control+K')
         const answered = page.waitForResponse((answer) => answer.url().includes(`find=${text.slice(0, 2)}`))
-        await page.getByRole('combobox', { name: 'Tenant, event or page' }).fill(text)
+        await page.getByRole('combobox', { name: 'Tenant, event, type, setting or page' }).fill(text)
         await answered
         await page.getByText(/result|Nothing found/).waitFor()
         expect(await seriousFindings(page)).toEqual([])

@@ -38,10 +38,22 @@ const shots: readonly Shot[] = [
   at('overview-values', '/?range=24h&values=shown'),
   at('events', '/events'),
   at('events-filtered', '/events?state=delivery_failed'),
+  at('events-times', '/events?within=yesterday&from=2026-01-01T00:00:00Z'),
+  at('events-type-hint', '/events?type=payments.*&state=verified'),
+  at('payload-search', '/events/search?tenant=demo'),
   behind('event', '/events', '/events/evt_'),
   behind('event-failed', '/events?state=delivery_failed', '/events/evt_'),
   follow('event-replay', '/events?state=processed', '/events/evt_', '/replay'),
+  {
+    name: 'attempt',
+    async open(page) {
+      await behind('event-failed', '/events?state=delivery_failed', '/events/evt_').open(page)
+      const href = await page.locator('main a[href*="/attempts/"]').first().getAttribute('href')
+      if (href) await page.goto(href)
+    },
+  },
   at('refused', '/refused?tenant=demo'),
+  at('refused-verify', '/refused/verify?tenant=demo'),
   at('replays', '/replays'),
   at('replay-new', '/replays/new?tenant=demo&state=delivery_failed'),
   at('replay-preview', '/replays/preview?tenant=demo&from=2026-01-01T00:00'),
@@ -51,6 +63,7 @@ const shots: readonly Shot[] = [
   at('event-types', '/event-types'),
   at('event-type', '/event-types/refund.succeeded'),
   at('event-type-unlisted', '/event-types/no.such'),
+  at('event-type-notification', '/event-types/latchkey.replay.finished'),
   at('executions', '/executions?tenant=demo'),
   at('tenants', '/tenants'),
   behind('tenant', '/tenants', '/tenants/ten_'),
@@ -65,6 +78,8 @@ const shots: readonly Shot[] = [
   at('setting-clear', '/settings/clear?name=log.sampling'),
   at('audit', '/audit'),
   at('jump', '/jump?find=demo'),
+  at('jump-types', '/jump?find=refund'),
+  at('documentation', '/docs/'),
   {
     name: 'jump-dialog',
     async open(page) {

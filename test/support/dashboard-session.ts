@@ -12,8 +12,8 @@ export interface PageAnswer {
 export interface DashboardSession {
   /** `cookie` is sent in addition to the session's. */
   get(path: string, cookie?: string): Promise<PageAnswer>
-  /** Submits a form with the session's CSRF token. */
-  post(path: string, fields?: Readonly<Record<string, string>>): Promise<PageAnswer>
+  /** Submits a form with the session's CSRF token. `cookie` is sent in addition to the session's. */
+  post(path: string, fields?: Readonly<Record<string, string>>, cookie?: string): Promise<PageAnswer>
 }
 
 const ownPage = { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' }
@@ -38,11 +38,12 @@ export async function openDashboardSession(origin: string, token: string): Promi
     }
   }
   const csrf = await tokenOf(ask)
+  const withMore = (more: string | undefined): RequestInit =>
+    more === undefined ? {} : { headers: { ...ownPage, Cookie: `${cookie}; ${more}` } }
   return {
-    get: (path, more) =>
-      ask(path, more === undefined ? {} : { headers: { ...ownPage, Cookie: `${cookie}; ${more}` } }),
-    post: (path, fields = {}) =>
-      ask(path, { method: 'POST', body: new URLSearchParams({ ...fields, csrf }) }),
+    get: (path, more) => ask(path, withMore(more)),
+    post: (path, fields = {}, more) =>
+      ask(path, { method: 'POST', body: new URLSearchParams({ ...fields, csrf }), ...withMore(more) }),
   }
 }
 

@@ -156,6 +156,46 @@
     bar.querySelector('a').href = document.getElementById('halts').getAttribute('hx-get')
   }
 
+  // What is under the pointer or has the focus keeps its place on the screen while a refresh changes the height of what is above it. The
+  // styles turn off the anchoring of the browser, which does nothing at the top of a page.
+  const main = document.querySelector('#main')
+  const controls = 'a, button, input, select, textarea, summary, tr, figure'
+  let pointer
+  let held
+  const isSeen = ({ top, bottom }) => bottom > 0 && top < innerHeight
+  const findHeld = () => {
+    const pointed = pointer && document.elementFromPoint(pointer.x, pointer.y)?.closest(controls)
+    const focused = document.activeElement?.closest(controls)
+    const first =
+      scrollY > 0 ? document.elementFromPoint(innerWidth - 64, 64)?.closest(`${controls}, section, p`) : null
+    return [pointed, focused, first].find(
+      (element) => element && main?.contains(element) && isSeen(element.getBoundingClientRect()),
+    )
+  }
+  const holdPlace = () => {
+    const element = findHeld()
+    held = element && { element, top: element.getBoundingClientRect().top }
+  }
+  const shiftOf = ({ element, top }) => element.getBoundingClientRect().top - top
+  const keepPlace = () => {
+    if (!held?.element.isConnected) return
+    scrollBy({ top: shiftOf(held), behavior: 'instant' })
+    const missing = shiftOf(held)
+    // A short page becomes as long as it must be to scroll.
+    if (missing > 1) {
+      main.style.minHeight = `${main.offsetHeight + missing}px`
+      scrollBy({ top: missing, behavior: 'instant' })
+    }
+    held = undefined
+  }
+  const point = ({ clientX, clientY, pointerType }) => {
+    pointer = pointerType === 'touch' ? undefined : { x: clientX, y: clientY }
+  }
+  document.addEventListener('pointermove', point)
+  document.documentElement.addEventListener('pointerleave', () => {
+    pointer = undefined
+  })
+
   const paused = new Set()
   const pause = (button) => {
     const { pause: id } = button.dataset
@@ -168,12 +208,26 @@
     if (button?.dataset.copy) void copy(button)
     else if (button) pause(button)
   })
-  document.addEventListener('htmx:before:swap', holdTables)
-  document.addEventListener('htmx:before:swap', holdNotices)
+  document.addEventListener('htmx:before:swap', (event) => {
+    holdPlace()
+    holdTables(event)
+    holdNotices(event)
+  })
+  document.addEventListener('htmx:after:swap', keepPlace)
   document.addEventListener('htmx:before:request', (event) => {
     if (paused.has(event.target.id)) event.preventDefault()
   })
   for (const button of document.querySelectorAll('button[data-pause]')) button.hidden = false
+  // A form has either a choice of time or exact times; the server prefers exact ones.
+  const keepOneTime = ({ target }) => {
+    const { within, from, to } = target.form?.elements ?? {}
+    if (!within || target.value === '') return
+    if (target === within) {
+      from.value = ''
+      to.value = ''
+    } else if (target === from || target === to) within.value = ''
+  }
+  document.addEventListener('change', keepOneTime)
   document.addEventListener('change', () => {
     for (const button of document.querySelectorAll('button[data-selection]')) {
       const count = document.querySelectorAll(`input[form="${button.dataset.selection}"]:checked`).length

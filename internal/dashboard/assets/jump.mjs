@@ -1,4 +1,4 @@
-// The dialog of ⌘K or Ctrl+K that jumps to a tenant, an event or a page. Its results are those of the page /jump, which works without it.
+// The dialog of ⌘K or Ctrl+K that jumps to a tenant, an event, a replay, a type, a setting or a page. Its results are those of the page /jump, which works without it.
 {
   const debounceMs = 200
   const keyPrefixChars = 11

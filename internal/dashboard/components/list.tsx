@@ -12,6 +12,7 @@ import {
   type Problems,
   readFields,
 } from './form.tsx'
+import { appliedTimes, replacedChoice } from './received.ts'
 import { Icon, type IconName } from './text.tsx'
 
 /** A column of a table. */
@@ -249,7 +250,8 @@ function Filters<Row>({
   context,
   problems = {},
 }: ListParts<Row> & { readonly problems?: Problems }) {
-  const { query } = context
+  const query = appliedTimes(context.query)
+  const replaced = replacedChoice(context.query)
   const tenant = hidesTenant ? [] : tenantFields(context)
   const at = (place: Filter['place']) =>
     filled(
@@ -268,6 +270,14 @@ function Filters<Row>({
           {...{ path, isActive, fields: all, times: at('times'), moreLabel }}
           kept={tabs ? { [tabs.name]: tabs.value } : {}}
         />
+      )}
+      {replaced !== undefined && (
+        <p class="muted searched" role="status">
+          The exact times apply, and not “{replaced}”.{' '}
+          <a href={link(path, { ...context.query, from: undefined, to: undefined, after: undefined })}>
+            Use “{replaced}” instead
+          </a>
+        </p>
       )}
     </>
   )

@@ -1,7 +1,12 @@
-import type { Clock } from '#internal/base/index.ts'
-import { type Answer, type AnswerBody, acceptsGzip, type PublicRoute } from '#internal/http/index.ts'
-import type { Assets } from '../assets/assets.ts'
-import { documentAnswer, securityHeaders } from '../render.tsx'
+import {
+  type Answer,
+  type AnswerBody,
+  acceptsGzip,
+  type Call,
+  type PublicRoute,
+} from '#internal/http/index.ts'
+import { securityHeaders } from '../render.tsx'
+import type { Answered } from '../session.tsx'
 import { type SiteFile, unpackSite } from './archive.ts'
 import { PlainContents } from './plain-contents.ts'
 
@@ -22,10 +27,10 @@ type Site = ReadonlyMap<string, SiteFile>
 
 /**
  * Returns the routes of the documentation site, which is the same for everyone and needs no sign-in. The site is one archive in the program;
- * it is read into memory with the first request. A program without it, such as a clone before `npm run docs`, says how to make it.
+ * it is read into memory with the first request. A program without it, such as a clone before `npm run docs`, answers with `answerMissing`.
  */
 export function documentationRoutes(
-  parts: { readonly assets: Assets; readonly clock: Clock },
+  answerMissing: (call: Call) => Promise<Answered>,
   loadSite: () => Promise<Site | undefined> = loadOwnSite,
 ): readonly PublicRoute[] {
   const contents = new PlainContents()
@@ -42,11 +47,12 @@ export function documentationRoutes(
   }
   const route = (path: string): PublicRoute => ({
     ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
-    async handle({ request }) {
+    async handle(call) {
+      const { request } = call
       const site = await load()
       const { pathname } = new URL(request.url)
       if (pathname === documentationPath.slice(0, -1)) return redirected(documentationPath)
-      if (site === undefined) return documentAnswer(parts, request, missing)
+      if (site === undefined) return answerMissing(call)
       return answerFrom({ site, contents }, pathname.slice(documentationPath.length), request)
     },
   })
@@ -116,20 +122,4 @@ function redirected(location: string): Answer<AnswerBody> {
     ...{ kind: 'answer', status: 308, outcome: 'redirect', body: '' },
     headers: { ...securityHeaders, 'Content-Type': 'text/plain; charset=utf-8', Location: location },
   }
-}
-
-const missing = {
-  ...{ title: 'Documentation', status: 404, outcome: 'not_found' },
-  body: (
-    <main class="sign-in">
-      <h1>Documentation</h1>
-      <p>
-        This program was built without the documentation. In a clone, <code>npm run docs</code> builds it;
-        start the server again after that.
-      </p>
-      <p>
-        <a href="/">Dashboard</a>
-      </p>
-    </main>
-  ),
 }

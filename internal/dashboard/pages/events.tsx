@@ -1,7 +1,7 @@
 import { type EventListRequest, type Halt, standingHalts } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
-import { dayStartMs, type ReaderClock } from '../components/clock.ts'
+import type { ReaderClock } from '../components/clock.ts'
 import {
   eventProviderField,
   type FieldValues,
@@ -11,22 +11,16 @@ import {
   timeFieldText,
 } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
+import { receivedChoices, receivedRange } from '../components/received.ts'
 import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
 import { haltsByTenant, link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
 import { HaltBadge } from './tenants.tsx'
+import { TypeHint } from './type-hint.tsx'
 
-const hourMs = 3_600_000
-const spans = [
-  { value: 'today', label: 'Today', ms: undefined },
-  { value: 'yesterday', label: 'Yesterday', ms: undefined },
-  { value: '1h', label: 'Last hour', ms: hourMs },
-  { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
-  { value: '7d', label: 'Last 7 days', ms: 168 * hourMs },
-  { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
-] as const
-const states = [
+/** Choices of the state of an event. */
+export const eventStateChoices = [
   { value: 'accepted', label: 'Accepted' },
   { value: 'processed', label: 'Processed' },
   { value: 'delivery_failed', label: 'Delivery failed' },
@@ -35,13 +29,13 @@ const states = [
 
 /** Filters of the event list. */
 export const eventFields = [
-  { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: states },
+  { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: eventStateChoices },
   eventProviderField,
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*', charsMax: 255 },
   statusField,
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
   { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
-  { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
+  { kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices, none: 'Any time' },
   { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
   { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
   { ...slowerThanField, place: 'times' },
@@ -84,29 +78,27 @@ export const eventsRow = listRow({
     ...{ icon: 'events', title: 'No events yet' },
     text: 'Register the webhook URL from the tenant’s page with a provider, or start a simulation.',
   },
-  noMatch: () => 'All stored events were searched. Events are deleted after their tenant’s retention.',
+  noMatch: (query) => (
+    <>
+      <TypeHint
+        type={query['type']}
+        hrefOf={(type) => link('/events', { ...query, type, after: undefined })}
+      />
+      All stored events were searched. Events are deleted after their tenant’s retention.
+    </>
+  ),
 })
 
 /**
- * Converts the form values of the event list to filters of the backoffice. An exact start time takes precedence over a time span. Ids are
- * distinguished by length, because a provider's ids can also begin with `evt_`. Pure.
+ * Converts the form values of the event list to filters of the backoffice. Ids are distinguished by length, because a provider's ids can also begin with `evt_`. Pure.
  */
 export function eventFilterOf(
   { from, to, within, find, ...filter }: FieldValues<typeof eventFields>,
   clock: ReaderClock,
 ): EventListRequest {
-  const span = spanOf(within, clock)
   const id = find === undefined ? undefined : parseEventId(find)
   const sourceEventId = id === undefined ? find : undefined
-  return { ...filter, id, sourceEventId, fromMs: from ?? span.fromMs, toMs: to ?? span.toMs }
-}
-
-/** Returns the bounds of a time span of the filter “Received”. Days are those of the reader's zone. Pure. */
-function spanOf(within: string | undefined, clock: ReaderClock): { fromMs?: number; toMs?: number } {
-  if (within === 'today') return { fromMs: dayStartMs(clock) }
-  if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }
-  const ms = spans.find(({ value }) => value === within)?.ms
-  return ms === undefined ? {} : { fromMs: clock.nowMs - ms }
+  return { ...filter, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
 }
 
 async function actionsOf(context: PageContext) {
@@ -131,9 +123,10 @@ async function replaySeveral(context: PageContext) {
   const { after: _after, within, from, to, ...kept } = context.query
   const refused = noReplayText(kept)
   if (refused !== undefined) return <p class="muted header-note">{refused}</p>
-  const span = spanOf(within, context)
+  const { fromMs, toMs } = receivedRange({ within }, context)
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
-  const times = { from: from ?? textOf(span.fromMs), to: to ?? textOf(span.toMs) }
+  const isExact = from !== undefined || to !== undefined
+  const times = isExact ? { from, to } : { from: textOf(fromMs), to: textOf(toMs) }
   return <LinkButton href={link('/replays/new', { ...kept, ...times })}>Replay several…</LinkButton>
 }
 

@@ -71,6 +71,11 @@ test.each([
     { fromMs: Date.parse('2026-11-20T10:00:00Z') },
   ],
   [
+    'an exact end alone in preference to yesterday, whose start would contradict it',
+    { within: 'yesterday', to: '2026-11-18', zone: 'Europe/Berlin' },
+    { toMs: Date.parse('2026-11-17T23:00:00Z') },
+  ],
+  [
     'a provider and a type',
     { provider: 'stripe', type: 'payment.succeeded' },
     { provider: 'card', type: 'payment.succeeded' },

@@ -60,10 +60,54 @@ describe('jump', () => {
     ['the prefix of a key', () => dashboardKey('acme').slice(0, 11), () => [tenantPath('acme')]],
     ['an event’s id', () => acme.eventId, () => [`/events/${acme.eventId}`]],
     ['the name of a page', () => 'audit', () => ['/audit']],
-    ['failed', () => 'failed', () => ['/events?state=delivery_failed']],
+    [
+      'the name of an event type',
+      () => 'chargeback.under_review',
+      () => ['/events?type=chargeback.under_review'],
+    ],
+    [
+      'a family of types in another case',
+      () => 'Chargeback.Under*',
+      () => ['/events?type=chargeback.under_review'],
+    ],
+    ['a type that senders chose', () => 'Parcel.lost', () => ['/events?type=parcel.lost']],
+    ['the name of a setting', () => 'log.sampling', () => ['/settings#log.sampling']],
+    ['a part of the name of a setting', () => 'forwarding.p', () => ['/settings#forwarding.paused']],
     ['nothing that exists', () => 'no such thing', () => []],
   ])('jump: finds by %s', async (_by, find, expected) => {
     expect(await found(admin, find())).toEqual(expected())
+  })
+
+  test('jump: a word finds the page first, then the family of types that it names and types that contain it', async () => {
+    expect((await found(admin, 'failed'))[0]).toBe('/events?state=delivery_failed')
+    const [family, ...types] = await found(admin, 'Refund', '&tenant=acme')
+    expect(family).toBe('/events?type=refund.*&tenant=acme')
+    expect(types.length).toBe(4)
+    for (const type of types) expect(type).toContain('type=refund.')
+  })
+
+  test('jump: a setting that a tenant can have leads to the settings of the chosen tenant, any other to those of the installation', async () => {
+    expect(await found(admin, 'forwarding.paused', '&tenant=acme')).toEqual([
+      '/settings?tenant=acme#forwarding.paused',
+    ])
+    expect(await found(admin, 'log.sampling', '&tenant=acme')).toEqual(['/settings#log.sampling'])
+    const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
+    expect(await found(owner, 'log.sampling')).toEqual([])
+    expect(await found(owner, 'forwarding.paused')).toEqual(['/settings#forwarding.paused'])
+    expect((await admin.get('/settings')).html).toContain('id="log.sampling"')
+  })
+
+  test('jump: a replay is found by its id, and not by an actor that may not see it', async () => {
+    const { json } = await backoffice.call('POST', '/internal/v1/replays', {
+      headers: { 'Idempotency-Key': 'jump' },
+      body: { tenantId: acme.tenantId, from: '2026-01-01T00:00:00Z', state: 'processed' },
+    })
+    const { id } = json['replay'] as { readonly id: string }
+    expect(id).toStartWith('rpl_')
+    expect(await found(admin, id)).toEqual([`/replays/${id}`])
+    const other = await openDashboardSession(backoffice.url, dashboardKey('bolt'))
+    expect(await found(other, id)).toEqual([])
+    expect(await found(admin, `rpl_${'0'.repeat(26)}`)).toEqual([])
   })
 
   test('jump: an event is found by the id of its provider in the chosen tenant', async () => {

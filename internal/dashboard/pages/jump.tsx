@@ -2,10 +2,13 @@ import type { ComponentChildren } from 'preact'
 import type { Outcome, TenantSummary } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
+import { parseReplayId } from '#internal/replays/index.ts'
+import { checkSettingName, settingNames } from '#internal/settings/index.ts'
 import { Card, Empty, PageHeader } from '../components/block.tsx'
 import { FilterForm } from '../components/form.tsx'
 import { goTo, link, nameOf, type PageContext, type PageRow, refOf, sections, shown } from '../page.ts'
 import { keyPrefixChars } from './tenants.tsx'
+import { familiesOf, typesLike } from './type-hint.tsx'
 
 /** Maximum number of results of a kind. */
 const resultsMax = 10
@@ -13,6 +16,10 @@ const resultsMax = 10
 const sourceIdCharsMin = 4
 /** Form of most ids of providers. While a text is being typed, only such texts are compared with the ids of all tenants. */
 const sourceIdForm = /^(?=.*\d).{8,}$/
+/** Minimum length of a text that is compared with the names of types and settings. */
+const nameCharsMin = 3
+/** Maximum number of types or settings, which follow the other results. */
+const namesMax = 5
 const findCharsMax = 200
 
 interface Target {
@@ -36,7 +43,7 @@ const otherPages = [
   { label: 'Start a simulation', path: '/simulations/new' },
 ] as const
 
-/** Page with the tenants, events and pages that a text names. The script shows its results in a dialog. */
+/** Page with the tenants, events, replays, pages, event types and settings that a text names. The script shows its results in a dialog. */
 export const jumpRow: PageRow = {
   ...{ method: 'GET', path: '/jump' },
   async show(context) {
@@ -59,7 +66,7 @@ function Jump({ context: { query }, find, groups }: JumpParts) {
   const isFound = groups.some(({ targets }) => targets.length > 0)
   return (
     <>
-      <PageHeader title="Jump to" lead="Finds tenants, events and pages." />
+      <PageHeader title="Jump to" lead="Finds tenants, events, replays, pages, event types and settings." />
       <FilterForm
         path="/jump"
         fields={[
@@ -67,7 +74,7 @@ function Jump({ context: { query }, find, groups }: JumpParts) {
             ...({
               kind: 'text',
               name: 'find',
-              label: 'Tenant, event or page',
+              label: 'Tenant, event, replay, type, setting or page',
               charsMax: findCharsMax,
             } as const),
             ...{ value: find, placeholder: 'Name, slug or id' },
@@ -91,7 +98,7 @@ function Jump({ context: { query }, find, groups }: JumpParts) {
           <Empty icon="search" title="Nothing found">
             <p>
               Tenants are found by name, slug, id and the first characters of an API key; events by their id
-              and by the provider’s.
+              and by the provider’s; replays by their id; event types and settings by a part of their name.
             </p>
           </Empty>
         )}
@@ -115,8 +122,54 @@ function Targets({ targets }: Pick<Group, 'targets'>): ComponentChildren {
 async function findAll(context: PageContext, find: string): Promise<readonly Group[]> {
   const pages = { title: 'Pages', targets: pagesLike(context, find) }
   if (find === '') return [pages]
+  const replayId = parseReplayId(find)
+  if (replayId !== undefined) return [await findReplay(context, replayId)]
   const [tenants, events] = await Promise.all([findTenants(context, find), findEvents(context, find)])
-  return [tenants, events, pages]
+  return [tenants, events, pages, typesNamed(context, find), settingsNamed(context, find)]
+}
+
+async function findReplay(
+  { backoffice, actor }: PageContext,
+  id: NonNullable<ReturnType<typeof parseReplayId>>,
+): Promise<Group> {
+  const read = await backoffice.replays.read(actor, id)
+  const targets = read.kind === 'ok' ? [{ href: `/replays/${id}`, label: id, note: read.value.state }] : []
+  return { title: 'Replays', targets, problem: problemIn(read) }
+}
+
+/** Returns the event types that contain a text, and the families that it begins, each with the list of its events. */
+function typesNamed({ query: { tenant } }: PageContext, find: string): Group {
+  const text = find.toLowerCase().replace(/[.]?[*]?$/, '')
+  const listed = text.length < nameCharsMin ? [] : [...familiesOf(text), ...typesLike(text)]
+  // Senders of generic choose their types, which are in no catalogue.
+  const isUnlisted = listed.length === 0 && unlistedType.test(text) && namesLike(text).length === 0
+  const note = isUnlisted ? 'events of this type, which is not in the catalogue' : 'events of this type'
+  const targets = (isUnlisted ? [text] : listed)
+    .slice(0, namesMax)
+    .map((type) => ({ href: link('/events', { type, tenant }), label: type, note }))
+  return { title: 'Event types', targets }
+}
+
+/** Form of a type of several words, unlike ids and names of tenants. */
+const unlistedType = /^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)+$/
+
+function namesLike(text: string) {
+  if (text.length < nameCharsMin) return []
+  return settingNames.filter((name) => name.toLowerCase().includes(text))
+}
+
+/** Returns the settings whose names contain a text, of the chosen tenant where it can have one of its own. */
+function settingsNamed({ actor, query }: PageContext, find: string): Group {
+  const isOfTenant = (name: string) => checkSettingName({ name, ofTenant: true }).kind !== 'refused'
+  const targets = namesLike(find.toLowerCase())
+    .filter((name) => actor.kind !== 'tenantKey' || isOfTenant(name))
+    .slice(0, namesMax)
+    .map((name) => ({
+      href: `${link('/settings', { tenant: isOfTenant(name) ? query['tenant'] : undefined })}#${name}`,
+      label: name,
+      note: 'setting',
+    }))
+  return { title: 'Settings', targets }
 }
 
 function pagesLike({ query: { tenant } }: PageContext, find: string): readonly Target[] {

@@ -84,6 +84,12 @@ function Overview({
           </Notice>
         )}
         <StatTiles {...{ stats, context, held }} />
+        <p class="muted tiles-note">
+          Accepted and refused calls are counted when they were received, deliveries when they ended. The
+          lists behind the numbers show events by their receipt and in their present state, with tests and
+          notifications, so they can have more events or fewer: failed ones that were replayed since are
+          listed as processed.
+        </p>
         {accepted + refused + delivered + failed === 0 && (
           <Notice tone="info" title="No events in this time">
             Register the webhook URL from the tenant’s page with a provider, or start a simulation.
@@ -99,7 +105,9 @@ function Overview({
             />
           ))}
         </div>
-        {tenant === undefined && actor.kind !== 'tenantKey' && <Ranked {...{ context, ranked, range }} />}
+        {tenant === undefined && actor.kind !== 'tenantKey' && (
+          <Ranked {...{ context, ranked, range }} toMs={spanOf(stats).toMs} />
+        )}
       </Live>
     </>
   )
@@ -111,11 +119,15 @@ function leadOf({ tenant, selection }: PageContext): string {
   return 'Webhooks of the whole installation.'
 }
 
-function StatTiles({
-  stats: { total, points, stepMs },
-  context,
-  held,
-}: Pick<OverviewParts, 'stats' | 'context' | 'held'>) {
+/** Returns the time that stats cover, which is widened to whole steps. */
+function spanOf({ points, stepMs }: Stats): Span {
+  const fromMs = points[0]?.atMs ?? 0
+  return { fromMs, toMs: fromMs + points.length * stepMs }
+}
+
+function StatTiles({ stats, context, held }: Pick<OverviewParts, 'stats' | 'context' | 'held'>) {
+  const { total, points, stepMs } = stats
+  const span = spanOf(stats)
   const ended = total.delivered + total.failed
   const queue = points.findLast((point) => point.queue !== undefined)?.queue
   const tenant = context.query['tenant']
@@ -127,12 +139,12 @@ function StatTiles({
         label="Accepted"
         value={compactText(total.accepted)}
         note={`${countText(total.duplicates)} duplicates`}
-        href={link('/events', { tenant })}
+        href={listAt('/events', { tenant })(span)}
       />
       <Tile
         label="Delivered"
         value={ended === 0 ? '–' : shareText(total.delivered / ended)}
-        note={`${countText(total.delivered)} of ${countText(ended)}`}
+        note={`${countText(total.delivered)} of ${countText(ended)} that ended`}
         tone={ended > 0 && total.delivered / ended < 0.95 ? 'warn' : undefined}
       />
       <Tile
@@ -140,13 +152,13 @@ function StatTiles({
         value={compactText(total.failed)}
         note={`${countText(total.attemptsFailed)} failed attempts`}
         tone={total.failed > 0 ? 'bad' : undefined}
-        href={link('/events', { tenant, state: 'delivery_failed' })}
+        href={failedUntil(tenant, span)}
       />
       <Tile
         label="Refused"
         value={compactText(total.refused)}
         note={cause === undefined ? 'none' : mainCauseText(cause)}
-        href={link('/refused', { tenant })}
+        href={listAt('/refused', { tenant })(span)}
       />
       <Tile
         label="Latency, p95"
@@ -196,6 +208,11 @@ function listAt(path: string, query: Readonly<Record<string, string | undefined>
     link(path, { ...query, from: timeFieldText(fromMs), to: timeFieldText(toMs) })
 }
 
+/** Returns the list of events that have failed. An event fails days after it was received, so the list has no start. */
+function failedUntil(tenant: string | undefined, { toMs }: Pick<Span, 'toMs'>): string {
+  return link('/events', { tenant, state: 'delivery_failed', to: timeFieldText(toMs) })
+}
+
 function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
   const { total, points } = stats
   const eventsAt = listAt('/events', { tenant })
@@ -217,7 +234,7 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
       href: eventsAt,
     },
     {
-      ...{ title: 'Deliveries', kind: 'bars', unit: 'count' },
+      ...{ title: 'Ended deliveries', kind: 'bars', unit: 'count' },
       summary: `${countText(total.delivered)} delivered, ${countText(total.failed)} failed, ${countText(total.attemptsFailed)} failed attempts`,
       series: [
         {
@@ -227,8 +244,7 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
         of('Failed attempts', 'warn', ({ attemptsFailed }) => attemptsFailed),
         {
           ...of('Failed', 'bad', ({ failed }) => failed),
-          // An event fails days after it was received, so the list begins at the end of the time and goes back from there.
-          href: ({ toMs }) => link('/events', { tenant, state: 'delivery_failed', to: timeFieldText(toMs) }),
+          href: (span) => failedUntil(tenant, span),
         },
       ],
       empty: 'No delivery ended in this time.',
@@ -304,7 +320,12 @@ function queueCharts(
   ]
 }
 
-function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ranked' | 'range'>) {
+function Ranked({
+  context,
+  ranked,
+  range,
+  toMs,
+}: Pick<OverviewParts, 'context' | 'ranked' | 'range'> & Pick<Span, 'toMs'>) {
   const count = (title: string, value: (row: TenantStats) => number) => ({
     ...{ title, isNumber: true },
     cell: (row: TenantStats) => countText(value(row)),
@@ -334,7 +355,7 @@ function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ran
               failed === 0 ? (
                 '0'
               ) : (
-                <a class="is-bad" href={link('/events', { tenant: tenantId, state: 'delivery_failed' })}>
+                <a class="is-bad" href={failedUntil(tenantId, { toMs })}>
                   {countText(failed)}
                 </a>
               ),

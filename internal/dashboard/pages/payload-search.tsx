@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import {
+  defined,
   type PayloadMatches,
   type PayloadTerm,
   payloadPathCharsMax,
@@ -21,14 +22,17 @@ import {
   timeFieldText,
 } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
+import { appliedTimes, receivedChoices, receivedRange } from '../components/received.ts'
 import { countText, StateBadge, Time } from '../components/text.tsx'
 import { type ActionRow, link, nameOf, type PageContext, type PageRow, shown, withRight } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
+import { eventStateChoices } from './events.tsx'
 import { ProviderCell } from './origin.tsx'
+import { TypeHint } from './type-hint.tsx'
 
 const path = '/events/search'
-const hourMs = 3_600_000
+const withinDefault = '7d'
 
 const fields = [
   {
@@ -42,7 +46,12 @@ const fields = [
   { kind: 'text', name: 'equals', label: 'Value at the path', charsMax: termChars.max },
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
   providerField,
-  { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
+  { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: eventStateChoices },
+  {
+    ...({ kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices } as const),
+    ...{ none: 'At the exact times', hint: 'Exact times take precedence.' },
+  },
+  { kind: 'time', name: 'from', label: 'Received from' },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
 ] as const satisfies readonly Field[]
 
@@ -66,24 +75,23 @@ const searchRow: ActionRow = {
       const { backoffice, actor, form } = context
       const { values, problems } = readFields(fields, form)
       const term = termOf(values)
-      const { from: fromMs, to: toMs, type, provider } = values
-      const isWrong = Object.keys(problems).length > 0
-      if (isWrong || fromMs === undefined || term === undefined) {
-        const text = term === undefined && !isWrong ? 'Enter a text, or a path and a value' : undefined
-        return refused(context, problems, text)
-      }
+      const { type, provider, state } = values
+      const { fromMs, toMs } = receivedRange(values, context)
+      if (Object.keys(problems).length > 0) return refused(context, problems)
+      if (term === undefined) return refused(context, {}, 'Enter a text, or a path and a value')
+      if (fromMs === undefined)
+        return refused(context, { from: 'Enter a time, or choose one under “Received”' })
       const request = { tenantId: tenant.id, fromMs, toMs, term, after: form['after'] }
       const found = await backoffice.events.search(actor, {
         ...request,
-        ...(type !== undefined && { type }),
-        ...(provider !== undefined && { provider }),
+        ...defined({ type, provider, state }),
       })
       if (found.kind === 'invalid') return refused(context, {}, invalidText(found))
       if (found.kind !== 'ok') return found
       return shown(
         'Search payloads',
         <SearchForm context={context} typed={form}>
-          <Matches context={context} matches={found.value} />
+          <Matches context={context} matches={found.value} range={{ fromMs, toMs }} />
         </SearchForm>,
       )
     }),
@@ -108,8 +116,9 @@ interface SearchFormParts {
 }
 
 function SearchForm({ context, typed, problems = {}, problem, children }: SearchFormParts) {
-  const { csrfToken, tenant, nowMs } = context
-  const values = { from: timeFieldText(nowMs - 24 * hourMs), ...typed }
+  const { csrfToken, tenant } = context
+  const hasTimes = ['within', 'from', 'to'].some((name) => typed[name] !== undefined)
+  const values = hasTimes ? appliedTimes(typed) : { ...typed, within: withinDefault }
   return (
     <>
       <FormPage
@@ -139,16 +148,22 @@ function SearchForm({ context, typed, problems = {}, problem, children }: Search
 interface MatchesParts {
   readonly context: PageContext & { readonly form: Form }
   readonly matches: PayloadMatches
+  readonly range: { readonly fromMs: number; readonly toMs: number | undefined }
 }
 
-function Matches({ context, matches }: MatchesParts) {
+function Matches({ context, matches, range: { fromMs, toMs } }: MatchesParts) {
   const { items, next, examinedCount, skippedCount, searchedToMs } = matches
-  const { csrf: _csrf, ...kept } = context.form
+  const { csrf: _csrf, within: _within, ...kept } = context.form
+  // Exact times, so that a range such as the last 24 hours does not move between two parts of a search.
+  const times = {
+    from: timeFieldText(fromMs),
+    to: toMs === undefined ? undefined : timeFieldText(Math.ceil(toMs / 1_000) * 1_000),
+  }
   const more = next !== undefined && (
     <PostForm
       action={path}
       csrfToken={context.csrfToken}
-      hidden={{ ...kept, after: next }}
+      hidden={{ ...kept, ...times, after: next }}
       look="inline-form"
     >
       <Submit tone="primary">Continue with older events</Submit>
@@ -160,7 +175,9 @@ function Matches({ context, matches }: MatchesParts) {
         caption="Matches"
         rows={items}
         empty={
-          <Empty icon="search" title={next === undefined ? 'No payload matches' : 'Nothing found yet'} />
+          <Empty icon="search" title={next === undefined ? 'No payload matches' : 'Nothing found yet'}>
+            <TypeHint type={kept['type'] || undefined} />
+          </Empty>
         }
         columns={[
           {

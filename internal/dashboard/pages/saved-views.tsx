@@ -1,5 +1,6 @@
 import { type SavedView, viewNameCharsMax } from '#internal/access/index.ts'
 import { type Field, filled, PostForm, readFields, Submit } from '../components/form.tsx'
+import { appliedTimes } from '../components/received.ts'
 import { type ActionRow, doneAt, goTo, link, type PageContext } from '../page.ts'
 import type { Form } from '../request.ts'
 
@@ -14,7 +15,7 @@ type Query = Readonly<Record<string, string | undefined>>
  * no field. Spans such as the last 24 hours stay relative.
  */
 function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Query {
-  const values = filled(fields, typed, {}).map(({ name, value }) => [name, value] as const)
+  const values = filled(fields, appliedTimes(typed), {}).map(({ name, value }) => [name, value] as const)
   return { tenant: actor.kind === 'tenantKey' ? undefined : tenant?.id, ...Object.fromEntries(values) }
 }
 

@@ -171,7 +171,7 @@ function columnsOf({
     {
       ...{ title: 'Setting', isWide: true },
       cell: ({ name, definition }) => (
-        <span class="stacked">
+        <span class="stacked" id={name}>
           <code>{name}</code>
           <span class="muted wraps">{definition.doc}</span>
         </span>

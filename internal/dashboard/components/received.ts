@@ -1,0 +1,55 @@
+import { dayStartMs, type ReaderClock } from './clock.ts'
+import type { Choice } from './form.tsx'
+
+const hourMs = 3_600_000
+const spans = [
+  { value: 'today', label: 'Today', ms: undefined },
+  { value: 'yesterday', label: 'Yesterday', ms: undefined },
+  { value: '1h', label: 'Last hour', ms: hourMs },
+  { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
+  { value: '7d', label: 'Last 7 days', ms: 168 * hourMs },
+  { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
+] as const
+
+/** Choices of the field `within` of a form, beside the exact times `from` and `to`. */
+export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
+
+/** Values of the fields `within`, `from` and `to`. */
+interface Received {
+  readonly within?: string | undefined
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+}
+
+/** Inclusive start and exclusive end of a time range, in ms since the epoch. */
+interface ReceivedRange {
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+}
+
+/**
+ * Returns the time range of a form. With an exact time the choice does not apply at all, so that no start of one is combined with an end of
+ * the other. Days are those of the reader's zone. Pure.
+ */
+export function receivedRange({ within, from, to }: Received, clock: ReaderClock): ReceivedRange {
+  if (from !== undefined || to !== undefined) return { fromMs: from, toMs: to }
+  if (within === 'today') return { fromMs: dayStartMs(clock), toMs: undefined }
+  if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }
+  const ms = spans.find(({ value }) => value === within)?.ms
+  return { fromMs: ms === undefined ? undefined : clock.nowMs - ms, toMs: undefined }
+}
+
+type Query = Readonly<Record<string, string>>
+
+/** Returns a query without the choice that exact times replace, so that a page shows the one that applies. Pure. */
+export function appliedTimes(query: Query): Query {
+  const { within, ...others } = query
+  const isExact = Boolean(others['from'] || others['to'])
+  return within === undefined || isExact ? others : query
+}
+
+/** Returns the label of the choice that exact times replace; undefined if none is replaced. Pure. */
+export function replacedChoice(query: Query): string | undefined {
+  if (appliedTimes(query) === query) return undefined
+  return spans.find(({ value }) => value === query['within'])?.label
+}

@@ -1,0 +1,83 @@
+import { familyPrefixOf, parseTypeFilter } from '#internal/base/index.ts'
+import { eventCatalogue } from '#internal/intake/index.ts'
+import { notificationTypes } from '#internal/tenants/index.ts'
+
+/** Maximum number of types that are suggested. */
+const suggestionsMax = 3
+/** Minimum number of first letters that a mistyped word shares with the right one. */
+const sharedCharsMin = 4
+
+/** Types that events can have, except those that senders choose themselves. */
+const knownTypes: readonly string[] = [...eventCatalogue.map(({ type }) => type), ...notificationTypes]
+const families = [...new Set(knownTypes.map((type) => type.split('.', 1).join()))]
+
+/** Why a filter by type finds nothing, and filters that probably were meant. */
+interface TypeProblem {
+  readonly problem: string
+  readonly suggestions: readonly string[]
+}
+
+/** Explains a filter by type that no type of the catalogue has; undefined for one that some type has. Reads from memory only. Pure. */
+export function typeProblemOf(text: string): TypeProblem | undefined {
+  const filter = parseTypeFilter(text)
+  if (filter === undefined) return undefined
+  const prefix = familyPrefixOf(filter)
+  const isKnown = knownTypes.some((type) =>
+    prefix === undefined ? type === filter : type.startsWith(prefix),
+  )
+  if (isKnown) return undefined
+  const problem =
+    prefix === undefined
+      ? `No event type of the catalogue is named “${filter}”.`
+      : `No event type of the catalogue begins with “${prefix}”.`
+  return { problem, suggestions: suggestionsFor((prefix ?? filter).replace(/\.$/, '')) }
+}
+
+/** Returns the family that a text names, such as `payment.*` for `payment`; none for other texts. Pure. */
+export function familiesOf(text: string): readonly string[] {
+  return knownTypes.some((type) => type.startsWith(`${text}.`)) ? [`${text}.*`] : []
+}
+
+/** Returns the types of the catalogue that contain a text in lower case; those that begin with it come first. Pure. */
+export function typesLike(text: string): readonly string[] {
+  const rankOf = (type: string) => Number(!type.startsWith(text))
+  return knownTypes.filter((type) => type.includes(text)).toSorted((a, b) => rankOf(a) - rankOf(b))
+}
+
+function suggestionsFor(text: string): readonly string[] {
+  const named = familiesOf(text)
+  if (named.length > 0) return named
+  const containing = text.length < sharedCharsMin ? [] : typesLike(text)
+  if (containing.length > 0) return containing.slice(0, suggestionsMax)
+  const word = text.split('.', 1).join()
+  return families
+    .filter((family) => family.slice(0, sharedCharsMin) === word.slice(0, sharedCharsMin))
+    .slice(0, suggestionsMax)
+    .map((family) => `${family}.*`)
+}
+
+interface TypeHintParts {
+  readonly type: string | undefined
+  /** Returns the address of the same page with another type. Omit where suggestions are no links. */
+  hrefOf?(type: string): string
+}
+
+/** Renders why a filter by type finds nothing; nothing for a type of the catalogue. */
+export function TypeHint({ type, hrefOf }: TypeHintParts) {
+  const found = type === undefined ? undefined : typeProblemOf(type)
+  if (found === undefined) return null
+  const { problem, suggestions } = found
+  return (
+    <>
+      {problem}
+      {suggestions.length > 0 && ' Did you mean '}
+      {suggestions.map((each, nth) => (
+        <>
+          {nth > 0 && ' or '}
+          {hrefOf ? <a href={hrefOf(each)}>{each}</a> : <code>{each}</code>}
+        </>
+      ))}
+      {suggestions.length > 0 && '?'}{' '}
+    </>
+  )
+}
