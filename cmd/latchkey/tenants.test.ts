@@ -106,10 +106,20 @@ describe('latchkey tenants why', () => {
     const { out } = await lab.run('tenants', 'why', 'reader')
     expect(out).toContain('The callback of shops/reader has been suspended since 20')
     expect(out).toEndWith('\n\n  latchkey tenants resume shops/reader\n')
-    expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('waiting deliveries continue')
+    expect((await lab.run('tenants', 'resume', 'shops/reader')).out).toContain('one event is delivered first')
     expect((await lab.run('tenants', 'resume', 'reader')).out).toContain('nothing was changed')
     expect(await lab.json('tenants', 'why', 'reader')).toMatchObject({ reason: 'InForce' })
     expect((await lab.run('tenants', 'resume', 'nobody')).code).toBe(3)
+    const path = `tenants/${tenantId}`
+    await settings('PUT', path, { value: true })
+    await lab.backoffice.pool.query(
+      `UPDATE tenant_queues SET suspended_at = now(), suspended_cause = 'gone' WHERE tenant_id = $1`,
+      [tenantId],
+    )
+    expect((await lab.run('tenants', 'resume', 'reader')).out).toContain(
+      'deliveries still wait: they are paused for this tenant by operator:dev (setting forwarding.paused)',
+    )
+    await settings('DELETE', path)
   })
 })
 

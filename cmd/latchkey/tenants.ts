@@ -72,10 +72,15 @@ async function resume(api: Api, named: string): Promise<Result> {
   if ('problem' in found) return found
   const reply = await api.call('resumeCallback', { path: { tenantId: found.id } })
   if (reply.kind === 'problem') return reply
-  const text = reply.body.isNew
-    ? `The callback of ${named} is resumed: waiting deliveries continue`
-    : `The callback of ${named} is not suspended: nothing was changed`
-  return { text, json: reply.body }
+  if (!reply.body.isNew)
+    return { text: `The callback of ${named} is not suspended: nothing was changed`, json: reply.body }
+  const pause = await readPause(api, found.id)
+  // What the resumption did is told even if the settings cannot be read.
+  const text =
+    pause === undefined || 'problem' in pause
+      ? `The callback of ${named} is resumed: one event is delivered first, and the others once it has succeeded`
+      : `The callback of ${named} is resumed, but deliveries still wait: they are paused for ${pause.owner === 'tenant' ? 'this tenant' : 'all tenants'} by ${pause.by ?? 'the platform team'} (setting forwarding.paused)`
+  return { text: printable(text), json: reply.body }
 }
 
 /** Finds the id of a tenant by its id, its slug, or its namespace and name. */

@@ -32,7 +32,7 @@ export interface AttentionList {
   readonly isCut: boolean
 }
 
-/** Maximum number of tenants per kind of trouble. */
+/** Maximum number of tenants per kind of trouble, and of pauses. */
 const rowsMax = 20
 /** Maximum number of tenants whose limits are read. Each costs two statements and a call of Redis. */
 const limitTenantsMax = 10
@@ -68,7 +68,7 @@ async function list(
   )
   return ok({
     items: [
-      ...pauses,
+      ...pauses.slice(0, rowsMax),
       ...spool,
       ...callbacks.slice(0, rowsMax).flatMap(haltsOf),
       ...notReady
@@ -76,7 +76,7 @@ async function list(
         .map(({ id, reason }) => ({ kind: 'tenant_not_ready', tenantId: id, reason }) as const),
       ...limits,
     ],
-    isCut: callbacks.length > rowsMax || unready.length > rowsMax,
+    isCut: [pauses, callbacks, unready].some(({ length }) => length > rowsMax),
   })
 }
 

@@ -103,7 +103,7 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
       const { provider, by } = halt
       const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
       return {
-        ...{ title: `Provider ${provider} paused for ${whose}`, badge: `${provider} paused` },
+        ...{ title: `Provider ${provider} paused for ${whose}`, badge: `Provider ${provider} paused` },
         cause: `Calls of ${provider} for ${whose} are paused by ${by} (setting providers.${provider}.paused)`,
         effect: 'they are refused with 503, so that the provider repeats them',
       }
@@ -179,12 +179,16 @@ async function halts(
   const { tenantId } = selection
   const reached = tenantId === undefined ? undefined : await reachTenant(parts, actor, tenantId)
   if (reached !== undefined && reached.kind !== 'ok') return reached
-  const [stored, tenants, halt, covers] = await Promise.all([
+  const [stored, tenants, halt] = await Promise.all([
     readSettings(pool),
     readTenantsVersion(pool),
     tenantId === undefined ? undefined : readCallbackHalt(pool, tenantId),
-    tenantId === undefined ? coverOf(parts, actor, selection) : (owner: TenantId) => owner === tenantId,
   ])
+  const isOfOne = ({ value, tenantId: owner }: StoredSetting) => value === true && owner !== null
+  const covers =
+    tenantId === undefined && stored.settings.some(isOfOne)
+      ? await coverOf(parts, actor, selection)
+      : (owner: TenantId) => owner === tenantId
   const pauses = await pausesOf(parts, actor, stored.settings, covers)
   const own: Halt[] = []
   if (tenantId !== undefined) {

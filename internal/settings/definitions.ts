@@ -87,7 +87,7 @@ export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefini
   'forwarding.paused': {
     ...flag,
     scope: 'any',
-    doc: 'Stops deliveries to callbacks. Events are still accepted and wait; no attempts are used up. Applies when paused globally or for this tenant.',
+    doc: 'Stops deliveries to callbacks. Events are still accepted and wait, and use no attempt. A pause of the installation applies to every tenant.',
   },
   ...(Object.fromEntries(
     providerNames.map((name) => [`providers.${name}.paused`, providerPause(name)]),

@@ -120,18 +120,21 @@ async function withActions(
   { backoffice, actor }: PageContext,
   described: readonly Described[],
 ): Promise<readonly Described[]> {
-  const owners = [...new Set(described.flatMap(({ action, owner }) => (action ? [owner] : [])))]
-  const rights = new Map(
-    await Promise.all(
-      owners.map(async (owner) => {
-        const read = await backoffice.tenants.permissions(actor, owner)
-        return [owner, read.kind === 'ok' ? read.value : undefined] as const
-      }),
-    ),
-  )
-  return described.map(({ action, ...rest }) =>
-    action && rights.get(rest.owner)?.[action.right] === true ? { ...rest, action } : rest,
-  )
+  const rightsOn = async (owner: Described['owner']) => {
+    const read = await backoffice.tenants.permissions(actor, owner)
+    return read.kind === 'ok' ? read.value : undefined
+  }
+  const owners = new Set(described.flatMap(({ action, owner }) => (action ? [owner] : [])))
+  // A right on all tenants is one on each, so that the API server is asked once and not per tenant.
+  const onAll = owners.size > 1 ? await rightsOn('all') : undefined
+  const isForAll = described.every(({ action }) => !action || onAll?.[action.right] === true)
+  const rights = isForAll
+    ? undefined
+    : new Map(await Promise.all([...owners].map(async (owner) => [owner, await rightsOn(owner)] as const)))
+  return described.map(({ action, ...rest }) => {
+    const own = rights === undefined ? onAll : rights.get(rest.owner)
+    return action && own?.[action.right] === true ? { ...rest, action } : rest
+  })
 }
 
 function describe(context: PageContext, item: Attention): Described {

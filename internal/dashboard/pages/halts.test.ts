@@ -57,7 +57,7 @@ const textAfter = async (path: string, fields: Record<string, string>): Promise<
 describe('pauses of one tenant', () => {
   test.each([
     ['forwarding.paused', 'Forwarding is paused for 1 tenant', 'Paused'],
-    ['providers.card.paused', 'Provider card is paused for 1 tenant', 'card paused'],
+    ['providers.card.paused', 'Provider card is paused for 1 tenant', 'Provider card paused'],
   ])(
     'halts: %s of one tenant is on the pages of all tenants, with who set it and Resume',
     async (name, title, badge) => {

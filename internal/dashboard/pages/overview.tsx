@@ -169,14 +169,14 @@ function StatTiles({ stats, context, held }: Pick<OverviewParts, 'stats' | 'cont
         <Tile
           label={stepMs <= minuteMs ? 'Queue' : `Peak queue (${durationText(stepMs)})`}
           value={compactText(queue.dueCount)}
-          note={`${queue.dueCount === 0 ? 'none due' : `due, oldest ${durationText(queue.oldestAgeMs)}`}; without held back`}
+          note={queue.dueCount === 0 ? 'none ready' : `ready, oldest ${durationText(queue.oldestAgeMs)}`}
           tone={queue.oldestAgeMs > minuteMs ? 'warn' : undefined}
         />
       )}
       <Tile
         label="Held back"
         value={held.isCut ? `${compactText(held.count)}+` : compactText(held.count)}
-        note="due, but paused, suspended or behind a breaker"
+        note="due, but held by a pause, a suspension or a breaker"
         tone={held.count > 0 ? 'warn' : undefined}
         href={link('/events', { tenant, state: 'accepted' })}
       />

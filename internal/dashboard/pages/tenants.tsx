@@ -171,7 +171,7 @@ function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly no
         <TenantBadges {...{ tenant, halts }} />
       </span>
       {startedAtMs !== undefined && (
-        <span class="muted">
+        <span class="muted unless-narrow">
           {halt && 'by' in halt && `by ${halt.by}, `}
           <Ago atMs={startedAtMs} nowMs={nowMs} />
         </span>
