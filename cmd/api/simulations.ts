@@ -41,6 +41,7 @@ export async function startSimulations(
   })
   return {
     ...{ pool, intake, signer, callers: intake.callers, clock: systemClock },
+    declarations: () => directory.declarations(),
     onAccepted: ({ kind, event }) => countCall(stats, event.tenantId, kind),
     eventDaysOf: (tenant) => retentionOf(tenant.retention, retentionDefaults()).eventDays,
     onStarted: () => loop.wake(),

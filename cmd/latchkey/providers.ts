@@ -78,7 +78,14 @@ function show(name: string): Result {
       problem: `There is no declaration ${name}: run latchkey providers list`,
       exitCode: exitCodes.notFound,
     }
-  const { name: _name, ...spec } = JSON.parse(pack.text) as PackSpec & { readonly name?: string }
+  const {
+    name: _name,
+    samples: _samples,
+    ...spec
+  } = JSON.parse(pack.text) as PackSpec & {
+    readonly name?: string
+    readonly samples?: unknown
+  }
   const resource = { apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name: pack.name }, spec }
   return { text: stringify(resource, { lineWidth: 120 }).trimEnd(), json: resource }
 }

@@ -50,7 +50,7 @@ test.each([
   [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x.y=2'], 'An earlier --set gives x a value'],
   [['trigger', 'generic', 'a.b', '--set', 'x.y=1', '--set', 'x=2'], 'An earlier --set gives x a value'],
   [['trigger', 'generic', 'a.b', '--set', `${'x.'.repeat(40)}y=1`], 'more than 32 names'],
-  [['trigger', 'strip', 'a.b'], 'Allowed choices are card'],
+  [['trigger', 'Strip', 'a.b'], 'It must be the name of a provider, such as card, stripe or slack.'],
   [['trigger', 'card'], "missing required argument 'type'"],
 ])('latchkey %j: is refused with "%s"', async (args, text) => {
   const { code, out, err } = await lab.run(...args)
@@ -78,4 +78,11 @@ test.each([
   const { code, out, err } = await latchkey(['trigger', ...args], lab.env(tenant))
   expect({ code, out }).toEqual({ code: exitCode, out: '' })
   expect(err).toContain(text)
+})
+
+test('latchkey trigger: for an unknown provider, names the one that was probably meant', async () => {
+  expect(await lab.run('trigger', 'strip', 'a.b')).toMatchObject({
+    ...{ code: 1, out: '' },
+    err: expect.stringContaining('There is no provider "strip": did you mean stripe?'),
+  })
 })

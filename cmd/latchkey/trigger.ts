@@ -2,7 +2,7 @@ import { InvalidArgumentError } from '@commander-js/extra-typings'
 import type { ApiClient, RequestBody } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
-import { choices } from './public-api.generated.ts'
+import { parseProvider } from './values.ts'
 
 const depthMax = 32
 const afterHelp = `
@@ -16,10 +16,12 @@ export function addTriggerCommand(program: Program, cli: Cli): void {
     .command('trigger')
     .description('simulates an event of a provider and sends it to the callback')
     .addHelpText('after', afterHelp)
-    .addArgument(
-      program.createArgument('<provider>', 'provider, or its vendor').choices(choices.simulateEvent.provider),
+    .argument(
+      '<provider>',
+      'provider of the tenant, or its vendor or alias, such as card, stripe or slack',
+      parseProvider,
     )
-    .argument('<type>', 'normalized type, such as payment.succeeded')
+    .argument('<type>', 'normalized type, such as payment.succeeded; of a declared provider also a raw type')
     .option('--set <path=value>', 'sets a member of the payload; repeatable', setMember)
     .option(...profileOption)
     .option(...jsonOption)
@@ -38,12 +40,13 @@ async function simulate(
 ): Promise<Result> {
   const reply = await api.call('simulateEvent', { body })
   if (reply.kind === 'problem') return reply
-  const { simulationId, event } = reply.body
+  const { simulationId, event, isSigned } = reply.body
   const text = tables.details([
     ['event', event.id],
     ['type', `${event.type} (${event.providerRawType})`],
     ['provider’s id', event.sourceEventId],
     ['simulation', simulationId],
+    ['signature', isSigned ? 'verified, as that of a real call' : 'not checked: only the vendor has the key'],
   ])
   return { text, json: reply.body }
 }

@@ -228,6 +228,7 @@ const ingest: UseCase<IngestedEvent, Done & { readonly id: EventId }> = async (p
   const { pool, redis, clock, onIngested, onTrouble, retentionDefaults } = parts
   const ingesting: Parameters<typeof ingestEvent>[0] = {
     retentionDefaults,
+    declarations: () => parts.directory.declarations(),
     storing: {
       pool,
       // If the notification is lost, a forwarder still finds the event by polling.

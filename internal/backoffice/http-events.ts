@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
 import { eventStates, originKinds } from '#internal/events/index.ts'
 import { plainText, textParam, wordParam } from '#internal/http/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
+import { parseProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import {
   EventIngested,
@@ -15,10 +15,10 @@ import {
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import { EventDetail } from './http-attempt-answers.ts'
 import {
-  builtInProviderField,
   eventParam,
   idSchema,
   pageParams,
+  providerField,
   providerParam,
   readTimes,
   slowerThanParam,
@@ -29,6 +29,7 @@ import {
   withNamed,
 } from './http-params.ts'
 import { searchPayloads } from './http-payload-search.ts'
+import { invalid } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 
@@ -207,7 +208,7 @@ export const ingestRoutes = [
     body: t.Object(
       {
         tenantId: tenantField,
-        provider: builtInProviderField('Provider of the tenant'),
+        provider: providerField('Provider of the tenant, built in or declared, or its alias'),
         sourceEventId: typeText('The provider’s id. The same id is the same event, whatever else is sent.'),
         type: t.String({
           pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',
@@ -235,7 +236,8 @@ export const ingestRoutes = [
       if (times.kind !== 'ok') return times
       const { occurredAt: occurredAtMs } = times.value
       const { tenantId, sourceEventId, type, providerRawType, headers } = body
-      const provider = neutralProviderName(body.provider)
+      const provider = parseProviderName(body.provider)
+      if (provider === undefined) return invalid('must be the name of a provider', 'provider')
       const payload = memberText(text, 'payload')
       const given = { tenantId, provider, sourceEventId, type, providerRawType }
       return backoffice.events.ingest(actor, { ...given, occurredAtMs, headers, payload })

@@ -21,7 +21,6 @@ import {
   integerParam,
   type JsonSchema,
   mayGrow,
-  oneOf,
   type Param,
   plainText,
   textParam,
@@ -203,7 +202,7 @@ export const slowerThanField = t.Integer({ ...slowerBounds, description: slowerT
 export const typeFilterText =
   'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`. In any case.'
 
-/** Body schema of a provider to filter by: a built-in or a declared one. `parseProviderName` converts the value. */
+/** Body schema of a provider: a built-in or a declared one. `parseProviderName` converts the value. */
 export const providerField = (description: string) =>
   t.String({
     ...{ pattern: providerNamePattern, maxLength: 40, expected: 'the name of a provider' },
@@ -211,10 +210,6 @@ export const providerField = (description: string) =>
       ...{ type: 'string', enum: acceptedProviderNames, ...mayGrow, description: providerText(description) },
     },
   })
-
-/** Body schema of a built-in provider. `neutralProviderName` converts the value. */
-export const builtInProviderField = (description: string) =>
-  oneOf(acceptedProviderNames, providerText(description))
 
 function providerText(description: string): string {
   return `${description}. Vendors’ names are aliases: ${providerAliasText}.`

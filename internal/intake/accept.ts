@@ -56,7 +56,7 @@ export interface AcceptContext {
 export interface WebhookCall {
   readonly headers: Headers
   readonly body: Uint8Array
-  /** Request line, for providers that sign it. Absent for calls that a simulation makes. */
+  /** Request line, for providers that sign it. */
   readonly request?: CallRequest
   /** Set only for calls that a simulation makes; never read from a request. */
   readonly simulationId?: string
@@ -107,6 +107,7 @@ async function verifyAndNormalize(
   { tenant, keying }: Caller,
   call: LargeCall['call'],
 ): Promise<Normalization | UnknownCall> {
+  if (keying.kind === 'unsigned') return keying.provider.normalize(call)
   if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
   if (keying.kind === 'secrets') {
     const { provider, keys, unreadableCount } = keying

@@ -24,7 +24,10 @@ export interface Caller {
   readonly state: EventStateAtReceipt
 }
 
-/** Keys for verifying calls: shared secrets, the certificate that each call names, or (`signer`, for simulations) a key of this process. */
+/**
+ * Keys for verifying calls: shared secrets, or the certificate that each call names. For simulations only: a key of this process (`signer`),
+ * or none (`unsigned`), for a provider whose signature needs a private key that only its vendor has.
+ */
 export type Keying =
   | {
       readonly kind: 'secrets'
@@ -42,6 +45,7 @@ export type Keying =
       readonly unreadableCount: number
     }
   | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
+  | { readonly kind: 'unsigned'; readonly provider: Provider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
 /** Caller whose calls are refused, whatever their bodies contain, with the cause. */

@@ -7,6 +7,7 @@ import {
 } from '#internal/tenants/index.ts'
 import type { BuiltIn } from './declared/built-in.ts'
 import { findPack, packNames, packNamesAndAliases } from './declared/packs.ts'
+import type { RunningDeclaration } from './declared/samples.ts'
 import type { Declaration } from './declared/schema.ts'
 import type { AnyProvider } from './provider.ts'
 import { findProvider, providers } from './providers/registry.ts'
@@ -51,8 +52,8 @@ export function findStored(name: string, declarations: Declarations): StoredDecl
 }
 
 /** Parses the stored text of a declaration, which was validated before it was stored. @throws for text of another version */
-export function parseStored(text: string): Declaration {
-  return JSON.parse(text) as Declaration
+export function parseStored(text: string): RunningDeclaration {
+  return JSON.parse(text) as RunningDeclaration
 }
 
 function isDeclared(provider: AnyProvider): provider is AnyProvider & BuiltIn {

@@ -5,6 +5,7 @@ export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
 export { declarationRules, reservedName } from './declared/rules.ts'
 export { type Declaration, DeclarationSchema } from './declared/schema.ts'
+export { declaredSampleOf, simulateDeclared } from './declared/simulate.ts'
 export { type CallTrace, traceCall } from './declared/trace.ts'
 export { defaultSignatureAgeMsMax, runVectors } from './declared/vectors.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
@@ -12,7 +13,13 @@ export { createTestEvent, type TestEventContent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
 export { exampleCalls } from './examples.ts'
-export { allProviderNames, declaredNames, findDeclaration, findProviderName } from './find-declaration.ts'
+export {
+  allProviderNames,
+  declaredNames,
+  findDeclaration,
+  findProviderName,
+  parseStored,
+} from './find-declaration.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, emptyDeclarations, parseProviderName } from '#internal/tenants/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
@@ -37,6 +37,7 @@ function handIn(
         onStored: (events) => void log.stored?.push(...events),
       },
       retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+      declarations: () => emptyDeclarations,
       beforeStored: async (event) => void log.before?.push(event),
     },
     request,
@@ -69,6 +70,23 @@ test('ingestEvent: returns a known event unchanged, even if its delivery failed,
   expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
 })
 
+test('ingestEvent: a declared provider is taken by its name and its alias, whichever the tenant has, as one provider', async () => {
+  const [slack, alias, own] = ['slack', 'facebook', 'meta'].map((name) => parseProviderName(name))
+  if (!slack || !alias || !own) throw new Error('a name has another form')
+  const tenant = tenantWith({ providers: [{ name: slack }, { name: alias }] })
+  const kinds = []
+  for (const provider of [slack, alias, own]) kinds.push((await handIn({ tenant, provider })).kind)
+  expect(kinds).toEqual(['stored', 'stored', 'known'])
+  const { rows } = await pool.query('SELECT provider FROM events WHERE tenant_id = $1 ORDER BY id', [
+    tenant.id,
+  ])
+  expect(rows).toEqual([{ provider: 'slack' }, { provider: 'meta' }])
+  const unknown = parseProviderName('nosuch')
+  const none =
+    unknown && (await handIn({ tenant: tenantWith({ providers: [{ name: unknown }] }), provider: unknown }))
+  expect(none).toMatchObject({ kind: 'notTaken', problem: expect.stringContaining('"nosuch"') })
+})
+
 test('ingestEvent: an error in beforeStored leaves no event', async () => {
   const tenant = tenantWith()
   const beforeStored = () => Promise.reject(new Error('the audit log is unavailable'))
@@ -86,7 +104,10 @@ test('ingestEvent: an error in beforeStored leaves no event', async () => {
     ...{ headers: {}, payload: '{}', actor: 'user:importer' },
   }
   const retentionDefaults = () => ({ payloadDays: 30, eventDays: 90 })
-  expect(ingestEvent({ ...parts, retentionDefaults }, request, Date.now())).rejects.toThrow('audit log')
+  const declarations = () => emptyDeclarations
+  expect(ingestEvent({ ...parts, retentionDefaults, declarations }, request, Date.now())).rejects.toThrow(
+    'audit log',
+  )
   const { rowCount } = await pool.query('SELECT FROM events WHERE tenant_id = $1', [tenant.id])
   expect(rowCount).toBe(0)
 })

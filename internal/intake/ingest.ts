@@ -9,17 +9,20 @@ import {
   storeBatch,
 } from '#internal/events/index.ts'
 import {
+  type Declarations,
   type DirectoryTenant,
   type ProviderName,
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
 import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
+import { findProviderName } from './find-declaration.ts'
 import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
 /** An event that another service hands in, to be stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {
   readonly tenant: DirectoryTenant
+  /** Name of the provider, or an alias of a declared one. */
   readonly provider: ProviderName
   /** 1 to 255 characters without control characters. A repeat with the same id is the same event. */
   readonly sourceEventId: string
@@ -37,6 +40,8 @@ export interface IngestRequest {
 /** Dependencies of `ingestEvent`. */
 export interface IngestParts {
   readonly storing: StoreBatchOptions
+  /** Returns the declarations in force. */
+  declarations(): Declarations
   retentionDefaults(): RetentionDays
   /** Awaited before a new event is stored. If it throws, nothing is stored. */
   beforeStored(event: ReceivedEvent): Promise<void>
@@ -57,12 +62,14 @@ export type Ingested =
  */
 export async function ingestEvent(
   parts: IngestParts,
-  request: IngestRequest,
+  given: IngestRequest,
   nowMs: number,
 ): Promise<Ingested> {
+  const declarations = parts.declarations()
+  const request = { ...given, provider: findProviderName(given.provider, declarations) ?? given.provider }
   const problem = problemOf(request)
   if (problem !== undefined) return { kind: 'invalid', problem }
-  const state = stateFor(request)
+  const state = stateFor(request, declarations)
   if (state === undefined)
     return {
       kind: 'notTaken',
@@ -98,8 +105,12 @@ function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): st
 }
 
 /** Returns the state of a new event, or undefined if the tenant accepts no events of this provider. */
-function stateFor({ tenant, provider }: IngestRequest): EventStateAtReceipt | undefined {
-  const isSet = tenant.providers.some(({ name }) => name === provider)
+function stateFor(
+  { tenant, provider }: IngestRequest,
+  declarations: Declarations,
+): EventStateAtReceipt | undefined {
+  // The spec of a tenant can have an alias. A name that is none of a provider is not taken, though a tenant may have it in its spec.
+  const isSet = tenant.providers.some(({ name }) => findProviderName(name, declarations) === provider)
   if (tenant.suspended || !isSet || provider === 'gateway') return undefined
   if (provider !== 'wallet' || tenant.walletStage === 'enabled') return 'accepted'
   return tenant.walletStage === 'verify' ? 'verified' : undefined

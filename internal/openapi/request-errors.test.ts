@@ -135,7 +135,7 @@ describe('validation errors of the internal API', () => {
       '"expectedVersion" must be a whole number from 0 to ',
     ],
     ['POST', 'events', { ...event, tenantId: mark }, `"tenantId" must be ${tenantIdText}`],
-    ['POST', 'events', { ...event, provider: mark }, '"provider" must be one of card, '],
+    ['POST', 'events', { ...event, provider: mark }, '"provider" must be the name of a provider'],
     ['POST', 'events', { ...event, type: mark }, '"type" must be at most 255 characters of dotted lowercase'],
     ['POST', 'events', { ...event, occurredAt: mark }, `"occurredAt" must be ${time}`],
     [

@@ -27,7 +27,7 @@ export class CallSigner {
       const headers = secret === undefined ? undefined : keying.provider.sign?.(call, secret, atMs)
       return headers && { caller, headers: new Headers(headers) }
     }
-    if (settings.wallet === undefined) return undefined
+    if (keying.kind === 'unsigned' || settings.wallet === undefined) return undefined
     this.#wallet ??= createWalletSigner().catch((error: unknown) => {
       this.#wallet = undefined
       throw error

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Keying } from '#internal/intake/caller.ts'
-import { eventCatalogue } from '#internal/intake/index.ts'
+import { eventCatalogue, findDeclaration, simulateDeclared } from '#internal/intake/index.ts'
 import { readCall } from '#internal/intake/normalize.ts'
 import { findProvider } from '#internal/intake/providers/registry.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { emptyDeclarations } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { expectDocumented } from '#test/support/contract.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
@@ -18,7 +19,7 @@ let pool: Pool
 beforeAll(async () => {
   api = await startTestApi({
     manifests: [
-      simulationTenantYaml('acme', testApiKey, { providers: [...providers] }),
+      simulationTenantYaml('acme', testApiKey, { providers: [...providers, 'gitlab', 'telnyx'] }),
       simulationTenantYaml('plain', simulationKeyOf('plain'), { providers: ['generic'] }),
       simulationTenantYaml('asleep', simulationKeyOf('asleep'), { spec: ['suspended: true'] }),
       simulationTenantYaml('tight', simulationKeyOf('tight'), {
@@ -36,6 +37,17 @@ afterAll(async () => {
   await pool.end()
   await api.close()
 })
+
+/** Returns the call that a simulation of the provider makes. */
+async function unsignedCall(name: string) {
+  const declaration = findDeclaration(name, emptyDeclarations)
+  const sample = { rawType: 'message.received', payload: {} }
+  const call =
+    declaration &&
+    simulateDeclared(declaration, { id: 'evt_1', sample, occurredAtMs: Date.now(), secret: 'hush' })
+  if (!call) throw new Error(`${name} cannot be simulated`)
+  return { body: Buffer.from(call.body), headers: call.headers }
+}
 
 const post = (body: object, apiKey = testApiKey) =>
   api.call('POST', path, body, { Authorization: `Bearer ${apiKey}` })
@@ -139,6 +151,39 @@ test('POST simulate/event: the limit of the tenant holds', async () => {
   })
 })
 
+test.each([
+  ['a type of its table', 'pull_request.opened', 'Merge Request Hook', 'pull_request.opened'],
+  [
+    'the type of a vector, with the vector’s payload',
+    'pull_request.merged',
+    'Merge Request Hook',
+    'pull_request.merged',
+  ],
+  ['a raw type of its table', 'Push Hook', 'Push Hook', 'code.pushed'],
+  ['a raw type that it does not list', 'Wiki Page Hook', 'Wiki Page Hook', 'gitlab.wiki.page.hook'],
+])('POST simulate/event: a declared provider of the tenant, %s', async (_what, type, rawType, normalized) => {
+  const answer = await post({ provider: 'gitlab', type, overrides: { more: 1 } })
+  expectDocumented('POST', path, answer)
+  const { isSigned, event } = answer.json as unknown as Sent & { isSigned: boolean }
+  expect([answer.status, isSigned, event]).toMatchObject([
+    ...([202, true] as const),
+    { type: normalized, providerRawType: rawType, sourceEventId: expect.stringContaining('evt_sim_') },
+  ])
+  const { payload, origin, headers } = await stored(event.id)
+  expect([payload, origin]).toMatchObject([{ more: 1 }, 'simulation'])
+  if (type === 'pull_request.merged') expect(payload).toMatchObject({ object_kind: 'merge_request' })
+  expect(headers).not.toHaveProperty('x-gitlab-token')
+})
+
+test('POST simulate/event: an event of a provider with a private key is accepted without a signature, and says so', async () => {
+  const answer = await post({ provider: 'telnyx', type: 'message.received' })
+  expectDocumented('POST', path, answer)
+  expect([answer.status, answer.json['isSigned']]).toEqual([202, false])
+  const { body, headers } = await unsignedCall('telnyx')
+  const real = await fetch(`${api.url}/v1/t/acme/webhooks/telnyx`, { method: 'POST', body, headers })
+  expect(real.status).toBe(400)
+})
+
 const samples = eventCatalogue.flatMap(({ type, providers: each }) =>
   each
     .filter(({ provider }) => provider !== 'gateway')
@@ -176,7 +221,7 @@ test('simulated events: every type of the catalogue is verified and leads to its
     } as const
     const signed = await signer.sign(caller, unsigned, nowMs)
     const by = signed?.caller.keying
-    if (!signed || !by || by.kind === 'certificate') throw new Error(name)
+    if (!signed || !by || by.kind === 'certificate' || by.kind === 'unsigned') throw new Error(name)
     const call = { ...unsigned, headers: signed.headers, settings, nowMs, signatureAgeMsMax: 300_000 }
     const read =
       by.kind === 'signer' ? readCall(by.provider, call, by.signer) : readCall(by.provider, call, by.keys)

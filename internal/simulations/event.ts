@@ -1,17 +1,31 @@
 import { Type } from '@sinclair/typebox'
 import type { Principal } from '#internal/access/index.ts'
 import { type ApiError, apiError, type Clock, idPattern, randomToken } from '#internal/base/index.ts'
-import { type Answer, named, oneOf, type ParsedCall, plainText, route } from '#internal/http/index.ts'
+import { didYouMean } from '#internal/config/index.ts'
+import { type Answer, mayGrow, named, type ParsedCall, plainText, route } from '#internal/http/index.ts'
 import {
   type AcceptContext,
   type Accepted,
   acceptWebhook,
+  allProviderNames,
+  type Caller,
   type Callers,
+  declaredSampleOf,
   eventCatalogue,
+  findProviderName,
   isObject,
   type JsonObject,
+  parseStored,
+  simulateDeclared,
+  type WebhookCall,
 } from '#internal/intake/index.ts'
-import { acceptedProviderNames, neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
+import {
+  acceptedProviderNames,
+  type Declarations,
+  neutralProviderName,
+  type ProviderName,
+  providerNamePattern,
+} from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import type { CallSigner } from './call-signer.ts'
 import { createSimulationId, simulationBytesMax } from './simulation.ts'
@@ -20,6 +34,8 @@ import { refuseUnready } from './start.ts'
 /** Dependencies of the simulation of an event. */
 export interface EventSimulationParts {
   readonly callers: Pick<Callers, 'byTenant'>
+  /** Returns the declarations in force. */
+  declarations(): Declarations
   readonly clock: Clock
   readonly intake: AcceptContext
   readonly signer: CallSigner
@@ -30,9 +46,17 @@ export interface EventSimulationParts {
 /** Body of POST /v1/simulate/event. */
 const SimulateEventRequest = Type.Object(
   {
-    provider: oneOf(acceptedProviderNames, 'Provider of the event, or its vendor’s name.'),
+    provider: Type.String({
+      ...{ pattern: providerNamePattern, maxLength: 40, expected: 'the name of a provider' },
+      documented: {
+        ...{ type: 'string', enum: acceptedProviderNames, ...mayGrow },
+        description:
+          'Provider of the event, or its vendor’s name; or a declared provider of the tenant, or its alias.',
+      },
+    }),
     type: plainText(255, {
-      description: 'Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type.',
+      description:
+        'Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type. For a declared provider a type of its declaration, or any raw type.',
     }),
     overrides: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
@@ -54,9 +78,15 @@ const eventFields = {
   sourceEventId: { type: 'string', description: 'The provider’s id of the event.' },
 }
 
+const isSignedField = {
+  type: 'boolean',
+  description:
+    'Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, and where the signature is part of what it covers: then only the rest of the way is that of a real call.',
+}
+
 const SimulatedEventAnswer = named('SimulatedEventAnswer', {
   type: 'object',
-  required: ['ok', 'simulationId', 'event'],
+  required: ['ok', 'simulationId', 'isSigned', 'event'],
   properties: {
     ok: { type: 'boolean', const: true },
     simulationId: {
@@ -64,6 +94,7 @@ const SimulatedEventAnswer = named('SimulatedEventAnswer', {
       pattern: idPattern('sim'),
       description: 'Value of `latchkey-simulation` among the `headers` of the forwarded event.',
     },
+    isSigned: isSignedField,
     event: { type: 'object', required: Object.keys(eventFields), properties: eventFields },
   },
 })
@@ -76,7 +107,7 @@ export const eventSimulationRoute = route({
   operation: {
     ...{ id: 'simulateEvent', tag: 'simulations' },
     summary: 'Simulate an event of any type and send it to the callback',
-    description: `The event has the provider's format and the tenant's own signature (\`wallet\`: that of a key that nothing else trusts), and takes the way of a real call: verification, deduplication, usage, log and delivery. Its id is new with every call. The forwarded event has \`latchkey-origin: simulation\` and \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause. Events of \`gateway\` cannot be simulated.`,
+    description: `The event has the provider's format and the tenant's own signature (\`wallet\`: that of a key that nothing else trusts), and takes the way of a real call: verification, deduplication, usage, log and delivery. Its id is new with every call. The forwarded event has \`latchkey-origin: simulation\` and \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause. Events of \`gateway\` cannot be simulated. A declared provider's payload is that of a vector of its declaration, else the members that the conditions of the type ask for.`,
     examples: {
       card: {
         summary: 'A dispute over another amount',
@@ -97,7 +128,7 @@ export const eventSimulationRoute = route({
         examples: {
           card: {
             value: {
-              ...{ ok: true, simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+              ...{ ok: true, simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g', isSigned: true },
               event: {
                 ...{ id: 'evt_06gzx3byyxdccqxb8v47jbp37h', type: 'chargeback.created' },
                 ...{ providerRawType: 'charge.dispute.created', sourceEventId: 'evt_sim_Jk2p8vQxT3mW' },
@@ -120,13 +151,16 @@ export const eventSimulationRoute = route({
 })
 
 async function simulate(
-  { body: { provider: name, type, overrides = {} } }: ParsedCall<typeof SimulateEventRequest>,
+  { body: { provider: given, type, overrides = {} } }: ParsedCall<typeof SimulateEventRequest>,
   { tenant }: Principal,
   parts: EventSimulationParts,
 ): Promise<Answer | ApiError> {
-  const provider = neutralProviderName(name) ?? 'generic'
-  const sample = sampleOf(provider, type)
-  if (sample === undefined)
+  const provider = findProviderName(given, parts.declarations())
+  if (provider === undefined)
+    return apiError('invalid_request', unknownProviderText(given, parts.declarations()))
+  const isBuiltIn = neutralProviderName(provider) !== undefined
+  const sample = isBuiltIn ? sampleOf(provider, type) : undefined
+  if (isBuiltIn && sample === undefined)
     return apiError(
       'invalid_request',
       `"${provider}" has no events of this type: see GET /v1/event-types?provider=${provider}`,
@@ -135,29 +169,73 @@ async function simulate(
   if (notReady) return notReady
   const caller = parts.callers.byTenant(tenant, provider)
   if (caller.kind === 'refused') return apiError('provider_paused', undefined, { 'Retry-After': '30' })
-  const nowMs = parts.clock.now()
-  const { rawType, payload } = sample
-  const event = { id: `evt_sim_${randomToken()}`, rawType, payload: merge(payload, overrides) }
-  const unsigned = caller.provider.write?.({ ...event, occurredAtMs: nowMs }, caller.settings)
-  const signed = unsigned && (await parts.signer.sign(caller, unsigned, nowMs))
-  if (!signed)
+  const event = { id: `evt_sim_${randomToken()}`, overrides, type, occurredAtMs: parts.clock.now() }
+  const written = sample
+    ? await writeBuiltIn(parts, caller, { ...event, sample })
+    : writeDeclared(caller, event)
+  if (written === undefined)
     return apiError('provider_not_ready', `Events of "${provider}" cannot be simulated for this tenant`)
-  const simulationId = createSimulationId(nowMs)
-  const { headers } = signed
-  const accepted = await acceptWebhook(parts.intake, signed.caller, {
-    headers,
-    body: unsigned.body,
-    simulationId,
-  })
+  const simulationId = createSimulationId(event.occurredAtMs)
+  const { caller: signedBy, isSigned, ...call } = written
+  const accepted = await acceptWebhook(parts.intake, signedBy, { ...call, simulationId })
   if ('event' in accepted) parts.onAccepted(accepted)
-  return answerOf(accepted, simulationId)
+  return answerOf(accepted, { simulationId, isSigned })
+}
+
+function unknownProviderText(given: string, declarations: Declarations): string {
+  const meant = didYouMean(given, allProviderNames(declarations))
+  return `There is no provider "${given}"${meant === undefined ? '' : `: did you mean ${meant}?`}`
+}
+
+interface WantedEvent {
+  readonly id: string
+  readonly type: string
+  readonly overrides: JsonObject
+  readonly occurredAtMs: number
+}
+
+/** A call with the caller that accepts it. */
+interface WrittenCall extends Omit<WebhookCall, 'simulationId'> {
+  readonly caller: Caller
+  readonly isSigned: boolean
+}
+
+async function writeBuiltIn(
+  { signer }: EventSimulationParts,
+  caller: Caller,
+  { id, overrides, occurredAtMs, sample }: WantedEvent & { readonly sample: Sample },
+): Promise<WrittenCall | undefined> {
+  const { rawType, payload } = sample
+  const event = { id, rawType, payload: merge(payload, overrides), occurredAtMs }
+  const unsigned = caller.provider.write?.(event, caller.settings)
+  const signed = unsigned && (await signer.sign(caller, unsigned, occurredAtMs))
+  return signed && { ...signed, body: unsigned.body, isSigned: true }
+}
+
+function writeDeclared(
+  caller: Caller,
+  { id, type, overrides, occurredAtMs }: WantedEvent,
+): WrittenCall | undefined {
+  const { keying } = caller
+  if (keying.kind !== 'secrets' || keying.declared === undefined) return undefined
+  const [secret] = keying.secrets()
+  if (secret === undefined) return undefined
+  const declaration = parseStored(keying.declared)
+  const { rawType, payload } = declaredSampleOf(declaration, type)
+  const sample = { rawType, payload: merge(payload, overrides) }
+  const call = simulateDeclared(declaration, { id, sample, occurredAtMs, secret })
+  if (call === undefined) return undefined
+  const { provider } = keying
+  return { ...call, caller: call.isSigned ? caller : { ...caller, keying: { kind: 'unsigned', provider } } }
+}
+
+interface Sample {
+  readonly rawType: string
+  readonly payload: JsonObject
 }
 
 /** Returns a raw type and a payload of the vendor's shape that lead to a normalized type, or undefined if the provider has no such type. */
-function sampleOf(
-  provider: ProviderName,
-  type: string,
-): { readonly rawType: string; readonly payload: JsonObject } | undefined {
+function sampleOf(provider: ProviderName, type: string): Sample | undefined {
   if (provider === 'generic') return { rawType: type, payload: {} }
   const entry = eventCatalogue.find((each) => each.type === type)
   const found = entry?.providers.find((each) => each.provider === provider)
@@ -172,14 +250,17 @@ function merge(sample: JsonObject, overrides: JsonObject): JsonObject {
   return { ...sample, ...Object.fromEntries(merged) }
 }
 
-function answerOf(accepted: Accepted, simulationId: string): Answer | ApiError {
+function answerOf(
+  accepted: Accepted,
+  { simulationId, isSigned }: { readonly simulationId: string; readonly isSigned: boolean },
+): Answer | ApiError {
   switch (accepted.kind) {
     case 'stored':
     case 'queued':
     case 'duplicate': {
       const { id, type, rawType: providerRawType, sourceEventId } = accepted.event
       const event = { id, type, providerRawType, sourceEventId }
-      const body = JSON.stringify({ ok: true, simulationId, event })
+      const body = JSON.stringify({ ok: true, simulationId, isSigned, event })
       return {
         kind: 'answer',
         status: 202,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { apiError, systemClock, type TenantId } from '#internal/base/index.ts'
 import { BodyBudget, bindRoutes, createErrorLinks, createServer } from '#internal/http/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { emptyDeclarations } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, testApiKey, testDocsUrl } from '#test/support/api.ts'
 import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
@@ -336,7 +337,7 @@ test('POST simulate/chargeback: responds 503 while Postgres is unavailable, exce
     routes: bindRoutes(simulationRoutes, {
       ...{ pool: dead, callers: lab.intake.callers, clock: systemClock, intake: lab.intake },
       ...{ eventDaysOf: () => 90, onStarted: () => undefined, onAccepted: () => undefined },
-      signer: new CallSigner(),
+      ...{ signer: new CallSigner(), declarations: () => emptyDeclarations },
     }),
     authorize: () => ({
       tenant,

@@ -73,7 +73,7 @@ export {
   parseTenant,
   schemaProblems,
 } from './parse.ts'
-export type { Declarations } from './providers/declarations.ts'
+export { type Declarations, emptyDeclarations } from './providers/declarations.ts'
 export type {
   DeclarationRules,
   ProviderObject,

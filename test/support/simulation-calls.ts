@@ -10,7 +10,16 @@ export interface SimulationTenant {
   /** Default: an unreachable URL. */
   readonly callbackUrl?: string
   /** Default `card` and `wallet`. */
-  readonly providers?: readonly ('card' | 'wallet' | 'storefront' | 'codehost' | 'generic' | 'gateway')[]
+  readonly providers?: readonly (
+    | 'card'
+    | 'wallet'
+    | 'storefront'
+    | 'codehost'
+    | 'generic'
+    | 'gateway'
+    | 'gitlab'
+    | 'telnyx'
+  )[]
   /** Additional YAML of its spec. */
   readonly spec?: readonly string[]
 }
@@ -18,6 +27,8 @@ export interface SimulationTenant {
 const settingTexts: Readonly<Record<string, string>> = {
   storefront: ', storefront: {shopDomain: acme.myshopify.com}',
   gateway: ', gateway: {publicKey: public}',
+  gitlab: ', acceptUnverified: true',
+  telnyx: ', acceptUnverified: true',
 }
 
 /** Returns the manifest of a tenant for simulations: `card` signs with `providerSecret`, its deliveries with `callbackSecret`. */

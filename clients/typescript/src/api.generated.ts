@@ -679,6 +679,8 @@ export interface components {
             ok: true;
             /** @description Value of `latchkey-simulation` among the `headers` of the forwarded event. */
             simulationId: string;
+            /** @description Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, and where the signature is part of what it covers: then only the rest of the way is that of a real call. */
+            isSigned: boolean;
             event: {
                 /** @description Id of the stored event. */
                 id: string;
@@ -692,11 +694,11 @@ export interface components {
         };
         SimulateEventRequest: {
             /**
-             * @description Provider of the event, or its vendor’s name.
+             * @description Provider of the event, or its vendor’s name; or a declared provider of the tenant, or its alias.
              * @enum {string}
              */
             provider: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway" | "stripe" | "shopify" | "github" | "paypal" | "braintree";
-            /** @description Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type. */
+            /** @description Normalized type that the provider has in `GET /v1/event-types`; for `generic` any type. For a declared provider a type of its declaration, or any raw type. */
             type: string;
             /** @description Members of the payload. Merged into the provider’s sample of the type, object by object; any other value replaces that of the sample. For `generic`, the whole `data`. */
             overrides?: {

@@ -190,7 +190,8 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
 
 const noTexts: readonly string[] = []
 
-function lookupCase({ raw, type, when = [] }: NonNullable<Declaration['types']>[number]): LookupCase {
+/** Returns a type of a validated declaration in the form of the tables of types. */
+export function lookupCase({ raw, type, when = [] }: NonNullable<Declaration['types']>[number]): LookupCase {
   return { rawType: raw, type, conditions: when.map(conditionOf) }
 }
 

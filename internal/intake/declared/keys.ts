@@ -115,7 +115,7 @@ export function publishedKeys(
 }
 
 /** Derives the keys of one secret. An empty key, with which anyone could sign, is none. */
-function keyBytes(
+export function keyBytes(
   secret: string,
   { prefix = '', decode, bytesMin = 1, orText = false }: NonNullable<Scheme['key']>,
 ): (string | Uint8Array)[] {

@@ -1,5 +1,6 @@
 import type { StoredDeclaration } from '#internal/tenants/index.ts'
 import { packAliases, packs, unverifiedPacks } from './packs.generated.ts'
+import { samplesOf } from './samples.ts'
 import type { Declaration } from './schema.ts'
 
 /** Names of all shipped declarations in alphabetical order. */
@@ -17,7 +18,11 @@ export function findPack(name: string): StoredDeclaration | undefined {
   return { name: own, aliases, text, isUnverified: unverifiedPacks.includes(own) }
 }
 
-/** Returns a declaration as it is stored and compiled: JSON without the vectors, whose secrets are for tests only. */
+/**
+ * Returns a valid declaration as it is stored and compiled: JSON without the vectors, whose secrets are for tests only, but with the
+ * payloads that they lead to.
+ */
 export function declarationText(declaration: Declaration): string {
-  return JSON.stringify({ ...declaration, vectors: undefined })
+  const samples = samplesOf(declaration)
+  return JSON.stringify({ ...declaration, vectors: undefined, ...(samples.length > 0 && { samples }) })
 }
