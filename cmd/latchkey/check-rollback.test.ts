@@ -28,13 +28,28 @@ async function addTenant(
     suspended = false,
     deleted = false,
     hasCallback = true,
-  }: { before?: string | null; suspended?: boolean; deleted?: boolean; hasCallback?: boolean } = {},
+    providers = [],
+  }: {
+    before?: string | null
+    suspended?: boolean
+    deleted?: boolean
+    hasCallback?: boolean
+    providers?: readonly string[]
+  } = {},
 ): Promise<void> {
   await pool.query(
     `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, deleted_at,
        record_store, record_store_before)
      VALUES ($1, $1, 'shops', $2, $3, $7, 1, now(), now(), now(), CASE WHEN $4 THEN now() END, $5, $6)`,
-    [someTenantId(), name, suspended, deleted, store, before, hasCallback ? { callback: {} } : {}],
+    [
+      someTenantId(),
+      name,
+      suspended,
+      deleted,
+      store,
+      before,
+      { ...(hasCallback && { callback: {} }), providers: providers.map((each) => ({ name: each })) },
+    ],
   )
 }
 
@@ -47,7 +62,7 @@ test('latchkey migrate --check-rollback: succeeds while each tenant in service h
   await addTenant('gone', 'postgres', { deleted: true })
   expect(await run()).toEqual({
     code: 0,
-    out: 'The rollback is safe: no tenant in service has records in Postgres, and each has a callback\n',
+    out: 'The rollback is safe: no tenant in service has records in Postgres or a declared provider, and each has a callback\n',
     err: '',
   })
 })
@@ -81,6 +96,18 @@ test('latchkey migrate --check-rollback: fails and names the tenants without a c
   const { code, err } = await run()
   expect(code).toBe(1)
   expect(err).toContain('Tenants without one: 1\nshops/reel\n')
+})
+
+test('latchkey migrate --check-rollback: fails and counts the tenants of each declared provider, beside other problems', async () => {
+  await addTenant('plain', 'redis', { providers: ['card'] })
+  await addTenant('one', 'redis', { providers: ['card', 'slack'] })
+  await addTenant('two', 'postgres', { providers: ['slack', 'acme'] })
+  await addTenant('gone', 'redis', { providers: ['slack'], deleted: true })
+  const { code, err } = await run()
+  expect(code).toBe(1)
+  expect(err).toContain('Tenants that have one: 2\nPROVIDER  TENANTS\nslack     2\nacme      1\n')
+  expect(err).toContain('Tenants in service that can have records in Postgres: 1\n')
+  expect(err).not.toContain('card')
 })
 
 test('latchkey migrate --check-rollback: names at most 20 tenants and counts the others', async () => {

@@ -81,6 +81,7 @@ export type {
   ValidatedProvider,
 } from './providers/resource.ts'
 export { providerObjects } from './providers/resource.ts'
+export { type DeclaredUse, listDeclaredUse } from './providers/store.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'

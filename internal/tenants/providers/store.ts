@@ -1,5 +1,6 @@
 import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
+import { providerNames } from '../model.ts'
 import { raiseDirectoryVersion } from '../reconcile/store.ts'
 import { providers, tenants } from '../tables.ts'
 import type { StoredDeclaration } from './resource.ts'
@@ -119,4 +120,32 @@ export async function listProviderUsers(
     .where(and(isNull(deletedAtMs), isNamed))
     .orderBy(asc(namespace), asc(name))
     .limit(rowsMax)
+}
+
+/** Providers that are not built in, with the number of tenants that name each. */
+export interface DeclaredUse {
+  /** Tenants that name at least one. */
+  readonly tenants: number
+  /** Names of providers or aliases, the most used first. */
+  readonly providers: readonly { readonly name: string; readonly users: number }[]
+  /** Number of all such names. */
+  readonly total: number
+}
+
+/** Counts the tenants that name providers that are not built in. Reads all tenants. */
+export async function listDeclaredUse(pool: Pool, rowsMax: number): Promise<DeclaredUse> {
+  const { rows } = await pool.query<{ name: string; users: number; tenants: number; total: number }>(
+    `WITH named AS (
+       SELECT id, each ->> 'name' AS name FROM tenants, jsonb_array_elements(spec -> 'providers') each
+       WHERE deleted_at IS NULL AND each ->> 'name' <> ALL($1::text[]))
+     SELECT name, count(DISTINCT id)::integer AS users, (SELECT count(DISTINCT id)::integer FROM named) AS tenants,
+       (count(*) OVER ())::integer AS total
+     FROM named GROUP BY name ORDER BY users DESC, name LIMIT $2`,
+    [providerNames, rowsMax],
+  )
+  const [first] = rows
+  return {
+    ...{ tenants: first?.tenants ?? 0, total: first?.total ?? 0 },
+    providers: rows.map(({ name, users }) => ({ name, users })),
+  }
 }
