@@ -22,6 +22,7 @@ const runners = [
   'e2e/framework-pages.test.ts',
   'e2e/record-pages.test.ts',
   'e2e/webhook-pages.test.ts',
+  'e2e/provider-pages.test.ts',
   'clients/python/pages.test.ts',
   'clients/packages/own-app.test.ts',
   'support/guarded-app.ts',

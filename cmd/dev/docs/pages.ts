@@ -33,6 +33,7 @@ const groups: readonly Group[] = [
       'guides/webhooks',
       'guides/pull',
       'guides/streams',
+      'guides/add-provider',
       'guides/own-services',
       'guides/testing',
       'guides/command-line',

@@ -1,0 +1,104 @@
+// Follows the page on adding a provider as it stands, beside `npm run dev` with a folder that has a Provider and a Tenant.
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { poll, removeStores } from '#internal/dev/index.ts'
+import {
+  type DevAddresses,
+  type DevServer,
+  inheritedEnv,
+  root,
+  startDevServer,
+} from '#test/support/dev-server.ts'
+import { blockNamed } from '#test/support/page.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+
+const page = 'docs/guides/add-provider.md'
+/** Maximum time from a change of a file to its effect on calls. */
+const inForceMsMax = 2_000
+
+let dev: DevServer
+let ready: DevAddresses
+let folder: string
+const dataDir = () => join(folder, '.latchkey')
+const declaration = () => join(folder, 'tenants/parcelwise.yaml')
+
+beforeAll(() => {
+  folder = scratchFolder()
+})
+afterAll(async () => {
+  dev.signal('SIGTERM')
+  await dev.exited
+  await removeStores(dataDir())
+  rmSync(folder, { recursive: true, force: true })
+}, 60_000)
+
+/** Runs commands of the page in the clone, with the folder and the ports of this test. */
+async function run(name: string): Promise<string> {
+  const script = blockNamed(page, name)
+    .text.replaceAll('../parcels', folder)
+    .replaceAll('http://127.0.0.1:8080', ready?.api ?? '')
+  const printed = await Bun.$`bash -euc ${script}`.cwd(root).env(inheritedEnv()).text()
+  return printed.replaceAll(folder, '../parcels')
+}
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, text)
+}
+
+/** Sends the call of the page and returns its status. */
+const status = async (): Promise<string> => (await run('send')).trim().slice(-3)
+
+test('add a provider: the declaration of the page is written, valid, and verifies the captured call as shown', async () => {
+  await run('capture')
+  expect(await run('new')).toStartWith('Wrote ../parcels/tenants/parcelwise.yaml.')
+  writeFileSync(declaration(), blockNamed(page, 'declaration').text)
+  const { shown } = blockNamed(page, 'check')
+  expect(await run('check')).toBe(shown)
+}, 60_000)
+
+test('add a provider: a signed call is accepted, and its event is delivered', async () => {
+  write(join(folder, 'tenants/parcels.yaml'), blockNamed(page, 'tenant').text)
+  dev = startDevServer({
+    dataDir: dataDir(),
+    env: { LATCHKEY_TENANTS_DIR: join(folder, 'tenants') },
+  })
+  ready = await dev.ready()
+  expect(await run('send')).toBe(blockNamed(page, 'send').shown)
+  await dev.prints('parcelwise fulfillment.delivered → parcels')
+  const delivery = await poll(async () => (await dev.deliveries())[0], { deadlineMs: 10_000 })
+  expect(JSON.parse(delivery?.body ?? '{}')).toMatchObject({
+    ...{ provider: 'parcelwise', providerRawType: 'shipment.delivered', type: 'fulfillment.delivered' },
+    payload: { event_id: 'pw_82' },
+  })
+}, 120_000)
+
+test('add a provider: the command line simulates a signed call and lists the events', async () => {
+  const printed = await run('trigger')
+  expect(printed).toMatch(/^signature +verified, as that of a real call$/m)
+  expect(printed.match(/ parcelwise /g)?.length).toBe(2)
+}, 60_000)
+
+test('add a provider: a change of the file is in force within 2 s', async () => {
+  const changed = readFileSync(declaration(), 'utf8').replaceAll('Parcel-Signature', 'Parcel-Sig')
+  writeFileSync(declaration(), changed)
+  const seen = await poll(async () => ((await status()) === '400' ? true : undefined), {
+    deadlineMs: inForceMsMax,
+  })
+  expect(seen).toBe(true)
+  writeFileSync(declaration(), changed.replaceAll('Parcel-Sig', 'Parcel-Signature'))
+  expect(
+    await poll(async () => ((await status()) === '200' ? true : undefined), { deadlineMs: inForceMsMax }),
+  ).toBe(true)
+}, 60_000)
+
+test('add a provider: with a failing vector the log says why, and the declaration before stays in force', async () => {
+  const before = readFileSync(declaration(), 'utf8')
+  writeFileSync(declaration(), before.replace('ts=1794300002;sig=2', 'ts=1794300002;sig=3'))
+  await dev.prints(
+    'stays in force: spec.vectors[0].expect does not hold: the call is refused as signature_mismatch',
+  )
+  expect(await status()).toBe('200')
+  writeFileSync(declaration(), before)
+}, 60_000)
