@@ -4,7 +4,7 @@ import type { Host } from '#cmd/serving/telemetry.ts'
 import { createAccess } from '#internal/access/index.ts'
 import { createTenantDesks, searchConnectionsMax, type TenantRouteParts } from '#internal/backoffice/index.ts'
 import { Shares, systemClock } from '#internal/base/index.ts'
-import { decodeDue, dueChannel } from '#internal/events/index.ts'
+import { decodeDue, dueChannel, storedOf } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
@@ -42,7 +42,7 @@ export async function openEventApi(
   await startSubscription(host, redis, {
     name: 'event stream subscription',
     channel: dueChannel,
-    onMessage: (message) => news.notify(decodeDue(message)),
+    onMessage: (message) => news.notify(storedOf(decodeDue(message))),
   })
   const backoffice = createTenantDesks({
     ...{ pool: opened, readPool: opened, redis, directory, access, clock: systemClock },

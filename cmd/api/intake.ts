@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
-import { openLoop } from '#cmd/serving/loop.ts'
+import { offersChannelFrom, openLoop, startSubscription } from '#cmd/serving/loop.ts'
 import {
   type DatabaseSettings,
   databaseOf,
@@ -12,7 +12,7 @@ import {
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
-import { notifyForwarders, type StoreBatchOptions, storeBatch } from '#internal/events/index.ts'
+import { HandOffs, notifyReaders, type StoreBatchOptions, storeBatch } from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
@@ -93,10 +93,19 @@ export async function startIntake(
   { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
 ): Promise<Intake> {
   const observer = observeCalls(host)
+  const handOffs = new HandOffs({
+    publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
+  })
+  await startSubscription(host, redis, {
+    name: 'offers of forwarders',
+    channel: offersChannelFrom(pool),
+    onMessage: (message) => handOffs.noteOffer(message),
+  })
   const storing: StoreBatchOptions = {
     pool,
     // If the notification is lost, a forwarder still finds the delivery at its next poll.
-    wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
+    wake: (due, handed = []) => void notifyReaders(redis, due, handed).catch(() => undefined),
+    handOffs,
     onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,
   }
@@ -157,12 +166,14 @@ export async function startIntake(
 async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
   const { log } = host
   const observer = observeSpool(host)
+  // Spooled events are a backlog, which claims share among tenants.
+  const { handOffs: _handOffs, ...claimed } = storing
   const options = { ...redisOf(config), deadlineMs: spoolDeadlineMs }
   const redis = await openRedisOf(host, 'redis of the spool', options)
   const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.refused })
   const drain = new Drain({
     redis,
-    storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
+    storeBatch: (events) => storeBatch({ ...claimed, requeues: false }, events),
     onDead: observer.dead,
   })
   await openLoop(host, {

@@ -1,5 +1,5 @@
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
-import { startSubscription } from '#cmd/serving/loop.ts'
+import { offersChannelFrom, startSubscription } from '#cmd/serving/loop.ts'
 import type { OnNotified } from '#cmd/serving/notifications.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { pausedBy } from '#cmd/serving/stats.ts'
@@ -10,7 +10,13 @@ import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { Forwarder } from '#internal/delivery/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-import { decodeDue, dueChannel, notifyForwarders, queueSessionSettings } from '#internal/events/index.ts'
+import {
+  decodeDue,
+  dueChannel,
+  dueOf,
+  notifyForwarders,
+  queueSessionSettings,
+} from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
@@ -72,6 +78,7 @@ export async function startDeliveries(
     open: () => createOutbound({ ...callbackBoundsOf(config), egressProxy: config.egressProxy }),
     close: (opened) => opened.close(),
   })
+  const offersChannel = offersChannelFrom(pool)
   const forwarder = await host.scope.open({
     name: 'deliveries',
     open: () => {
@@ -82,6 +89,7 @@ export async function startDeliveries(
         // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         retentionDefaults: () => settings.current.retention,
+        publishOffer: async (message) => redis.publish(await offersChannel(), message),
         onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
@@ -97,6 +105,13 @@ export async function startDeliveries(
   await startSubscription(host, redis, {
     name: 'delivery subscription',
     channel: dueChannel,
-    onMessage: (message) => forwarder.notify(decodeDue(message)),
+    onMessage: (message) => forwarder.notify(dueOf(decodeDue(message))),
   })
+  // If a message is lost, the lease of its events expires, and they are claimed.
+  if (forwarder.handOffChannel !== undefined)
+    await startSubscription(host, redis, {
+      name: 'handed events',
+      channel: forwarder.handOffChannel,
+      onMessage: (message) => forwarder.receive(message),
+    })
 }

@@ -125,6 +125,7 @@ test('delivery telemetry: logs failed deliveries always, delivered ones only if 
 test('delivery telemetry: each event increases its own counter', async () => {
   const { telemetry, rendered, lines } = observed(true)
   telemetry.claimed(3)
+  telemetry.handed(7)
   telemetry.leasesLost(4)
   telemetry.released(5)
   telemetry.swept(6)
@@ -136,6 +137,7 @@ test('delivery telemetry: each event increases its own counter', async () => {
   for (const [name, value] of [
     ['delivery_claims_total', 1],
     ['delivery_claimed_total', 3],
+    ['delivery_handed_total', 7],
     ['delivery_lost_leases_total', 4],
     ['delivery_released_total', 5],
     ['events_stalled_tenant_queues_total', 6],

@@ -31,6 +31,7 @@ const steps: readonly ForwarderStep[] = [
   'sweep',
   'release',
   'alerts',
+  'offer',
 ]
 
 /**
@@ -48,6 +49,9 @@ export function createDeliveryTelemetry(
     claimed(rows) {
       counters.claims.inc()
       counters.claimed.inc(rows)
+    },
+    handed(count) {
+      counters.handed.inc(count)
     },
     attempted(report) {
       counters.attempt(report)
@@ -169,6 +173,10 @@ function declareCounters(metrics: Host['metrics']) {
     failures,
     claims: counter('latchkey_delivery_claims_total', 'Claims.'),
     claimed: counter('latchkey_delivery_claimed_total', 'Claimed deliveries.'),
+    handed: counter(
+      'latchkey_delivery_handed_total',
+      'Deliveries that intake handed to a forwarder, which needed no claim.',
+    ),
     lost: counter(
       'latchkey_delivery_lost_leases_total',
       'Deliveries whose lease ended before they were completed.',

@@ -1,5 +1,11 @@
+import { offersChannelOf } from '#internal/events/index.ts'
 import { type LoopOptions, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import type { ChannelListener, RedisConnection } from '#internal/storage/index.ts'
+import {
+  type ChannelListener,
+  type Pool,
+  type RedisConnection,
+  readDatabaseId,
+} from '#internal/storage/index.ts'
 import type { Host } from './telemetry.ts'
 
 /** Options of `openLoop`. */
@@ -34,7 +40,8 @@ export function openLoop(
 export interface SubscriptionOptions {
   /** Name of the subscription's loop in logs and metrics. */
   readonly name: string
-  readonly channel: string
+  /** Name of the channel, or a function that finds it, which is called again each 5 s while it rejects. */
+  readonly channel: string | (() => Promise<string>)
   readonly onMessage: ChannelListener
 }
 
@@ -55,10 +62,16 @@ export async function startSubscription(
     ...{ name, intervalMs: subscribeMs, turnMsMax },
     runOnce: async () => {
       if (subscribed) return
-      await redis.subscribe(channel, onMessage)
+      await redis.subscribe(typeof channel === 'string' ? channel : await channel(), onMessage)
       subscribed = true
     },
     onError: (cause, failures) =>
       host.log.debug({ channel, failures, cause }, 'Redis channel not subscribed yet; retrying'),
   })
+}
+
+/** Returns a function that finds the channel of forwarders' offers. Reads the database until it has succeeded once. */
+export function offersChannelFrom(pool: Pool): () => Promise<string> {
+  let channel: string | undefined
+  return async () => (channel ??= offersChannelOf(await readDatabaseId(pool)))
 }

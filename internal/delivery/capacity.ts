@@ -97,6 +97,12 @@ export class Capacity {
     return rooms
   }
 
+  /** Returns the free places of a tenant. */
+  roomOf(tenantId: string): number {
+    const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(tenantId) ?? 0)
+    return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(tenantId) ?? 0))
+  }
+
   /** Sets the free places of a tenant to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
   holdBack(tenantId: string): void {
     this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)

@@ -2,6 +2,7 @@ import { type Clock, type EventId, within } from '#internal/base/index.ts'
 import {
   type ClaimedDelivery,
   type EventContent,
+  type HandedEvent,
   type LoadedEvent,
   ownerOfQueue,
   type PausedForwarding,
@@ -134,6 +135,30 @@ export class Deliverer {
       this.#start(delivery)
     }
     this.load()
+  }
+
+  /**
+   * Starts a delivery that was handed to this process with its event, which is not read again if payload memory is free. Returns false if
+   * the tenant has no free place; the caller must then release the delivery. A delivery that is in progress is ignored.
+   */
+  takeHanded({ claim, content }: HandedEvent, leaseEndsMs: number): boolean {
+    if (this.#deliveries.has(claim.eventId)) return true
+    const { capacity } = this.#options
+    const queueId = queueOf(claim)
+    if (capacity.room === 0 || capacity.roomOf(queueId) === 0) return false
+    const delivery = new Delivery(claim, leaseEndsMs, capacity.take(queueId))
+    this.#deliveries.set(delivery.id, delivery)
+    const mayGoOn = !this.#stopped && this.#loader.isIdle && this.#planOf(claim).kind === 'send'
+    if (mayGoOn && capacity.takeBytes(claim.payloadBytes, queueId)) {
+      delivery.payloadBytesHeld = claim.payloadBytes
+      this.#health.seenClosed(queueId, this.#now())
+      delivery.to('loading')
+      this.#continue(delivery, { kind: 'whole', content })
+    } else {
+      this.#start(delivery)
+      this.load()
+    }
+    return true
   }
 
   /**

@@ -59,6 +59,7 @@ describe('Forwarder: deliveries', () => {
       unwritable: 0,
       swept: 0,
       released: 0,
+      handed: 0,
       notified: [],
       opened: 0,
       suspended: 0,

@@ -24,6 +24,7 @@ import type { Directory, RetentionDays } from '#internal/tenants/index.ts'
 import { CallbackSignals } from './callback-signals.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
+import { HandOffReceiver } from './hand-offs.ts'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 import type { ForwarderObserver } from './observer.ts'
 import { type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
@@ -48,6 +49,8 @@ export interface ForwarderOptions {
    * none.
    */
   readonly paused?: () => PausedForwarding
+  /** Publishes an offer of this process to intake. May reject. Default: no events are handed to this process. */
+  readonly publishOffer?: (message: string) => Promise<unknown>
   /** Returns the platform's retention times, for notifications. */
   readonly retentionDefaults: () => RetentionDays
   /** Called with the tenant queues whose deliveries were released, so that another process can claim them immediately. Must not throw. */
@@ -65,6 +68,8 @@ export interface ForwarderStats {
 /** Share of a lease between two checks for leases to renew. A check is a statement only if a lease has reached its second half. */
 const renewCheckShare = 1 / 8
 const pollMs = 1_000
+/** Interval of offers to intake. */
+const offerMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
 /** Interval at which outcomes are written for callbacks in trouble, and notifications of their owners are decided. */
@@ -108,6 +113,7 @@ export class Forwarder {
   readonly #capacity = new Capacity()
   readonly #signals = new CallbackSignals()
   readonly #deliverer: Deliverer
+  readonly #handOffs: HandOffReceiver | undefined
   #woken = new Set<string>()
   /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
   #hasMore = false
@@ -129,6 +135,16 @@ export class Forwarder {
         if (tenantWasFull || this.#hasMore) this.#loops[0]?.wake()
       },
     })
+    if (options.publishOffer)
+      this.#handOffs = new HandOffReceiver({
+        ...{ leaseToken: this.#token, capacity: this.#capacity, deliverer: this.#deliverer },
+        publishOffer: options.publishOffer,
+        leaseMs: () => this.#leases.lengthMs,
+        refused: () => this.#refused(),
+        release: (deliveries) => this.#release(deliveries),
+        onAccepted: (count) => options.observer.handed(count),
+        onFull: () => this.#loops.at(-1)?.wake(),
+      })
   }
 
   /** Returns the number of deliveries in progress. */
@@ -136,12 +152,22 @@ export class Forwarder {
     return { inFlight: this.#capacity.count, uncompleted: this.#deliverer.completions.size }
   }
 
+  /** Redis channel of events that are handed to this process; undefined without `publishOffer`. */
+  get handOffChannel(): string | undefined {
+    return this.#handOffs?.channel
+  }
+
+  /** Starts the deliveries of a message of `handOffChannel`. */
+  receive(message: string): void {
+    this.#handOffs?.receive(message)
+  }
+
   /** Starts claiming. Call it only once. */
   start(): void {
     const { observer, health } = this.#options
     const renewCheckMs = this.#leases.leastMs * renewCheckShare
     const loop = (
-      step: 'claim' | 'renew' | 'sweep' | 'alerts',
+      step: 'claim' | 'renew' | 'sweep' | 'alerts' | 'offer',
       name: string,
       intervalMs: number,
       runOnce: (signal: AbortSignal) => Promise<void>,
@@ -160,6 +186,9 @@ export class Forwarder {
       loop('alerts', 'notifications of owners', this.#options.alertsMs ?? defaultAlertsMs, () =>
         this.#settleAlerts(),
       ),
+      ...(this.#handOffs
+        ? [loop('offer', 'offers of deliveries', offerMs, async () => this.#handOffs?.offer())]
+        : []),
     ]
   }
 
@@ -178,6 +207,7 @@ export class Forwarder {
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
     const callsMs = Math.max(0, leftMs - lastStatementsMs)
+    await this.#handOffs?.close()
     const [claims, ...others] = this.#loops
     await claims?.stop()
     const unfinished = await this.#deliverer.stop(callsMs)
@@ -283,6 +313,17 @@ export class Forwarder {
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     for (const queueId of this.#deliverer.unreadableQueues()) rooms.set(queueId, 0)
     return rooms
+  }
+
+  /** Returns the tenant queues of which this process accepts no events from intake, or `all` while it claims nothing. */
+  #refused(): ReadonlySet<string> | 'all' {
+    const { paused, directory } = this.#options
+    const { completions } = this.#deliverer
+    const isBackedUp = completions.size >= uncompletedMax / 2 || completions.isFailing
+    if (isBackedUp || paused?.().all || !directory.hasSnapshot()) return 'all'
+    const refused = new Set<string>()
+    for (const [queueId, room] of this.#rooms()) if (room === 0) refused.add(queueId)
+    return refused
   }
 
   async #renew(): Promise<void> {

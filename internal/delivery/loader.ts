@@ -40,6 +40,11 @@ export class Loader {
     this.#waiting.push(delivery)
   }
 
+  /** True if no delivery waits for payload memory. */
+  get isIdle(): boolean {
+    return this.#waiting.length === 0
+  }
+
   /** Removes a delivery that waits for payload memory. Returns false if the delivery does not wait. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)

@@ -19,11 +19,22 @@ export interface AttemptReport {
 }
 
 /** Operations of a forwarder, as named in the report of a failure that will be retried. */
-export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release' | 'alerts'
+export type ForwarderStep =
+  | 'claim'
+  | 'load'
+  | 'send'
+  | 'complete'
+  | 'renew'
+  | 'sweep'
+  | 'release'
+  | 'alerts'
+  | 'offer'
 
 /** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */
 export interface ForwarderObserver {
   claimed(rows: number): void
+  /** Called with the number of deliveries of a message from intake that this process accepted. */
+  handed(count: number): void
   attempted(report: AttemptReport): void
   /** Called with the number of deliveries whose lease expired before they were completed. These deliveries are repeated. */
   leasesLost(count: number): void

@@ -51,6 +51,16 @@ export {
 } from './feed.ts'
 export { findFeedPositionAt, forgetFeedMarks, markFeed } from './feed-marks.ts'
 export {
+  decodeHandOff,
+  encodeOffer,
+  type HandedEvent,
+  type HandOffOffer,
+  HandOffs,
+  handOffChannelOf,
+  offersChannelOf,
+  refusedMax,
+} from './hand-off.ts'
+export {
   type Acceptance,
   type BatchOutcome,
   type EventStateAtReceipt,
@@ -108,7 +118,15 @@ export {
   testNoticeEveryMs,
   wantsNotice,
 } from './notifications.ts'
-export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'
+export {
+  type DueNews,
+  decodeDue,
+  dueChannel,
+  dueOf,
+  notifyForwarders,
+  notifyReaders,
+  storedOf,
+} from './notify.ts'
 export {
   type EventOrigin,
   fromProvider,

@@ -8,10 +8,10 @@ import {
 } from '#internal/storage/index.ts'
 import { type ProviderName } from '#internal/tenants/index.ts'
 import { requeueFailed } from './cycles.ts'
+import type { HandOffPlan, HandOffs } from './hand-off.ts'
 import type { Queryable } from './list-source.ts'
 import { type EventOrigin, type OwnProvider, originByOf } from './origin.ts'
 import { notificationQueueText, queueIdOf } from './queue-id.ts'
-import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
  * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
@@ -54,15 +54,19 @@ export interface ReceivedEvent {
 // concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
 // committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of
 // duplicates wakes no tenant queue.
+// A delivery that intake hands to a forwarder is inserted under that forwarder's lease (`due`) if its tenant queue has no backlog, no
+// suspension and a closed breaker (`clear_queues`: a queue with due rows is itself due). If the hand-off is lost, a claim finds the row: its
+// queue is checked when the lease ends, and again later if that check can have missed the row (idle_checks = 0).
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
     headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state, origin, origin_by,
+    lease,
     CASE origin WHEN 'notification' THEN ${notificationQueueText('tenant_id')} ELSE tenant_id END AS queue_id
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], $19::text[])
+    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], $19::text[], $21::text[])
     AS i(key, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload,
-      payload_bytes, expires_on, payload_expires_on, dedupe_expires_on, state, origin, origin_by)
+      payload_bytes, expires_on, payload_expires_on, dedupe_expires_on, state, origin, origin_by, lease)
 ), fresh AS (
   INSERT INTO dedupe_keys (key, event_id, expires_on) SELECT key, id, dedupe_expires_on FROM input
   ON CONFLICT DO NOTHING RETURNING event_id
@@ -74,22 +78,43 @@ WITH input AS MATERIALIZED (
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
+), clear_queues AS MATERIALIZED (
+  SELECT tenant_id FROM tenant_queues
+  WHERE tenant_id = ANY(ARRAY(SELECT queue_id FROM input WHERE lease IS NOT NULL))
+    AND next_due_at > now() AND suspended_at IS NULL AND breaker_until = '-infinity'
 ), due AS (
-  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
-  WHERE state = 'accepted' AND id <> ALL($20::text[])
+  INSERT INTO deliveries_due
+    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until, claims)
+  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, 1, now(), CASE WHEN is_handed THEN lease END,
+    CASE WHEN is_handed THEN now() + $22::integer * interval '1 ms' ELSE '-infinity' END, CASE WHEN is_handed THEN 1 ELSE 0 END
+  FROM (SELECT *, lease IS NOT NULL AND queue_id = ANY(ARRAY(SELECT tenant_id FROM clear_queues)) AS is_handed
+    FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' AND id <> ALL($20::text[])) i
+  RETURNING event_id, tenant_id, lease IS NOT NULL AS is_handed
 ), to_pull AS (
   INSERT INTO pulls_due (event_id, tenant_id, expires_on)
   SELECT id, tenant_id, expires_on FROM input JOIN fresh ON event_id = id WHERE id = ANY($20::text[])
 ), with_work AS MATERIALIZED (
-  SELECT DISTINCT queue_id FROM input JOIN fresh ON event_id = id
-  WHERE state = 'accepted' AND id <> ALL($20::text[]) ORDER BY queue_id
+  SELECT tenant_id, bool_and(is_handed) AS is_handed FROM due GROUP BY tenant_id ORDER BY tenant_id
 ), new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT queue_id, now() FROM with_work ON CONFLICT DO NOTHING
+  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work WHERE NOT is_handed ON CONFLICT DO NOTHING
 ), woken_queues AS (
-  ${wakeTenantQueuesText('= ANY(ARRAY(SELECT queue_id FROM with_work))')}
+  UPDATE tenant_queues SET idle_checks = 0, next_due_at = CASE
+    WHEN tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work WHERE is_handed))
+      THEN least(next_due_at, now() + $22::integer * interval '1 ms')
+    ELSE now() END
+  WHERE tenant_id = ANY(ARRAY(
+    SELECT tenant_id FROM tenant_queues WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND (idle_checks > 0
+      OR next_due_at > CASE WHEN tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work WHERE is_handed))
+        THEN now() + $22::integer * interval '1 ms' ELSE now() END)
+    ORDER BY tenant_id FOR UPDATE))
 )
-SELECT event_id FROM fresh`
+SELECT event_id, event_id = ANY(ARRAY(SELECT event_id FROM due WHERE is_handed)) FROM fresh`
+
+/** Ids of stored events. `handed` contains those that were stored under the lease of a forwarder. */
+export interface InsertedEvents {
+  readonly stored: ReadonlySet<EventId>
+  readonly handed: ReadonlySet<EventId>
+}
 
 /**
  * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are
@@ -99,8 +124,19 @@ export async function insertEvents(
   pool: Queryable,
   events: readonly ReceivedEvent[],
 ): Promise<ReadonlySet<EventId>> {
+  return (await insertAndHandOff(pool, events, noHandOff)).stored
+}
+
+const noHandOff: HandOffPlan = { leaseTokens: new Map(), offerNumbers: new Map(), leaseMs: 0 }
+
+/** Stores events like `insertEvents`, and those of the plan under their forwarders' leases, as far as their tenant queues are clear. */
+export async function insertAndHandOff(
+  pool: Queryable,
+  events: readonly ReceivedEvent[],
+  { leaseTokens, leaseMs }: HandOffPlan,
+): Promise<InsertedEvents> {
   const column = (pick: (event: ReceivedEvent) => string | null) => textArrayParam(events.map(pick))
-  const { rows } = await pool.query<[EventId]>({
+  const { rows } = await pool.query<[EventId, boolean]>({
     name: 'insert_events',
     text: insertText,
     rowMode: 'array',
@@ -125,9 +161,14 @@ export async function insertEvents(
       column(({ origin }) => origin.kind),
       column(({ origin }) => originByOf(origin)),
       textArrayParam(events.filter(({ isPullOnly }) => isPullOnly).map(({ id }) => id)),
+      column(({ id }) => leaseTokens.get(id) ?? null),
+      leaseMs,
     ],
   })
-  return new Set(rows.map(([id]) => id))
+  return {
+    stored: new Set(rows.map(([id]) => id)),
+    handed: new Set(rows.flatMap(([id, isHanded]) => (isHanded ? [id] : []))),
+  }
 }
 
 /** Returns the ids of tenant queues that have events to deliver or to pull, sorted. */
@@ -182,8 +223,13 @@ export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 /** Dependencies of `storeBatch`. */
 export interface StoreBatchOptions {
   readonly pool: Pool
-  /** Called after the commit with the tenants that have new events to deliver or to pull. Must not throw. */
-  wake(tenantIds: readonly string[]): void
+  /**
+   * Called after the commit with the tenants that have new events to deliver or to pull. Must not throw.
+   * @param handedTenantIds tenants all of whose new events were handed to a forwarder
+   */
+  wake(tenantIds: readonly string[], handedTenantIds?: readonly string[]): void
+  /** Hands new events to forwarders. Default: all are claimed. */
+  readonly handOffs?: HandOffs
   /** Called after the commit with the new events, without duplicates. Must not throw. */
   onStored?(events: readonly ReceivedEvent[]): void
   /** Called once for each rejected event and each failure of Postgres. Must not throw. */
@@ -222,9 +268,18 @@ async function storePart(
   events: readonly ReceivedEvent[],
   onCompleted: OnCompleted,
 ): Promise<Acceptance[]> {
-  const stored = await insertEvents(options.pool, events)
+  const plan = options.handOffs?.plan(events) ?? noHandOff
+  const { stored, handed } = await insertAndHandOff(options.pool, events, plan)
   const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
-  if (fresh.length > 0) options.wake(tenantsToWake(fresh))
+  if (handed.size > 0)
+    options.handOffs?.send(
+      plan,
+      fresh.filter(({ id }) => handed.has(id)),
+    )
+  if (fresh.length > 0) {
+    const due = tenantsToWake(handed.size === 0 ? fresh : fresh.filter(({ id }) => !handed.has(id)))
+    options.wake(due, handed.size === 0 ? [] : tenantsToWake(fresh).filter((id) => !due.includes(id)))
+  }
   options.onStored?.(fresh)
   return await completeBatch(options, events, stored, onCompleted)
 }

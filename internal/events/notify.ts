@@ -7,6 +7,8 @@ export const dueChannel = 'latchkey:due'
 export type DueNews = readonly string[] | 'all'
 
 const tenantIdsMax = 50
+/** Precedes the id of a tenant whose new events were handed to a forwarder, and concern only readers of its feed. */
+const handedMark = '='
 const everyone = '*'
 const messageCharsMax = 4_096
 
@@ -15,7 +17,36 @@ const messageCharsMax = 4_096
  * @throws RedisUnavailable; forwarders then find the work by polling
  */
 export async function notifyForwarders(redis: RedisConnection, tenantIds: readonly string[]): Promise<void> {
-  if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
+  await notifyReaders(redis, tenantIds, [])
+}
+
+/**
+ * Notifies all forwarders that the first tenants have work, and readers of the feeds of all these tenants. Call it after the commit. Safe to
+ * repeat.
+ * @throws RedisUnavailable; forwarders and readers then find the events by polling
+ */
+export async function notifyReaders(
+  redis: RedisConnection,
+  dueIds: readonly string[],
+  handedIds: readonly string[],
+): Promise<void> {
+  const marked =
+    dueIds.length + handedIds.length > tenantIdsMax
+      ? [`${handedMark}${everyone}`]
+      : handedIds.map((id) => `${handedMark}${id}`)
+  const ids = handedIds.length === 0 ? dueIds : [...dueIds, ...marked]
+  if (ids.length > 0) await redis.publish(dueChannel, encodeDue(ids))
+}
+
+/** Returns the tenants of a message that have work for forwarders. Pure. */
+export function dueOf(news: DueNews): DueNews {
+  return news === 'all' ? news : news.filter((id) => !id.startsWith(handedMark))
+}
+
+/** Returns all tenants of a message, including those whose events were handed to a forwarder. Pure. */
+export function storedOf(news: DueNews): DueNews {
+  if (news === 'all' || news.includes(`${handedMark}${everyone}`)) return 'all'
+  return news.map((id) => (id.startsWith(handedMark) ? id.slice(1) : id))
 }
 
 /** Encodes the ids of tenants with new work as a message. More than 50 ids become `all`. */

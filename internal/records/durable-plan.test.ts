@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => close())
 
 function openStore(): DurableRecordStore {
-  const redis = { publish: async () => undefined }
+  const redis = { publish: async () => 0 }
   return new DurableRecordStore({
     pool,
     redis,
@@ -110,7 +110,7 @@ test('durable records: the purge of a tenant finds its records through the prima
 test('durable records: saves update their locks without writing an index', async () => {
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
-  const redis = { publish: async () => undefined }
+  const redis = { publish: async () => 0 }
   const meter = { markUsed: () => undefined }
   const store = new DurableRecordStore({ pool, redis, meter })
   const updates = async () => {

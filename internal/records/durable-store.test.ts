@@ -12,7 +12,7 @@ import { DurableRecordStore } from './durable-store.ts'
 function openStore(pool: Pool): DurableRecordStore {
   return new DurableRecordStore({
     pool,
-    redis: { publish: async () => undefined },
+    redis: { publish: async () => 0 },
     meter: { markUsed: () => undefined },
   })
 }

@@ -1,6 +1,6 @@
 export { BatchWriter, BufferedWriter, retryWithBackoff, writeRows, writeRowsOrThrow } from './batch-writer.ts'
 export { type AdvisoryLock, tryAdvisoryLock } from './postgres/advisory-lock.ts'
-export { migrate } from './postgres/migrate.ts'
+export { migrate, readDatabaseId } from './postgres/migrate.ts'
 export {
   type ExpiredPartition,
   ensurePartitions,

@@ -106,7 +106,7 @@ function oneKey(): Keys {
 }
 
 function openStore(of: Pool): RecordStore {
-  const redis = { publish: async () => undefined }
+  const redis = { publish: async () => 0 }
   return new DurableRecordStore({ pool: of, redis, meter: { markUsed: () => undefined } })
 }
 

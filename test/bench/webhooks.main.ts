@@ -96,6 +96,7 @@ try {
       atMost: 1.5,
     })
   }
+  if (parts.has('steady')) held.push(...(await measureSteady(stack)))
   if (parts.has('rest')) held.push(...(await measureRest(stack)))
   if (Number(values.behind) > 0) {
     await loadBehind(stack, Number(values.behind))
@@ -197,6 +198,27 @@ async function rateFor(measured: Stack, flatRate: number | undefined): Promise<n
   if (!['latency', 'hanging', 'many', 'dead'].some((part) => parts.has(part))) return 0
   const bare = await measureBare(measured, numbers, { rounds: 3, warmRounds: 2, roundMs })
   return Math.round((bare * flatShareMin) / 2)
+}
+
+/** Events per second of `steady`. */
+const steadyRate = 500
+
+/** Measures a moderate load, far below the highest flat rate. */
+async function measureSteady(measured: Stack): Promise<readonly Held[]> {
+  await startWarm(measured, numbers, { rate: steadyRate })
+  const figures = await runAtRate(measured, numbers, { rate: steadyRate, warmMs, measureMs })
+  console.log(`steady: ${stepLine(figures)}`)
+  const { p50, p99 } = figures.delivered
+  return [
+    { name: `accept to delivered at ${steadyRate}/s, p50`, value: p50, unit: ' ms', atMost: 5 },
+    { name: `accept to delivered at ${steadyRate}/s, p99`, value: p99, unit: ' ms', atMost: 50 },
+    {
+      name: `CPU per 1 000 events at ${steadyRate}/s`,
+      value: figures.cpuPerThousand,
+      unit: ' s',
+      atMost: 1.5,
+    },
+  ]
 }
 
 /** Measures fifty single events, 200 ms apart. */

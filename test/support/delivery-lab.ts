@@ -64,6 +64,7 @@ export interface LabForwarder {
     unwritable: number
     swept: number
     released: number
+    handed: number
     opened: number
     suspended: number
     failed: unknown[]
@@ -225,6 +226,7 @@ function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForward
     unwritable: 0,
     swept: 0,
     released: 0,
+    handed: 0,
     opened: 0,
     suspended: 0,
     failed,
@@ -232,6 +234,9 @@ function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForward
   }
   const observer: ForwarderObserver = {
     claimed: () => undefined,
+    handed: (count) => {
+      observed.handed += count
+    },
     attempted: (report) => void attempts.push(report),
     leasesLost: (count) => void (observed.lost += count),
     unwritable: () => void (observed.unwritable += 1),

@@ -60,6 +60,20 @@ export async function schemaVersion(pool: Pool): Promise<number> {
   return rows[0]?.version ?? 0
 }
 
+/**
+ * Returns an id that two databases share only if one is a copy of the other. It stays the same over migrations.
+ * @throws any error of Postgres
+ */
+export async function readDatabaseId(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ id: string | null }>(
+    `SELECT md5(current_database() || checksum || extract(epoch FROM applied_at)) AS id
+    FROM schema_migrations ORDER BY version LIMIT 1`,
+  )
+  const id = rows[0]?.id
+  if (!id) throw new Error('the database has no schema yet')
+  return id
+}
+
 const lockTimeoutMsDefault = 60_000
 
 async function prepareSession(

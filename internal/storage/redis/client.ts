@@ -136,9 +136,9 @@ class Connection {
     if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }
 
-  /** Publishes a message on a sharded channel. @throws RedisUnavailable */
-  async publish(channel: string, message: string): Promise<void> {
-    await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message]))
+  /** Publishes a message on a sharded channel. Returns the number of subscribers that got it. @throws RedisUnavailable */
+  async publish(channel: string, message: string): Promise<number> {
+    return Number(await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message])))
   }
 
   /** Reads `INFO` from all connected masters. @throws RedisUnavailable if no master is connected */

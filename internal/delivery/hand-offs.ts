@@ -1,0 +1,117 @@
+import {
+  type ClaimedDelivery,
+  decodeHandOff,
+  encodeOffer,
+  handOffChannelOf,
+  queueOf,
+  refusedMax,
+} from '#internal/events/index.ts'
+import { BatchWriter } from '#internal/storage/index.ts'
+import { type Capacity, tenantDeliveriesMax } from './capacity.ts'
+import type { Deliverer } from './deliverer.ts'
+
+/** Dependencies of `HandOffReceiver`. The callbacks must not throw. */
+export interface HandOffReceiverOptions {
+  readonly leaseToken: string
+  readonly capacity: Capacity
+  readonly deliverer: Deliverer
+  /** Publishes an offer. May reject. */
+  publishOffer(message: string): Promise<unknown>
+  /** Returns the duration of the next lease. */
+  leaseMs(): number
+  /** Returns the tenant queues of which this process accepts nothing, or `all`. */
+  refused(): ReadonlySet<string> | 'all'
+  /** Releases deliveries that do not fit. Never rejects. */
+  release(deliveries: readonly ClaimedDelivery[]): Promise<void>
+  /** Called with the number of accepted deliveries of a message. */
+  onAccepted(count: number): void
+  /** Called when the last offer is too large, since a tenant has few free places left. Call `offer` soon. */
+  onFull(): void
+}
+
+/** Number of a tenant's free places below which its further events are claimed, which shares places fairly. */
+const tenantRoomMin = tenantDeliveriesMax / 4
+/** Number of free shared places below which all events are claimed. */
+const roomMin = 2 * tenantDeliveriesMax
+/** Number of offers whose times are kept. One is made each second, and when a tenant queue gets full or free. */
+const offersKept = 256
+const releasesMax = 500
+
+/**
+ * Receives events that intake handed to this process under its lease, and offers what it accepts: each tenant that has free places and is
+ * not paused or in trouble. Fairness among tenants that have more work than places is the matter of claims.
+ */
+export class HandOffReceiver {
+  readonly #options: HandOffReceiverOptions
+  /** Times of the latest offers by number, as of `performance.now()`. */
+  readonly #offeredAtMs = new Map<number, number>()
+  readonly #releases: BatchWriter<ClaimedDelivery>
+  /** Tenant queues that the last offer refuses. */
+  #lastRefused: ReadonlySet<string> = new Set()
+  #number = 0
+  #isClosed = false
+
+  constructor(options: HandOffReceiverOptions) {
+    this.#options = options
+    this.#releases = new BatchWriter({
+      ...{ itemsMax: releasesMax, deferred: true },
+      write: (deliveries) => options.release(deliveries),
+    })
+  }
+
+  /** Redis channel of this process. */
+  get channel(): string {
+    return handOffChannelOf(this.#options.leaseToken)
+  }
+
+  /** Announces what this process accepts. Repeat it each second. @throws the error of `publishOffer` */
+  async offer(): Promise<void> {
+    const refused = this.#isClosed ? 'all' : this.#refused()
+    this.#lastRefused = new Set(refused === 'all' ? [] : refused)
+    this.#number += 1
+    this.#offeredAtMs.set(this.#number, performance.now())
+    this.#offeredAtMs.delete(this.#number - offersKept)
+    const { leaseToken, leaseMs, publishOffer } = this.#options
+    const offer = { leaseToken, number: this.#number, leaseMs: leaseMs(), refused }
+    await publishOffer(encodeOffer(offer))
+  }
+
+  /** Announces that this process accepts nothing more. Never rejects. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.offer().catch(() => undefined)
+  }
+
+  /**
+   * Starts the deliveries of a message. Releases those that do not fit, and ignores those whose lease can have expired. The lease began after
+   * the offer that the message names, so this process counts it from there: a message can have waited for any time.
+   */
+  receive(message: string): void {
+    const handOff = decodeHandOff(message)
+    if (handOff === undefined) return
+    const { deliverer, capacity, onAccepted, onFull } = this.#options
+    const offeredAtMs = this.#offeredAtMs.get(handOff.offerNumber)
+    if (offeredAtMs === undefined) return
+    const leaseEndsMs = offeredAtMs + handOff.leaseMs
+    if (performance.now() >= leaseEndsMs) return
+    let accepted = 0
+    let isFull = false
+    for (const event of handOff.events) {
+      if (deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
+      else this.#releases.add(event.claim)
+      const queueId = queueOf(event.claim)
+      isFull ||= capacity.roomOf(queueId) < tenantRoomMin && !this.#lastRefused.has(queueId)
+    }
+    if (accepted > 0) onAccepted(accepted)
+    if (isFull) onFull()
+  }
+
+  #refused(): readonly string[] | 'all' {
+    const { capacity, refused } = this.#options
+    const known = refused()
+    if (known === 'all' || capacity.room < roomMin) return 'all'
+    const all = new Set(known)
+    for (const [queueId, room] of capacity.tenantRooms()) if (room < tenantRoomMin) all.add(queueId)
+    return all.size > refusedMax ? 'all' : [...all]
+  }
+}

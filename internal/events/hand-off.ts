@@ -1,0 +1,269 @@
+import { type Day, type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import type { ClaimedDelivery, EventContent } from './claim.ts'
+import type { ReceivedEvent } from './insert.ts'
+import type { OwnProvider } from './origin.ts'
+import { queueIdOf } from './queue-id.ts'
+
+// Hand-off: intake commits the delivery of a new event under the lease of a forwarder, and sends the event to it. The forwarder then calls
+// the callback without a claim and without reading the event. Forwarders announce on a channel of their own what they accept. Messages may be
+// lost: the lease then ends, and the delivery is claimed.
+
+/**
+ * Returns the Redis channel on which forwarders announce which deliveries they accept.
+ * @param databaseId id of the database, since installations can share a Redis, and an event must not reach a forwarder of another one
+ */
+export function offersChannelOf(databaseId: string): string {
+  return `latchkey:offers:${databaseId}`
+}
+
+/** Returns the Redis channel of the events that are handed to a forwarder. */
+export function handOffChannelOf(leaseToken: string): string {
+  return `latchkey:handed:${leaseToken}`
+}
+
+/** What a forwarder accepts. */
+export interface HandOffOffer {
+  /** Owner token of the forwarder's leases. */
+  readonly leaseToken: string
+  /** Number of this offer, which a hand-off repeats: its lease began after the offer. */
+  readonly number: number
+  /** Duration of the leases. */
+  readonly leaseMs: number
+  /** Tenant queues whose deliveries the forwarder does not accept, or `all`. */
+  readonly refused: readonly string[] | 'all'
+}
+
+/** Maximum tenant queues that an offer refuses one by one. */
+export const refusedMax = 256
+/** Maximum bytes of a payload that is handed off. Larger ones would displace others in the memory of Redis and of the forwarder. */
+const payloadBytesMax = 16 * 1024
+/** Maximum bytes of payloads in one message. */
+const messageBytesMax = 256 * 1024
+/** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
+const perQueueMax = 32
+/** Maximum characters of a message that is read. */
+const messageCharsMax = 8 * 1024 * 1024
+/** Time after which a forwarder that makes no offers gets nothing more. It makes one each second. */
+const offerMsMax = 2_500
+const forwardersMax = 256
+
+/** Encodes an offer. */
+export function encodeOffer({ leaseToken, number, leaseMs, refused }: HandOffOffer): string {
+  return JSON.stringify([leaseToken, number, leaseMs, refused])
+}
+
+/** Decodes an offer. Returns undefined for an invalid message. */
+export function decodeOffer(message: string): HandOffOffer | undefined {
+  const parsed = parsedArray(message)
+  const [leaseToken, number, leaseMs, refused] = parsed ?? []
+  if (typeof leaseToken !== 'string' || !Number.isSafeInteger(number) || !Number.isSafeInteger(leaseMs))
+    return undefined
+  const isList = Array.isArray(refused) && refused.length <= refusedMax
+  if (refused !== 'all' && !(isList && refused.every((id) => typeof id === 'string'))) return undefined
+  return { leaseToken, number: number as number, leaseMs: leaseMs as number, refused }
+}
+
+/** Event that was handed to a forwarder, under its lease. */
+export interface HandedEvent {
+  readonly claim: ClaimedDelivery
+  readonly content: EventContent
+}
+
+/** Message to a forwarder. */
+export interface HandOff {
+  /** Number of the offer on which it is based. */
+  readonly offerNumber: number
+  readonly leaseMs: number
+  readonly events: readonly HandedEvent[]
+}
+
+type HandedRow = [
+  id: EventId,
+  tenantId: TenantId,
+  provider: ProviderName | OwnProvider,
+  rawType: string,
+  type: string,
+  occurredAtMs: number,
+  headers: string,
+  payload: string,
+  payloadBytes: number,
+  payloadExpiresOn: Day,
+]
+
+/** Encodes a message to a forwarder. */
+export function encodeHandOff(
+  offerNumber: number,
+  leaseMs: number,
+  events: readonly ReceivedEvent[],
+): string {
+  const rows = events.map(
+    (event): HandedRow => [
+      ...([event.id, event.tenantId, event.provider, event.rawType, event.type] as const),
+      ...([
+        event.occurredAtMs,
+        event.headers,
+        event.payload,
+        event.payloadBytes,
+        event.payloadExpiresOn,
+      ] as const),
+    ],
+  )
+  return JSON.stringify([offerNumber, leaseMs, rows])
+}
+
+/** Decodes a message to a forwarder. Returns undefined for an invalid message. */
+export function decodeHandOff(message: string): HandOff | undefined {
+  const [offerNumber, leaseMs, rows] = parsedArray(message) ?? []
+  if (typeof offerNumber !== 'number' || typeof leaseMs !== 'number') return undefined
+  if (!Array.isArray(rows) || !rows.every(isHandedRow)) return undefined
+  return { offerNumber, leaseMs, events: rows.map(handedOf) }
+}
+
+const rowTypes = [
+  'string',
+  'string',
+  'string',
+  'string',
+  'string',
+  'number',
+  'string',
+  'string',
+  'number',
+  'string',
+]
+
+function isHandedRow(row: unknown): row is HandedRow {
+  return (
+    Array.isArray(row) &&
+    row.length === rowTypes.length &&
+    row.every((value, at) => typeof value === rowTypes[at])
+  )
+}
+
+function handedOf(row: HandedRow): HandedEvent {
+  const [
+    id,
+    tenantId,
+    provider,
+    rawType,
+    type,
+    occurredAtMs,
+    headers,
+    payload,
+    payloadBytes,
+    payloadExpiresOn,
+  ] = row
+  return {
+    claim: {
+      ...{ eventId: id, tenantId, payloadExpiresOn, payloadBytes },
+      ...{ cycle: 1, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+    },
+    content: {
+      ...{ id, tenantId, provider, rawType, type, occurredAtMs, headers, payload },
+      receivedAtMs: receivedAtMsOf(id),
+    },
+  }
+}
+
+function parsedArray(message: string): unknown[] | undefined {
+  if (message.length > messageCharsMax) return undefined
+  try {
+    const parsed: unknown = JSON.parse(message)
+    return Array.isArray(parsed) ? parsed : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Forwarders' leases for the events of a batch. */
+export interface HandOffPlan {
+  readonly leaseTokens: ReadonlyMap<EventId, string>
+  /** Numbers of the offers of these forwarders, by lease token. A later offer would hide the age of the leases. */
+  readonly offerNumbers: ReadonlyMap<string, number>
+  readonly leaseMs: number
+}
+
+/** Dependencies of `HandOffs`. */
+export interface HandOffsOptions {
+  /** Publishes a message, and returns whether a subscriber got it. May reject. */
+  publish(channel: string, message: string): Promise<boolean>
+  readonly now?: () => number
+}
+
+interface KnownForwarder {
+  readonly offer: HandOffOffer
+  readonly refused: ReadonlySet<string>
+  readonly atMs: number
+}
+
+/** Chooses forwarders for new events from their offers, and sends them the events. Bounded to 256 forwarders. */
+export class HandOffs {
+  readonly #options: HandOffsOptions
+  readonly #now: () => number
+  readonly #forwarders = new Map<string, KnownForwarder>()
+  #turn = 0
+
+  constructor(options: HandOffsOptions) {
+    this.#options = options
+    this.#now = options.now ?? (() => performance.now())
+  }
+
+  /** Records an offer. Ignores invalid ones. */
+  noteOffer(message: string): void {
+    const offer = decodeOffer(message)
+    if (offer === undefined) return
+    const { leaseToken, refused } = offer
+    this.#forwarders.delete(leaseToken)
+    if (refused === 'all' || this.#forwarders.size >= forwardersMax) return
+    this.#forwarders.set(leaseToken, { offer, refused: new Set(refused), atMs: this.#now() })
+  }
+
+  /** Chooses a forwarder for each event that may be handed off. Batches take turns among forwarders. */
+  plan(events: readonly ReceivedEvent[]): HandOffPlan | undefined {
+    const live = this.#liveForwarders()
+    if (live.length === 0) return undefined
+    const leaseTokens = new Map<EventId, string>()
+    const counts = new Map<string, number>()
+    let bytes = 0
+    for (const event of events) {
+      const { id, tenantId, payloadBytes } = event
+      if (!mayHandOff(event) || bytes + payloadBytes > messageBytesMax) continue
+      const queueId = queueIdOf(tenantId, 'callback')
+      const count = (counts.get(queueId) ?? 0) + 1
+      const to = live.find(({ refused }) => !refused.has(queueId))
+      if (to === undefined || count > perQueueMax) continue
+      counts.set(queueId, count)
+      bytes += payloadBytes
+      leaseTokens.set(id, to.offer.leaseToken)
+    }
+    const leaseMs = Math.min(...live.map(({ offer }) => offer.leaseMs))
+    const offerNumbers = new Map(live.map(({ offer }) => [offer.leaseToken, offer.number]))
+    return leaseTokens.size === 0 ? undefined : { leaseTokens, offerNumbers, leaseMs }
+  }
+
+  /** Sends events of a plan to their forwarders, after the commit. A forwarder that does not listen gets nothing more. Never throws. */
+  send({ leaseTokens, offerNumbers, leaseMs }: HandOffPlan, events: readonly ReceivedEvent[]): void {
+    for (const [leaseToken, group] of Map.groupBy(events, ({ id }) => leaseTokens.get(id) ?? '')) {
+      const message = encodeHandOff(offerNumbers.get(leaseToken) ?? 0, leaseMs, group)
+      const forget = () => this.#forwarders.delete(leaseToken)
+      this.#options
+        .publish(handOffChannelOf(leaseToken), message)
+        .then((isReceived) => isReceived || forget(), forget)
+    }
+  }
+
+  #liveForwarders(): KnownForwarder[] {
+    const sinceMs = this.#now() - offerMsMax
+    for (const [token, { atMs }] of this.#forwarders) if (atMs < sinceMs) this.#forwarders.delete(token)
+    const all = [...this.#forwarders.values()]
+    this.#turn = (this.#turn + 1) % Math.max(1, all.length)
+    return [...all.slice(this.#turn), ...all.slice(0, this.#turn)]
+  }
+}
+
+function mayHandOff({ state, origin, isPullOnly, payloadBytes }: ReceivedEvent): boolean {
+  return (
+    state === 'accepted' && !isPullOnly && origin.kind !== 'notification' && payloadBytes <= payloadBytesMax
+  )
+}
