@@ -12,7 +12,14 @@ import {
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
-import { HandOffs, notifyReaders, type StoreBatchOptions, storeBatch } from '#internal/events/index.ts'
+import {
+  dueChannel,
+  HandedNews,
+  HandOffs,
+  notifyForwarders,
+  type StoreBatchOptions,
+  storeBatch,
+} from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
@@ -96,6 +103,7 @@ export async function startIntake(
   const handOffs = new HandOffs({
     publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
   })
+  const handedNews = new HandedNews((message) => redis.publish(dueChannel, message))
   await startSubscription(host, redis, {
     name: 'offers of forwarders',
     channel: offersChannelFrom(pool),
@@ -104,7 +112,10 @@ export async function startIntake(
   const storing: StoreBatchOptions = {
     pool,
     // If the notification is lost, a forwarder still finds the delivery at its next poll.
-    wake: (due, handed = []) => void notifyReaders(redis, due, handed).catch(() => undefined),
+    wake(due, handed = []) {
+      handedNews.add(handed)
+      void notifyForwarders(redis, due).catch(() => undefined)
+    },
     handOffs,
     onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,

@@ -123,8 +123,8 @@ export {
   decodeDue,
   dueChannel,
   dueOf,
+  HandedNews,
   notifyForwarders,
-  notifyReaders,
   storedOf,
 } from './notify.ts'
 export {

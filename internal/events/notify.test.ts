@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decodeDue, encodeDue } from './notify.ts'
+import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './notify.ts'
 
 describe('messages of due work', () => {
   test('due message: names a few tenants', () => {
@@ -22,4 +22,29 @@ describe('messages of due work', () => {
   ])('due message: decodes %s as all', (_what, message) => {
     expect(decodeDue(message)).toBe('all')
   })
+})
+
+test('HandedNews: names tenants in one message, which readers of feeds decode and forwarders ignore', async () => {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const news = new HandedNews(async (message) => resolve(message))
+  news.add([])
+  news.add(['ten_a'])
+  news.add(['ten_b', 'ten_a'])
+  const decoded = decodeDue(await promise)
+  expect(storedOf(decoded)).toEqual(['ten_a', 'ten_b'])
+  expect(dueOf(decoded)).toEqual([])
+})
+
+test('HandedNews: more than 50 tenants are all for readers of feeds, and none for forwarders', async () => {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  new HandedNews(async (message) => resolve(message)).add(Array.from({ length: 51 }, (_, n) => `ten_${n}`))
+  const decoded = decodeDue(await promise)
+  expect(storedOf(decoded)).toBe('all')
+  expect(dueOf(decoded)).toEqual([])
+})
+
+test('due message: tenants with work are for forwarders and for readers of feeds', () => {
+  const decoded = decodeDue(encodeDue(['ten_a']))
+  expect([dueOf(decoded), storedOf(decoded)]).toEqual([['ten_a'], ['ten_a']])
+  expect([dueOf('all'), storedOf('all')]).toEqual(['all', 'all'])
 })

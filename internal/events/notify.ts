@@ -17,25 +17,35 @@ const messageCharsMax = 4_096
  * @throws RedisUnavailable; forwarders then find the work by polling
  */
 export async function notifyForwarders(redis: RedisConnection, tenantIds: readonly string[]): Promise<void> {
-  await notifyReaders(redis, tenantIds, [])
+  if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
 }
 
-/**
- * Notifies all forwarders that the first tenants have work, and readers of the feeds of all these tenants. Call it after the commit. Safe to
- * repeat.
- * @throws RedisUnavailable; forwarders and readers then find the events by polling
- */
-export async function notifyReaders(
-  redis: RedisConnection,
-  dueIds: readonly string[],
-  handedIds: readonly string[],
-): Promise<void> {
-  const marked =
-    dueIds.length + handedIds.length > tenantIdsMax
-      ? [`${handedMark}${everyone}`]
-      : handedIds.map((id) => `${handedMark}${id}`)
-  const ids = handedIds.length === 0 ? dueIds : [...dueIds, ...marked]
-  if (ids.length > 0) await redis.publish(dueChannel, encodeDue(ids))
+/** Time in which news of handed events are gathered for one message. They concern feeds only, whose readers wait for it at most. */
+const gatherMs = 10
+
+/** Notifies the readers of feeds of events that were handed to forwarders, whose work needs no message. */
+export class HandedNews {
+  readonly #publish: (message: string) => Promise<unknown>
+  readonly #tenantIds = new Set<string>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** @param publish publishes a message on `dueChannel`; its failure is ignored, since readers also poll */
+  constructor(publish: (message: string) => Promise<unknown>) {
+    this.#publish = publish
+  }
+
+  /** Adds tenants that have new events. They are named in a message within 10 ms. */
+  add(tenantIds: readonly string[]): void {
+    for (const id of tenantIds) this.#tenantIds.add(id)
+    if (tenantIds.length > 0) this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+  }
+
+  #flush(): void {
+    this.#timer = undefined
+    const ids = this.#tenantIds.size > tenantIdsMax ? [everyone] : [...this.#tenantIds]
+    this.#tenantIds.clear()
+    this.#publish(encodeDue(ids.map((id) => `${handedMark}${id}`))).catch(() => undefined)
+  }
 }
 
 /** Returns the tenants of a message that have work for forwarders. Pure. */

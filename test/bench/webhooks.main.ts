@@ -17,8 +17,8 @@ import { type Stack, startStack } from './webhooks/stack.ts'
 import { flatShareMin, measureTogether, startWarm, stepLine } from './webhooks/together.ts'
 
 const options = {
-  /** Parts to run, comma-separated: intake, declared, memory, together, latency, hanging, many, dead, rest. */
-  only: { type: 'string', default: 'intake,declared,memory,together,latency,hanging,many,dead,rest' },
+  /** Parts to run, comma-separated: intake, declared, memory, together, latency, hanging, many, dead, steady, rest. */
+  only: { type: 'string', default: 'intake,declared,memory,together,latency,hanging,many,dead,steady,rest' },
   /** Seconds of a run at one rate, after its warm-up. */
   seconds: { type: 'string', default: '15' },
   warm: { type: 'string', default: '5' },
@@ -48,6 +48,8 @@ const pairs = Math.max(1, Math.round(rounds / 2))
 const roundMs = 3000
 const apiWarmRounds = 3
 const hangingTenants = 1_000
+/** Events per second of `steady`. */
+const steadyRate = 500
 const numbers: Numbers = { next: 0 }
 
 const held: Held[] = []
@@ -199,9 +201,6 @@ async function rateFor(measured: Stack, flatRate: number | undefined): Promise<n
   const bare = await measureBare(measured, numbers, { rounds: 3, warmRounds: 2, roundMs })
   return Math.round((bare * flatShareMin) / 2)
 }
-
-/** Events per second of `steady`. */
-const steadyRate = 500
 
 /** Measures a moderate load, far below the highest flat rate. */
 async function measureSteady(measured: Stack): Promise<readonly Held[]> {

@@ -149,6 +149,34 @@ describe('forwarder process', () => {
     expect(await count('attempts')).toBe(1)
   }, 60_000)
 
+  test('forwarder: is handed the events of a tenant without a backlog, and delivers them without claims', async () => {
+    const forwarder = startProcess('forwarder', env)
+    const opsUrl = await started(forwarder)
+    const handed = async () => {
+      const metrics = await (await fetch(`${opsUrl}/metrics`)).text()
+      return Number(/\nlatchkey_delivery_handed_total (\d+)\n/.exec(metrics)?.[1])
+    }
+    const before = receiver.calls.length
+    let sent = 0
+    const isHanded = await poll(
+      async () => {
+        await sendWebhook()
+        sent += 1
+        await receiver.received(before + sent)
+        return (await handed()) >= 3 || undefined
+      },
+      { deadlineMs: 20_000, everyMs: 50 },
+    )
+    expect(isHanded).toBe(true)
+    await becomes(sent, "events WHERE state = 'processed'")
+    await becomes(0, 'deliveries_due')
+    expect(await count('attempts')).toBe(sent)
+    forwarder.signal('SIGTERM')
+    expect(await forwarder.exited).toBe(0)
+    expect(receiver.calls.length).toBe(before + sent)
+    expect(forwarder.errors()).toBe('')
+  }, 60_000)
+
   test('forwarder: after a kill, another forwarder claims the deliveries when their leases expire', async () => {
     const answer = holdAnswers()
     const first = startProcess('forwarder', env)

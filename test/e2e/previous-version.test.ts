@@ -1,10 +1,11 @@
 // Version N−1 and version N beside each other on one schema and one Redis, as during an upgrade and a rollback (docs/change-policy.md).
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventId, parseTenantId, systemClock, type TenantId } from '#internal/base/index.ts'
+import { encodeOffer, offersChannelOf } from '#internal/events/index.ts'
 import { Spool } from '#internal/intake/spool.ts'
 import type * as OpenApi from '#internal/openapi/index.ts'
 import type * as Settings from '#internal/settings/store.ts'
-import { openRedis, type Pool, withTx } from '#internal/storage/index.ts'
+import { openRedis, type Pool, readDatabaseId, withTx } from '#internal/storage/index.ts'
 import type * as Emissions from '#internal/usage/emissions.ts'
 import type * as Overrides from '#internal/usage/overrides.ts'
 import { readiness } from '#test/support/api-process.ts'
@@ -485,6 +486,30 @@ test.each(orders)(
     })
   },
 )
+
+test('versions: an event that N stored under the lease of a forwarder that is gone is delivered by the forwarder of N−1', async () => {
+  const { redisUrl } = await testStores()
+  const redis = openRedis({ url: redisUrl, onError: () => undefined })
+  try {
+    await pair.pool.query(
+      `INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, 'infinity')
+      ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 0`,
+      [tenantId],
+    )
+    const offer = encodeOffer({ leaseToken: 'gone', number: 1, leaseMs: 3_500, refused: [] })
+    const channel = offersChannelOf(await readDatabaseId(pair.pool))
+    await until('an offer that the API got', async () => (await redis.publish(channel, offer)) > 0)
+    const { sourceId } = await sendWebhook(pair.current)
+    const id = await eventOf(sourceId)
+    expect(await valueOf('SELECT lease FROM deliveries_due WHERE event_id = $1', id)).toBe('gone')
+    await pair.previous.withForwarder(async () => {
+      await becomes('processed', stateOf, sourceId)
+    })
+    expect(receiver.calls.filter((call) => call.id === id)).toHaveLength(1)
+  } finally {
+    await redis.close()
+  }
+})
 
 test.each(orders)(
   'versions: a callback that the forwarder of %s suspended stays so at %s, which resumes it',

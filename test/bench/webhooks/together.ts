@@ -20,7 +20,7 @@ export interface TogetherFigures {
 }
 
 /** Share of the bare rate at which the search starts, which is its bound. */
-export const flatShareMin = 0.22
+export const flatShareMin = 0.4
 const stepFactor = 1.2
 const startWarmMs = 30_000
 const bareRounds = { rounds: 3, warmRounds: 2, roundMs: 3000 }
