@@ -153,25 +153,25 @@ async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
       name: `CPU per 1 000 events at the highest flat rate${suffix}`,
       value: of(flat?.cpuPerThousand),
       unit: ' s',
-      atMost: 0.6,
+      atMost: 0.4,
     },
     {
       name: `accept to delivered at half of it, p50${suffix}`,
       value: of(half?.delivered.p50),
       unit: ' ms',
-      atMost: 10,
+      atMost: 3,
     },
     {
       name: `accept to delivered at half of it, p99${suffix}`,
       value: of(half?.delivered.p99),
       unit: ' ms',
-      atMost: 100,
+      atMost: 20,
     },
     {
       name: `forwarder resident${suffix}`,
       value: Math.max(of(flat?.forwarderMb), of(half?.forwarderMb)),
       unit: ' MB',
-      atMost: 150,
+      atMost: 180,
     },
   )
   return { intake: intakeRate, flat: flat?.rate }
@@ -209,13 +209,13 @@ async function measureSteady(measured: Stack): Promise<readonly Held[]> {
   console.log(`steady: ${stepLine(figures)}`)
   const { p50, p99 } = figures.delivered
   return [
-    { name: `accept to delivered at ${steadyRate}/s, p50`, value: p50, unit: ' ms', atMost: 5 },
-    { name: `accept to delivered at ${steadyRate}/s, p99`, value: p99, unit: ' ms', atMost: 50 },
+    { name: `accept to delivered at ${steadyRate}/s, p50`, value: p50, unit: ' ms', atMost: 0.8 },
+    { name: `accept to delivered at ${steadyRate}/s, p99`, value: p99, unit: ' ms', atMost: 5 },
     {
       name: `CPU per 1 000 events at ${steadyRate}/s`,
       value: figures.cpuPerThousand,
       unit: ' s',
-      atMost: 1.5,
+      atMost: 1.1,
     },
   ]
 }
