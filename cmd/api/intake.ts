@@ -100,15 +100,8 @@ export async function startIntake(
   { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
 ): Promise<Intake> {
   const observer = observeCalls(host)
-  const handOffs = new HandOffs({
-    publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
-  })
+  const handOffs = await startHandOffs(host, pool, redis)
   const handedNews = new HandedNews((message) => redis.publish(dueChannel, message))
-  await startSubscription(host, redis, {
-    name: 'offers of forwarders',
-    channel: offersChannelFrom(pool),
-    onMessage: (message) => handOffs.noteOffer(message),
-  })
   const storing: StoreBatchOptions = {
     pool,
     // If the notification is lost, a forwarder still finds the delivery at its next poll.
@@ -174,6 +167,19 @@ export async function startIntake(
  * Opens the spool and starts the loop that drains it. The spool has its own Redis connection, because waiting for a replica blocks later
  * commands.
  */
+/** Hands events to the forwarders that offer to take them. */
+async function startHandOffs(host: Host, pool: Pool, redis: RedisConnection): Promise<HandOffs> {
+  const handOffs = new HandOffs({
+    publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
+  })
+  await startSubscription(host, redis, {
+    name: 'offers of forwarders',
+    channel: offersChannelFrom(pool),
+    onMessage: (message) => handOffs.noteOffer(message),
+  })
+  return handOffs
+}
+
 async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
   const { log } = host
   const observer = observeSpool(host)

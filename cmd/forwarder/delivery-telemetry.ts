@@ -173,15 +173,12 @@ function declareCounters(metrics: Host['metrics']) {
     failures,
     claims: counter('latchkey_delivery_claims_total', 'Claims.'),
     claimed: counter('latchkey_delivery_claimed_total', 'Claimed deliveries.'),
-    handed: counter(
-      'latchkey_delivery_handed_total',
-      'Deliveries that intake handed to a forwarder, which needed no claim.',
-    ),
+    handed: counter('latchkey_delivery_handed_total', 'Deliveries handed over by intake, without a claim.'),
     lost: counter(
       'latchkey_delivery_lost_leases_total',
       'Deliveries whose lease ended before they were completed.',
     ),
-    released: counter('latchkey_delivery_released_total', 'Deliveries released unsent at shutdown.'),
+    released: counter('latchkey_delivery_released_total', 'Deliveries released without an attempt.'),
     opened: counter(
       'latchkey_delivery_breakers_opened_total',
       'Circuit breakers opened, over all forwarders. A failed probe does not count.',

@@ -283,7 +283,7 @@ describe('HandOffs', () => {
     ['an event of a provider', {}, 1],
     ['no event that is only verified', { state: 'verified' }, 0],
     ['no event that waits for a pull', { isPullOnly: true }, 0],
-    ['no notification', { origin: { kind: 'notification' } as ReceivedEvent['origin'] }, 0],
+    ['no notification', { origin: { kind: 'notification' } }, 0],
     ['no event with a large payload', { payloadBytes: 16 * 1024 + 1 }, 0],
   ])('HandOffs: plans %s', (_case, fields, count) => {
     expect(offered().plan([receivedEvent(fields)])?.leaseTokens.size ?? 0).toBe(count)
