@@ -6,6 +6,7 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { declarationRules } from './declared/rules.ts'
+import { findProviderName } from './find-declaration.ts'
 
 const secret = 'a-signing-secret-of-tests'
 let api: TestApi
@@ -148,12 +149,40 @@ test.each([
   ['payment', 'a word of event types or metrics'],
   ['card', 'which is a built-in provider'],
   ['stripe', 'which is a built-in provider'],
+  ['facebook', 'which is a name of the shipped declaration meta'],
 ])('Provider: one with the name %s is not put in force: %s', async (name, why) => {
   await api.applyManifests(providerYaml({ name }) + using('name: generic'))
   expect(await stored()).toEqual([])
   const validated = declarationRules.validate(name, specOf(providerYaml({ name })))
   expect(validated).toMatchObject({ kind: 'invalid', reason: 'NameReserved' })
   expect(validated).toHaveProperty('message', expect.stringContaining(`metadata.name is ${name}, ${why}`))
+})
+
+test.each([
+  ['stripe', 'which is a built-in provider'],
+  ['slack', 'which is a name of the shipped declaration slack'],
+  ['facebook', 'which is a name of the shipped declaration meta'],
+])('Provider: one with the alias %s is not put in force: %s', async (alias, why) => {
+  const yaml = providerYaml({ spec: `  aliases: [${alias}]\n` })
+  await api.applyManifests(yaml + using('name: generic'))
+  expect(await stored()).toEqual([])
+  const message = expect.stringContaining(`spec.aliases[0] is ${alias}, ${why}`)
+  expect(declarationRules.validate('doors', specOf(yaml))).toMatchObject({ reason: 'NameReserved', message })
+})
+
+test('Provider: in force, it keeps its names when a later version ships a declaration with one of them', () => {
+  const own = { name: 'doors', aliases: ['facebook'], isUnverified: false, text: '{}' }
+  const inForce = new Map([
+    ['doors', own],
+    ['facebook', own],
+  ])
+  expect(findProviderName('facebook', inForce) as string).toBe('doors')
+  expect(findProviderName('meta', inForce) as string).toBe('meta')
+  const replacing = new Map([['meta', { ...own, name: 'meta', aliases: [] }]])
+  expect([findProviderName('meta', replacing) as string, findProviderName('facebook', replacing)]).toEqual([
+    'meta',
+    undefined,
+  ])
 })
 
 test.each([

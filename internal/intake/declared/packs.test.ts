@@ -2,9 +2,11 @@
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { parse } from 'yaml'
+import { providerNames } from '#internal/tenants/index.ts'
 import { eventTypeTexts } from '../vocabulary.ts'
 import { compileDeclaration } from './compile.ts'
 import { parseProvider } from './manifest.ts'
+import { findPack, packNames } from './packs.ts'
 import type { Declaration } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 import { callOf, outcomeOf, runVectors } from './vectors.ts'
@@ -63,4 +65,13 @@ test.each(packs)('pack %s: no handshake signs what an event would have to be sig
       expect(outcomeOf(provider, call, vector)).toMatchObject({ cause: 'signature_malformed' })
     }
   }
+})
+
+test('docs/comparison.md: counts the shipped declarations, and those that are verified', () => {
+  const text = readFileSync(`${import.meta.dir}/../../../docs/comparison.md`, 'utf8')
+  const verified = packNames.filter((name) => findPack(name)?.isUnverified === false)
+  expect(text).toContain(
+    `The ${packNames.length + providerNames.length} vendors of Latchkey are ${providerNames.length} built-in providers (one only for trials) and ${packNames.length} [declarations]`,
+  )
+  expect(text).toContain(`${verified.length} of the declarations are verified`)
 })
