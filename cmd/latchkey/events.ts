@@ -69,6 +69,7 @@ export function addEventsCommand(program: Program, cli: Cli): void {
   events
     .command('explain')
     .description('explains the state of an event in one sentence, with the next step')
+    .addHelpText('after', '\nFor a tenant that receives nothing: latchkey tenants why <tenant>')
     .argument(...eventArgument)
     .option(...profileOption)
     .option(...jsonOption)

@@ -53,6 +53,7 @@ export function addTenantsCommand(program: Program, cli: Cli): void {
   tenants
     .command('why')
     .description('explains in one sentence what blocks a tenant, with the command that fixes it')
+    .addHelpText('after', '\nFor one event that did not arrive: latchkey events explain <id>')
     .argument(...tenantArgument)
     .option(...profileOption)
     .option(...jsonOption)
