@@ -211,7 +211,7 @@ async function runBench(bun, args) {
   const ensured = await ensure(bun, 'redis')
   if (ensured !== 0) return ensured
   const [first, ...others] = args
-  return ['records', 'records-plan', 'webhooks', 'events', 'queue', 'client'].includes(first)
+  return ['records', 'records-plan', 'webhooks', 'events', 'queue', 'client', 'tenants'].includes(first)
     ? run(bun, [`test/bench/${first}.main.ts`, ...others])
     : run(bun, ['test/bench/main.ts', ...args])
 }

@@ -133,14 +133,14 @@ export function createFlatPrinter(judge: JudgeName) {
 }
 
 /** Substrings that indicate a possible secret. A text that contains one of them is checked by the full redaction. */
-const tellTales = ['lk_', '://', '@', 'eyJ', 'sec_', '_live_', 'earer ']
+const tellTales = /lk_|:\/\/|@|eyJ|sec_|_live_|earer /
 
 /** Matches text that needs no JSON escaping. */
 const plainText = /^[ !#-[\]-~]{0,256}$/
 
 /** Returns whether a text needs neither escaping nor redaction. */
 function isPlain(text: string): boolean {
-  return plainText.test(text) && !tellTales.some((part) => text.includes(part))
+  return plainText.test(text) && !tellTales.test(text)
 }
 
 function printValue(value: unknown): string | undefined {

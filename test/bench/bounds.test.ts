@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { type Figures, growthOf, missedBounds } from './bounds.ts'
 
 const well: Figures = {
-  compared: [{ name: 'acquire', rateRatio: 0.7, p99Ratio: 2 }],
+  compared: [{ name: 'acquire', rateRatio: 0.7, rateRatioMin: 0.7, p99Ratio: 2 }],
   residentMb: 150,
   soakMb: [],
 }
@@ -13,11 +13,19 @@ test('missedBounds: reports nothing for a run exactly at its limits', () => {
 })
 
 test.each<[string, Partial<Figures>, string]>([
-  ['a low rate', { compared: [{ name: 'replay', rateRatio: 0.69, p99Ratio: 1 }] }, 'replay: 0.69 of'],
-  ['a long tail', { compared: [{ name: 'acquire', rateRatio: 1, p99Ratio: 2.01 }] }, 'p99 2.01 times'],
+  [
+    'a low rate',
+    { compared: [{ name: 'replay', rateRatio: 0.69, rateRatioMin: 0.7, p99Ratio: 1 }] },
+    'replay: 0.69 of',
+  ],
+  [
+    'a long tail',
+    { compared: [{ name: 'acquire', rateRatio: 1, rateRatioMin: 0.7, p99Ratio: 2.01 }] },
+    'p99 2.01 times',
+  ],
   [
     'a missing measurement',
-    { compared: [{ name: 'acquire', rateRatio: Number.NaN, p99Ratio: 1 }] },
+    { compared: [{ name: 'acquire', rateRatio: Number.NaN, rateRatioMin: 0.7, p99Ratio: 1 }] },
     'NaN of',
   ],
   ['memory after the load', { residentMb: 151 }, '151 MB'],

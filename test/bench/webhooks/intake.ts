@@ -46,7 +46,7 @@ interface Turn extends LoadResult {
 }
 
 /** Comparison of both servers. */
-export interface IntakeFigures extends Compared {
+export interface IntakeFigures extends Omit<Compared, 'rateRatioMin'> {
   readonly apiPerSecond: number
   /** Lines of a table. */
   readonly table: readonly string[]
