@@ -240,11 +240,12 @@ describe('hand-off', () => {
     ['text', 'x'],
     ['another form', '[1,2]'],
     ['a row of another form', '[1,3500,[["evt_1"]]]'],
+    ['an id of another form', '[1,3500,[["evt_1","ten_1","generic","a","a",1,"{}","{}",2,"2026-12-01"]]]'],
     ['a future offer', '[99,3500,[]]'],
   ])('hand-off: a message with %s is ignored', async (_case, message) => {
     const channels = new Channels()
     const { forwarder, observed } = await channels.forwarder()
-    forwarder.receive(message)
+    expect(() => forwarder.receive(message)).not.toThrow()
     expect([observed.handed, forwarder.stats().inFlight]).toEqual([0, 0])
   })
 

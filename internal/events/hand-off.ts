@@ -1,4 +1,11 @@
-import { type Day, type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
+import {
+  type Day,
+  type EventId,
+  isTenantId,
+  parseEventId,
+  receivedAtMsOf,
+  type TenantId,
+} from '#internal/base/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
 import type { ReceivedEvent } from './insert.ts'
@@ -120,6 +127,7 @@ export function decodeHandOff(message: string): HandOff | undefined {
   return { offerNumber, leaseMs, events: rows.map(handedOf) }
 }
 
+const dayForm = /^\d{4}-\d{2}-\d{2}$/
 const rowTypes = [
   'string',
   'string',
@@ -137,7 +145,10 @@ function isHandedRow(row: unknown): row is HandedRow {
   return (
     Array.isArray(row) &&
     row.length === rowTypes.length &&
-    row.every((value, at) => typeof value === rowTypes[at])
+    row.every((value, at) => typeof value === rowTypes[at]) &&
+    parseEventId(String(row[0])) !== undefined &&
+    isTenantId(String(row[1])) &&
+    dayForm.test(String(row[9]))
   )
 }
 
