@@ -81,6 +81,7 @@ export class EventQueue implements Accepting {
       ...eventBatch,
       batchesMax: options.batchesMax ?? 2,
       parallelItems,
+      deferred: 'turn',
       write: (batch, markLate) => this.#write(batch, markLate),
     })
   }

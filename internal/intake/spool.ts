@@ -214,7 +214,7 @@ export class Spool {
     this.#options = options
     this.#writer = new BatchWriter<Waiting>({
       ...eventBatch,
-      deferred: true,
+      deferred: 'microtask',
       write: (batch) => this.#write(batch),
     })
   }

@@ -76,7 +76,7 @@ export class DurableQueue {
 
   constructor(options: DurableQueueOptions) {
     this.#options = options
-    const shared = { itemsMax: batchStepsMax, parallelItems: parallelSteps, deferred: true }
+    const shared = { itemsMax: batchStepsMax, parallelItems: parallelSteps, deferred: 'microtask' as const }
     this.#steps = new BatchWriter({
       ...shared,
       batchesMax: writesMax,

@@ -208,7 +208,7 @@ describe('BatchWriter', () => {
   })
 
   test('BatchWriter: writes items that were added in one tick as one batch when its start is deferred', async () => {
-    const { batches, add, sizes } = heldWriter({ deferred: true })
+    const { batches, add, sizes } = heldWriter({ deferred: 'microtask' })
     add(4)
     expect(sizes()).toEqual([])
     await turn()
@@ -218,6 +218,21 @@ describe('BatchWriter', () => {
     batches[0]?.end()
     await turn()
     expect(sizes()).toEqual([4, 2])
+  })
+
+  test('BatchWriter: writes items that were added in one turn of the event loop as one batch when its start waits for its end', async () => {
+    const { writer, batches, sizes } = heldWriter({ deferred: 'turn' })
+    writer.add(0)
+    await Promise.resolve()
+    writer.add(1)
+    await Promise.resolve()
+    expect(sizes()).toEqual([])
+    await turn()
+    expect(sizes()).toEqual([2])
+    writer.add(2)
+    batches[0]?.end()
+    await turn()
+    expect(sizes()).toEqual([2, 1])
   })
 
   test('BatchWriter: writes at most itemsMax items per batch', async () => {

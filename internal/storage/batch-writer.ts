@@ -180,8 +180,11 @@ export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
    * no minimum time.
    */
   readonly gather?: { readonly leastMs: number; readonly mostMs: number; readonly share: number }
-  /** Starts batches in a microtask, so that items added in one tick share a batch. Default: `add` starts a batch immediately. */
-  readonly deferred?: boolean
+  /**
+   * Delays the start of a batch after `add`, by no timer. `microtask`: items that one synchronous run adds share a batch. `turn`: items that
+   * arrive in one turn of the event loop, on whatever connections, share a batch. Default: `add` starts a batch immediately.
+   */
+  readonly deferred?: 'microtask' | 'turn'
   readonly now?: () => number
 }
 
@@ -196,6 +199,8 @@ export class BatchWriter<Item> {
   #startedAtMs = Number.NEGATIVE_INFINITY
   #gatherMs: number
   #timer: ReturnType<typeof setTimeout> | undefined
+  /** True while a deferred start is scheduled. */
+  #isStarting = false
   #dropped = 0
   readonly #idle: (() => void)[] = []
 
@@ -222,8 +227,7 @@ export class BatchWriter<Item> {
       return false
     }
     this.#waiting.push(item)
-    if (!this.#options.deferred) this.#startNext()
-    else if (this.#waiting.length === 1) queueMicrotask(() => this.#startNext())
+    this.#startSoon()
     return true
   }
 
@@ -249,6 +253,19 @@ export class BatchWriter<Item> {
     if (this.size === 0) return
     const drained = new Promise<void>((resolve) => this.#idle.push(resolve))
     await within(msMax, drained, () => undefined)
+  }
+
+  #startSoon(): void {
+    const { deferred } = this.#options
+    if (deferred === undefined) return this.#startNext()
+    if (this.#isStarting) return
+    this.#isStarting = true
+    const start = () => {
+      this.#isStarting = false
+      this.#startNext()
+    }
+    if (deferred === 'turn') setImmediate(start)
+    else queueMicrotask(start)
   }
 
   #startNext(): void {
