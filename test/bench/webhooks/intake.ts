@@ -65,7 +65,8 @@ export async function measureIntake(
   const rounds: Record<ServerName, Turn>[] = []
   for (let round = -options.warmRounds; round < options.rounds; round += 1) {
     const turns: Partial<Record<ServerName, Turn>> = {}
-    for (const name of servers) turns[name] = await takeTurn(stack, name, numbers, options.roundMs)
+    for (const name of inTurn(servers, round))
+      turns[name] = await takeTurn(stack, name, numbers, options.roundMs)
     if (round >= 0) rounds.push(turns as Record<ServerName, Turn>)
   }
   const of = (name: ServerName, field: keyof Turn) => median(rounds.map((round) => round[name][field]))
@@ -89,6 +90,12 @@ export async function measureIntake(
       `| ${['events/s of each round', ...each, ...servers.slice(1).map(() => '')].join(' | ')} |`,
     ],
   }
+}
+
+/** Returns the servers in another order each round, so that none always follows the same other one. */
+export function inTurn(servers: readonly ServerName[], round: number): readonly ServerName[] {
+  const first = Math.abs(round) % servers.length
+  return [...servers.slice(first), ...servers.slice(0, first)]
 }
 
 /** Returns the head of a table with a column for each server, and one for its ratio to the bare server. */

@@ -2,7 +2,15 @@ import { median } from '../bounds.ts'
 import { runLoad } from '../load.ts'
 import { runOpenLoop } from '../open-loop.ts'
 import type { Held } from './bounds.ts'
-import { callOf, comparisonHead, type Numbers, type ServerName, serverOf, serversOf } from './intake.ts'
+import {
+  callOf,
+  comparisonHead,
+  inTurn,
+  type Numbers,
+  type ServerName,
+  serverOf,
+  serversOf,
+} from './intake.ts'
 import { cpuBetween, readCpu } from './meters.ts'
 import { type Quantiles, quantiles } from './run-at-rate.ts'
 import type { Stack } from './stack.ts'
@@ -86,7 +94,7 @@ async function measureRounds(
   const measured: Round[] = []
   for (let round = -1; round < rounds; round += 1) {
     const turns: Partial<Round> = {}
-    for (const name of servers) turns[name] = await run(name)
+    for (const name of inTurn(servers, round)) turns[name] = await run(name)
     if (round >= 0) measured.push(turns as Round)
   }
   return measured
