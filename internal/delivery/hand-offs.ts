@@ -54,7 +54,7 @@ export class HandOffReceiver {
   constructor(options: HandOffReceiverOptions) {
     this.#options = options
     this.#releases = new BatchWriter({
-      ...{ itemsMax: releasesMax, deferred: true },
+      ...{ itemsMax: releasesMax, deferred: 'microtask' },
       write: (deliveries) => options.release(deliveries),
     })
   }
