@@ -32,7 +32,7 @@ let keys: object[] = []
 beforeAll(async () => {
   vendor = Bun.serve({
     ...{ port: 0, hostname: '127.0.0.1' },
-    tls: { cert: tls.pem, key: tls.privateKey.export({ format: 'pem', type: 'pkcs8' }).toString() },
+    tls: { cert: tls.pem, key: tls.privateKey.export({ format: 'pem', type: 'pkcs8' }) },
     fetch(request) {
       const { host, pathname, search } = new URL(request.url)
       fetched.push(`${host.replace(/:.*/, '')}${pathname}${search}`)

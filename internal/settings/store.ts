@@ -124,10 +124,10 @@ export async function listSettings(
   asked: readonly string[] = [],
 ): Promise<readonly ListedSetting[]> {
   const read = await readSettings(pool)
-  const stored = read.settings.flatMap(({ name, tenantId: owner }) =>
+  const storedNames = read.settings.flatMap(({ name, tenantId: owner }) =>
     emittedOf(name) || (isDeclaredPause(name) && owner === tenantId) ? [name] : [],
   )
-  return [...new Set<SettingName>([...settingNames, ...stored, ...asked.filter(isSettingName)])]
+  return [...new Set<SettingName>([...settingNames, ...storedNames, ...asked.filter(isSettingName)])]
     .filter((name) => tenantId === null || definitionOf(name).scope === 'any')
     .map((name) => {
       const definition = definitionOf(name)
