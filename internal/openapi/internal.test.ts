@@ -8,6 +8,7 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
+import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 import { bodiesOf, expectFits, expectHeaders, fillPath, json, openContract } from '#test/support/contract.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
@@ -19,7 +20,11 @@ const { operations, answerSchema, schemaAt, expectDocumented, expectRequestExamp
 let backoffice: TestBackoffice
 beforeAll(async () => {
   const apiKey = 'lk_internal_0123456789abcdef0123456789ab'
-  backoffice = await startTestBackoffice(simulationTenantYaml('acme', apiKey))
+  const receiver =
+    'notifications: {url: "http://127.0.0.1:9998/", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: notified-signing}}'
+  backoffice = await startTestBackoffice(
+    simulationTenantYaml('acme', apiKey) + dashboardTenantYaml('notified', { spec: [receiver] }),
+  )
 }, 30_000)
 afterAll(() => backoffice.close())
 
@@ -241,6 +246,7 @@ describe('answers of the internal API', () => {
       await done('GET', `${tenant}${part}`, mine)
     await done('POST', `${tenant}/callback/test`, mine, keyed())
     await done('POST', `${tenant}/callback/resume`, mine)
+    await done('POST', `${tenant}/notifications/test`, { tenantId: backoffice.tenantId('notified') })
     const at = new Date(Date.now() - hourMs).toISOString()
     const emission = { body: { kind: 'exports.rows', amount: 3, occurredAt: at } }
     await done('PUT', `${tenant}/usage/{emissionId}`, { ...mine, emissionId: 'e-1' }, emission)

@@ -28,7 +28,7 @@ test.each([
   ['a missing field', delivered({ ...event, receivedAt: undefined }), '"receivedAt"'],
   ['a payload that is no object', delivered({ ...event, payload: [] }), 'body/payload'],
   ['a header that is no text', delivered({ ...event, headers: { a: 1 } }), 'body/headers/a'],
-  ['an unknown provider', delivered({ ...event, provider: 'letters' }), 'body/provider'],
+  ['a text that is no name of a provider', delivered({ ...event, provider: 'Letters!' }), 'body/provider'],
   [
     'a time that is not UTC',
     delivered({ ...event, occurredAt: '2026-11-10T08:40:00+01:00' }),
