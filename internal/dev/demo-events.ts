@@ -14,8 +14,11 @@ export interface DemoEvent {
 /** Returns a random number in [0, 1). */
 export type Random = () => number
 
-/** Possible responses of the demo's callback to an event: 200, 200 after two failures, or always a failure. */
-export const demoFates = ['taken', 'flaky', 'failing'] as const
+/**
+ * Possible responses of the demo's callback to an event: 200, 200 after two failures, or always a failure. The last two end the delivery of
+ * the event at once with a failure: `mended` at the first call only, so that a replay delivers the event, and `broken` at each call.
+ */
+export const demoFates = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
 /** One of `demoFates`. */
 export type DemoFate = (typeof demoFates)[number]
 /** Request header with the fate of a demo event. Callbacks find it in the body, which contains the headers of the event. */

@@ -36,6 +36,8 @@ test('demo traffic: every step gets the expected response from the sample tenant
     'notEnabled',
     'record',
     'simulation',
+    'mended',
+    'broken',
   ]
   for (const step of steps) expect([step, await demo.take(step, signal)]).toEqual([step, true])
   await until(async () => (await column('SELECT cause AS name FROM refused_calls')).length === 3)
@@ -64,6 +66,8 @@ test('demo traffic: a burst sends events of every provider, and each event has a
   )
   const types = await column(`SELECT DISTINCT type AS name FROM events`)
   expect(types).toEqual(expect.arrayContaining(['payment.succeeded']))
+  // Their delivery fails at once, for a first replay.
+  expect(await count(`headers LIKE '%"${demoHeader}":"mended"%'`)).toEqual(['4'])
   // An unknown type would begin with the provider's name.
   expect(types.filter((type) => /^(card|storefront|codehost)\./.test(type))).toEqual([])
   expect(

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import {
   cardPayment,
   type DemoEvent,
+  type DemoFate,
   demoFates,
   demoHeader,
   demoReference,
@@ -22,10 +23,12 @@ export interface DemoTarget {
 /** Rare steps: a repeated event, which the API accepts, and three kinds of events that the API refuses. */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
 /** Kind of a demo step. */
-export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps)[number]
+export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps | typeof burstFailures)[number]
 
 const callMsMax = 5_000
 const burstEvents = 36
+/** Events of the burst whose delivery fails at once: a replay delivers three of them, and one fails again. */
+const burstFailures = ['mended', 'broken', 'mended', 'mended'] as const
 const oldMs = 3_600_000
 /** Maximum failed steps in a row. The demo then stops, since the sample tenant was probably changed. */
 const failuresMax = 20
@@ -61,7 +64,16 @@ export class DemoTraffic {
   /** Runs steps of each kind without a pause, so that dashboard pages are not empty. Never fails. */
   async burst(signal: AbortSignal): Promise<void> {
     const events = new Array<DemoStep>(burstEvents).fill('event')
-    for (const step of ['simulation', 'record', 'record', 'event', ...rareSteps, ...events] as const) {
+    const steps = [
+      'simulation',
+      'record',
+      'record',
+      'event',
+      ...rareSteps,
+      ...burstFailures,
+      ...events,
+    ] as const
+    for (const step of steps) {
       if (signal.aborted || this.isFutile) return
       await this.take(step, signal)
     }
@@ -83,9 +95,11 @@ export class DemoTraffic {
   async #run(step: DemoStep, signal: AbortSignal): Promise<boolean> {
     const atMs = Date.now()
     const make = () => makeDemoEvent(atMs, this.#random)
-    const sent = async (event: DemoEvent, signature: Record<string, string>) => {
+    const fateOf = (): DemoFate => {
       const chance = this.#random()
-      const fate = demoFates[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
+      return demoFates[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
+    }
+    const sent = async (event: DemoEvent, signature: Record<string, string>, fate = fateOf()) => {
       return this.#hook({ ...event, headers: { ...event.headers, ...signature, [demoHeader]: fate } }, signal)
     }
     switch (step) {
@@ -95,6 +109,11 @@ export class DemoTraffic {
       case 'duplicate':
         this.#last ??= make()
         return (await sent(this.#last, demoSignature(this.#last, atMs))) === 200
+      case 'mended':
+      case 'broken': {
+        const event = cardPayment(atMs, this.#random)
+        return (await sent(event, demoSignature(event, atMs), step)) === 200
+      }
       case 'badSignature': {
         const event = make()
         return (await sent(event, demoSignature(event, atMs, 'of another account'))) === 400

@@ -127,6 +127,8 @@ describe('sink delivery', () => {
     expect(await statuses('evt_1', marked('taken'))).toEqual([200, 200, 200])
     expect(await statuses('evt_2', marked('flaky'))).toEqual([500, 500, 200])
     expect(await statuses('evt_3', marked('failing'))).toEqual([500, 500, 500])
+    expect(await statuses('evt_5', marked('mended'))).toEqual([500, 200, 200])
+    expect(await statuses('evt_6', marked('broken'))).toEqual([500, 500, 500])
     expect(await statuses('evt_4', { payload: { metadata: { reference: 'demo-traffic-1' } } })).toEqual([
       200, 200, 200,
     ])

@@ -42,7 +42,22 @@ const idleSecondsMax = 30
 const slowMsDefault = 20_000
 const flakyFailures = 2
 /** Path whose response a demo event with the given fate receives. */
-const demoTrials: Record<DemoFate, string> = { taken: '/', flaky: '/flaky', failing: '/fail' }
+const demoTrials: Record<Exclude<DemoFate, DemoFailure>, string> = {
+  taken: '/',
+  flaky: '/flaky',
+  failing: '/fail',
+}
+/** Fates that end the delivery of a demo event at once, with the number of calls that they refuse and the reason in the response. */
+const demoFailures = {
+  mended: { refused: 1, error: 'The stock service did not answer in time' },
+  broken: {
+    refused: Number.POSITIVE_INFINITY,
+    error: 'Unknown product: the order names none that this shop has',
+  },
+} as const
+type DemoFailure = keyof typeof demoFailures
+/** Response header that ends the delivery cycle of the event. */
+const abortHeaders = { 'webhook-delivery': 'abort-message' }
 /** Host names that a request may use, in addition to IP addresses. Any other name may be DNS rebinding. */
 const ownHosts = /^([a-z0-9-]+\.)*localhost$/
 const pageHeaders = {
@@ -131,6 +146,7 @@ class Sink implements RunningSink {
     const read = readCall(call, this.#options)
     const fate = demoFateOf(read.body)
     if (fate !== undefined) {
+      if (fate === 'mended' || fate === 'broken') return this.#refuse(fate, read.webhookId)
       const { status } = decideAnswer(demoTrials[fate], () => this.#demo.count(read.webhookId))
       return Response.json({ demo: fate }, { status })
     }
@@ -142,6 +158,14 @@ class Sink implements RunningSink {
     const { number, attempt, signature } = delivery
     const verified = signature.kind === 'ok' ? 'ok' : signature.reason
     return Response.json({ number, attempt, signature: verified }, { status })
+  }
+
+  /** Responds to a demo event whose delivery fails without retries. */
+  #refuse(fate: DemoFailure, webhookId: string): Response {
+    const { refused, error } = demoFailures[fate]
+    return this.#demo.count(webhookId) > refused
+      ? Response.json({ demo: fate })
+      : Response.json({ demo: fate, error }, { status: 500, headers: abortHeaders })
   }
 
   /** Responds to a GET request with the page, its table rows, or the deliveries as JSON. */
