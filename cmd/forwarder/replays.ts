@@ -5,7 +5,12 @@ import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cm
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { notifyForwarders } from '#internal/events/index.ts'
-import { notifyOfFinishedReplays, type ReplayStep, stepReplays } from '#internal/replays/index.ts'
+import {
+  countDueOutcomes,
+  notifyOfFinishedReplays,
+  type ReplayStep,
+  stepReplays,
+} from '#internal/replays/index.ts'
 
 const replayPool = {
   applicationName: 'latchkey-forwarder',
@@ -42,11 +47,12 @@ export async function startReplays(
   await openLoop(host, {
     ...{ name: 'finished replays', intervalMs: noticeMs, turnMsMax },
     async runOnce() {
+      await countDueOutcomes(pool, systemClock.now())
       const queues = await notifyOfFinishedReplays(notices, systemClock.now())
       if (queues.length > 0) await notifyForwarders(redis, queues).catch(() => undefined)
     },
     onError: (cause, failures) =>
-      host.log.debug({ failures, cause }, 'notifications of finished replays failed; retrying'),
+      host.log.debug({ failures, cause }, 'outcomes or notifications of finished replays failed; retrying'),
   })
 }
 

@@ -10,6 +10,8 @@ import { choices } from './public-api.generated.ts'
 import {
   eventsText,
   filterOf,
+  ofReplayOption,
+  outcomeOption,
   preview,
   publicReplays,
   type ReplayApi,
@@ -101,6 +103,8 @@ function addListCommand(events: Program, cli: Cli): void {
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option('--id <id>', 'the event of this id', parseId('evt', parseEventId))
     .option('--source-event-id <id>', 'events of this id of the provider')
+    .option(...ofReplayOption)
+    .addOption(outcomeOption())
     .option(...limitOption)
     .option(...afterOption)
     .option(...profileOption)
@@ -109,9 +113,10 @@ function addListCommand(events: Program, cli: Cli): void {
       cli.action((options) =>
         withApi(cli, 'public', options, (api) => {
           const { type, id, sourceEventId, status, slowerThan: slowerThanMs } = options
+          const replayed = { replayId: options.replay, outcome: options.outcome }
           const times = { from: isoTime(options.from), to: isoTime(options.to) }
           const words = { provider: options.provider, state: options.state, origin: options.origin }
-          const filter = { ...times, ...words, type, id, sourceEventId, status, slowerThanMs }
+          const filter = { ...times, ...words, ...replayed, type, id, sourceEventId, status, slowerThanMs }
           const read = (page: object) => api.call('listEvents', { query: { ...filter, ...page } })
           const textOf = (items: Parameters<typeof eventsText>[1]) =>
             items.length === 0 ? `${eventsText(cli, items)}${typeHint(type)}` : eventsText(cli, items)
@@ -285,6 +290,8 @@ function addReplayCommand(events: Program, cli: Cli): void {
     .addOption(origin)
     .option(...statusOption)
     .option(...slowerThanOption)
+    .option(...ofReplayOption)
+    .addOption(outcomeOption())
     .option(...rate)
     .option(...key)
     .option(...dryRun)
@@ -299,9 +306,11 @@ function addReplayCommand(events: Program, cli: Cli): void {
           return command.error('error: give either the id of an event, or filters')
         if (id !== undefined)
           return withApi(cli, 'public', options, (api) => replayEvent(publicReplays(api), id))
-        const { from: fromMs } = given
+        const fromMs = given.from ?? (given.replay === undefined ? undefined : 0)
         if (fromMs === undefined)
-          return command.error('error: give the id of an event, or --from TIME and other filters')
+          return command.error(
+            'error: give the id of an event, --from TIME and other filters, or --replay ID',
+          )
         const filter = filterOf({ ...given, from: fromMs })
         const {
           rate: ratePerSecond,

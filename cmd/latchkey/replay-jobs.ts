@@ -73,6 +73,18 @@ export const slowerThanOption = [
   parseWhole(1, 3_600_000),
 ] as const
 
+/** Option for an earlier replay of the events. */
+export const ofReplayOption = [
+  '--replay <id>',
+  'that this replay queued, of its first 1 000',
+  replayArgument[2],
+] as const
+
+/** Option for the outcome in the earlier replay. */
+export function outcomeOption() {
+  return new Option('--outcome <outcome>', 'with this outcome in the replay').choices(values.outcome)
+}
+
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
 export function replayOptions(nowMs: number) {
   return {
@@ -95,26 +107,31 @@ export function replayOptions(nowMs: number) {
 
 /** Values of the options of a filter. */
 export interface FilterOptions
-  extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'slowerThanMs' | 'ids' | 'tenantId'> {
+  extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'slowerThanMs' | 'ids' | 'tenantId' | 'replayId'> {
   /** Milliseconds since the epoch. */
   readonly from: number
   readonly to?: number | undefined
   readonly state?: ReplayFilter['state'] | 'any' | undefined
   readonly slowerThan?: number | undefined
+  /** Id of the earlier replay. */
+  readonly replay?: string | undefined
 }
 
 /** Returns the filter of options. Pure. */
 export function filterOf({
   from,
   to,
-  state = 'delivery_failed',
+  state: named,
   provider,
   type,
   origin,
   status,
   slowerThan: slowerThanMs,
+  replay: replayId,
+  outcome,
 }: FilterOptions): ReplayFilter {
   const times = { from: new Date(from).toISOString(), to: isoTime(to) }
+  const state = named ?? (outcome === 'delivered' ? 'any' : 'delivery_failed')
   return {
     ...times,
     provider,
@@ -122,6 +139,8 @@ export function filterOf({
     origin,
     status,
     slowerThanMs,
+    replayId,
+    outcome,
     state: state === 'any' ? undefined : state,
   }
 }
@@ -190,7 +209,15 @@ export function replayResult({ tables }: Cli, replay: Replay): Result {
   const skips = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
   const { status, slowerThanMs } = filter
   const attempt = [status && `last status ${status}`, slowerThanMs && `slower than ${slowerThanMs} ms`]
-  const parts = [filter.state ?? 'any state', filter.provider, filter.type, filter.origin, ...attempt]
+  const earlier = filter.replayId && `of ${filter.replayId}${filter.outcome ? `, ${filter.outcome}` : ''}`
+  const parts = [
+    earlier,
+    filter.state ?? 'any state',
+    filter.provider,
+    filter.type,
+    filter.origin,
+    ...attempt,
+  ]
   const ids = filter.ids && `${filter.ids.length} ids`
   const until = filter.to ?? 'its start'
   const text = tables.details([
@@ -200,8 +227,9 @@ export function replayResult({ tables }: Cli, replay: Replay): Result {
     ['tenant', filter.tenantId ?? 'all'],
     ['filter', `${[...parts, ids].filter(Boolean).join(', ')}, from ${filter.from} to ${until}`],
     ['events', countText(replay.total)],
-    ['queued', replay.queuedCount],
+    ['progress', replay.progress],
     ['skipped', skips.join(', ')],
+    ['failed', failedHint(replay)],
     ['rate', `${replay.ratePerSecond} a second`],
     ['requested by', `${replay.requestedBy}, ${replay.createdAt}`],
     ['cause', replay.cause],
@@ -210,12 +238,18 @@ export function replayResult({ tables }: Cli, replay: Replay): Result {
   return { text, json: replay }
 }
 
+/** Returns the command that lists the events that failed again. */
+function failedHint({ id, outcome }: Replay): string | undefined {
+  const count = outcome?.failedCount ?? 0
+  return count === 0 ? undefined : `latchkey events list --replay ${id} --outcome failed`
+}
+
 /** Returns a table of replays. */
 export function replaysText({ tables }: Cli, replays: readonly Replay[]): string {
-  const rows = replays.map(({ id, state, queuedCount, total, createdAt, filter, requestedBy }) => [
-    ...[createdAt, id, state, `${queuedCount} of ${countText(total)}`, filter.tenantId ?? 'all', requestedBy],
+  const rows = replays.map(({ id, state, progress, total, createdAt, filter, requestedBy }) => [
+    ...[createdAt, id, state, countText(total), progress, filter.tenantId ?? 'all', requestedBy],
   ])
-  const head = ['STARTED AT', 'ID', 'STATE', 'QUEUED', 'TENANT', 'REQUESTED BY']
+  const head = ['STARTED AT', 'ID', 'STATE', 'EVENTS', 'PROGRESS', 'TENANT', 'REQUESTED BY']
   return tables.list(head, rows, 'No replays')
 }
 

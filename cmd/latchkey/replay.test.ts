@@ -90,6 +90,24 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     })
   })
 
+  test('latchkey replay start --replay: replays what failed again in a replay, whose status and list tell its progress', async () => {
+    const [kept = '', failed = ''] = await processed(2)
+    const job = await json('start', ...ofTenant, ...ofAcme)
+    const { pool } = lab.backoffice
+    await pool.query(
+      `UPDATE replays SET state = 'completed', queued_count = 2, queued = $2, ended_at = now() WHERE id = $1`,
+      [job.id, [`${kept}:1`, `${failed}:1`]],
+    )
+    await pool.query("UPDATE events SET state = 'delivery_failed' WHERE id = $1", [failed])
+    const words = '2 queued: 1 delivered, 1 failed again'
+    const { out } = await run('status', job.id)
+    for (const text of [words, `latchkey events list --replay ${job.id} --outcome failed`])
+      expect(out).toContain(text)
+    expect((await run('list')).out).toContain(words)
+    const again = await json('start', ...ofTenant, '--replay', job.id, '--outcome', 'failed', '--dry-run')
+    expect(again).toMatchObject({ total: { count: 1, isExact: true }, examples: [{ id: failed }] })
+  })
+
   test('latchkey replay start --key: a repeated command returns the same replay, and another request with that key is refused', async () => {
     const args = ['start', '--from', '2026-01-01', ...ofTenant, '--key', 'incident 7']
     const first = await json(...args)
@@ -148,7 +166,9 @@ test.each([
   [['list', 'x'], 'too many arguments'],
   [['list', '--limit', '1001'], 'It must be a whole number from 1 to 1000'],
   [['start', '--from', '1h', '--tenant', 'a', '--all-tenants'], "cannot be used with option '--all-tenants'"],
-  [['start', '--tenant', 'a'], "required option '--from <time>' not specified"],
+  [['start', '--tenant', 'a'], 'give --from TIME, or --replay ID'],
+  [['start', '--tenant', 'a', '--replay', 'evt_1'], 'It must be rpl_ and 26 characters'],
+  [['start', '--tenant', 'a', '--from', '1h', '--outcome', 'lost'], 'Allowed choices are delivered'],
   [['start', '--tenant', 'a', '--from', 'yesterday'], 'It must be a time'],
   [['start', '--tenant', 'a', '--from', '2026-13-41'], 'It must be a time'],
   [['start', '--from', '1h', '--to', '10:00'], "'--to <time>' argument '10:00' is invalid"],

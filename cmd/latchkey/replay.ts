@@ -7,6 +7,8 @@ import { afterOption, limitOption, listPages } from './pages.ts'
 import {
   filterOf,
   internalReplays,
+  ofReplayOption,
+  outcomeOption,
   preview,
   publicReplays,
   type ReplayApi,
@@ -81,7 +83,7 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .description('delivers all events of a filter again')
     .addOption(new Option('--tenant <tenant>', `events of one tenant: ${tenantText}`).conflicts('allTenants'))
     .option('--all-tenants', 'events of all tenants')
-    .requiredOption(...from)
+    .option(...from)
     .option(...to)
     .addOption(state)
     .option(...providerOption)
@@ -89,6 +91,8 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .addOption(origin)
     .option(...statusOption)
     .option(...slowerThanOption)
+    .option(...ofReplayOption)
+    .addOption(outcomeOption())
     .option(...rate)
     .option(...key)
     .option(...dryRun)
@@ -96,8 +100,10 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .option(...profileOption)
     .option(...jsonOption)
     .action(
-      cli.action((options) => {
-        const filter = filterOf(options)
+      cli.action((options, command) => {
+        const fromMs = options.from ?? (options.replay === undefined ? undefined : 0)
+        if (fromMs === undefined) return command.error('error: give --from TIME, or --replay ID')
+        const filter = filterOf({ ...options, from: fromMs })
         const { rate: ratePerSecond, key: given = randomToken(), wait: isAwaited = false } = options
         const run = (api: ReplayApi, tenantId?: string) => {
           const whole = { ...filter, tenantId }

@@ -6,11 +6,12 @@ import {
   type EventSummary,
   type EventView,
   type ListedEvent,
+  listAttemptPlaces,
   listEvents,
   notifyForwarders,
   type ReplayFate,
+  readAttemptsAt,
   readEvent,
-  readAttempt as readStoredAttempt,
   readPayload as readStoredPayload,
   type SourceTenant,
   type EventListRequest as StoredRequest,
@@ -19,7 +20,13 @@ import {
 } from '#internal/events/index.ts'
 import { findProviderName, ingestEvent } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
-import { replayEvent, retryEvent } from '#internal/replays/index.ts'
+import {
+  type ReplayEventOutcome,
+  type ReplayId,
+  readReplayedIds,
+  replayEvent,
+  retryEvent,
+} from '#internal/replays/index.ts'
 import {
   type Directory,
   type DirectoryTenant,
@@ -46,21 +53,32 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import { redactHeaders, type SharedDeskParts, type SharedUseCase, type UseCase } from './parts.ts'
 import { search } from './payload-search.ts'
 import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
+import { outcomeAlone, readJob, unknownReplay } from './replays.ts'
 
 /** Filters of the event list, combined with AND. */
 export type EventListRequest = PageRequest &
   TenantSelection & {
-    readonly [Name in Exclude<keyof StoredRequest, 'tenantId' | 'sourceTenants' | 'after' | 'limit'>]?:
-      | StoredRequest[Name]
-      | undefined
+    readonly [Name in Exclude<
+      keyof StoredRequest,
+      'tenantId' | 'sourceTenants' | 'ids' | 'after' | 'limit'
+    >]?: StoredRequest[Name] | undefined
+  } & {
+    /** Events that this replay queued, of its first 1 000. */
+    readonly replayId?: ReplayId | undefined
+    /** Outcome in the replay `replayId`. */
+    readonly outcome?: ReplayEventOutcome | undefined
   }
 
 /** Lists events, newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
   const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...asked } = request
-  const typed = readTypeFilter(asked)
+  const { replayId, outcome, ...rest } = asked
+  const typed = readTypeFilter(rest)
   if (typed.kind !== 'ok') return typed
   const filter = typed.value
+  const replayed = await replayedIds(parts, actor, { replayId, outcome })
+  if (replayed.kind !== 'ok') return replayed
+  const ids = replayed.value
   const { directory } = parts
   const isOfSource = filter.sourceEventId !== undefined
   const readList = () =>
@@ -70,7 +88,7 @@ const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, a
       refuseAll: () => (isOfSource ? sourceRefusal(directory) : undefined),
       async read({ limit, after, ...owner }) {
         const sourceTenants = isOfSource ? sourceTenantsOf(directory, owner.tenantId) : undefined
-        const bounded = { limit, ...defined({ ...filter, ...owner, after, sourceTenants }) }
+        const bounded = { limit, ...defined({ ...filter, ...owner, after, sourceTenants, ids }) }
         const { events, next } = await listEvents(parts.readPool, bounded, parts.clock.now())
         return { items: events, next }
       },
@@ -79,6 +97,18 @@ const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, a
   const listed = await (isWide ? parts.searchTurns.runWide(actorName(actor), readList) : readList())
   if (listed.kind !== 'ok') return listed
   return ok({ ...listed.value, items: await withDeliveryFacts(parts.readPool, listed.value.items) })
+}
+
+/** Reads the ids of a replay's events; undefined without a replay. */
+async function replayedIds(
+  parts: SharedDeskParts,
+  actor: Actor,
+  { replayId, outcome }: Pick<EventListRequest, 'replayId' | 'outcome'>,
+): Promise<Outcome<readonly EventId[] | undefined>> {
+  if (replayId === undefined) return outcome === undefined ? ok(undefined) : outcomeAlone
+  const job = await readJob(parts, actor, replayId)
+  if (job.kind !== 'ok') return job.kind === 'notFound' ? unknownReplay : job
+  return ok(await readReplayedIds(parts.readPool, { replayId, outcome }, parts.clock.now()))
 }
 
 /** Returns why no provider's id is searched for in all tenants, or undefined. */
@@ -166,12 +196,60 @@ async function readAttempt(
   const reached = await reachEvent(parts, actor, place.id)
   if (reached.kind !== 'ok') return reached
   const { tenant } = reached.value
-  const view = await readStoredAttempt(parts.readPool, { ...place, tenantId: tenant.id }, parts.clock.now())
+  const asked = { id: place.id, tenantId: tenant.id, attempts: [place] }
+  const view = await readAttemptsAt(parts.readPool, asked, parts.clock.now())
   if (view === undefined) return notFound
   const redactor = parts.redactorOf(tenant)
-  const [attempt] = attemptDetails(redactor, actor, { ...view, attempts: [view.attempt] })
+  const [attempt] = attemptDetails(redactor, actor, view)
   if (attempt === undefined) return notFound
   return ok({ event: view.event, headers: redactHeaders(redactor, view.headers), attempt })
+}
+
+/** One attempt of an event, and another to compare it with. Secrets are redacted. */
+export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' | 'redactedPayload'> {
+  readonly attempt: AttemptDetail
+  /** The attempt that was asked for, or else the one before. */
+  readonly compared: AttemptDetail | undefined
+  /** Places of the latest 200 attempts, oldest first. */
+  readonly places: readonly AttemptPlace[]
+}
+
+interface AttemptInspection extends AttemptPlace {
+  readonly id: EventId
+  readonly comparedWith?: AttemptPlace | undefined
+}
+
+const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
+  one.cycle === other.cycle && one.attempt === other.attempt
+
+/** Reads one attempt of an event and the one to compare it with by their keys, of all others only the places. */
+async function inspectAttempt(
+  parts: SharedDeskParts,
+  actor: Actor,
+  { id, comparedWith, ...place }: AttemptInspection,
+): Promise<Outcome<InspectedAttempt>> {
+  const reached = await reachEvent(parts, actor, id)
+  if (reached.kind !== 'ok') return reached
+  const { tenant } = reached.value
+  const owned = { id, tenantId: tenant.id }
+  const nowMs = parts.clock.now()
+  const places = await listAttemptPlaces(parts.readPool, id)
+  const before = places[places.findIndex(isSamePlace(place)) - 1]
+  const other = places.find((each) => comparedWith && isSamePlace(comparedWith)(each)) ?? before
+  const [view, payload] = await Promise.all([
+    readAttemptsAt(parts.readPool, { ...owned, attempts: [place, ...(other ? [other] : [])] }, nowMs),
+    readStoredPayload(parts.readPool, owned, nowMs, shownCharsMax + 1),
+  ])
+  if (view === undefined) return notFound
+  const redactor = parts.redactorOf(tenant)
+  const details = attemptDetails(redactor, actor, view)
+  const attempt = details.find(isSamePlace(place))
+  if (attempt === undefined) return notFound
+  return ok({
+    ...{ event: view.event, headers: redactHeaders(redactor, view.headers), places, attempt },
+    redactedPayload: payload.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
+    compared: other && details.find(isSamePlace(other)),
+  })
 }
 
 /** Omits the redactor's character count, which would count only the part that was read. */
@@ -349,7 +427,7 @@ const cycleRefusals: Readonly<
 
 /** Use cases of a tenant's events, which the public API has, too. */
 export const eventCases = {
-  ...{ explain: explainEvent, list, summary, read, readAttempt, readPayload },
+  ...{ explain: explainEvent, list, summary, read, readAttempt, inspectAttempt, readPayload },
   ...{ replay, retry, search },
 }
 

@@ -2,7 +2,7 @@ import { actions } from '#internal/access/index.ts'
 import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
 import { type JsonSchema, mayGrow } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
-import { replayedOrigins, replayStates } from '#internal/replays/index.ts'
+import { replayEventOutcomes, replayedOrigins, replayStates } from '#internal/replays/index.ts'
 import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
 import {
   apiKeyScopes,
@@ -308,8 +308,15 @@ const filter = objectOf(
     ...{ status: text(), slowerThanMs: whole() },
     ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
     origin: growingWordOf(replayedOrigins),
+    replayId: described('Earlier replay whose events the filter covers.', unshown(idOf('rpl'))),
+    outcome: unshown(growingWordOf(replayEventOutcomes)),
   },
 )
+const replayOutcome = objectOf({
+  ...{ examinedCount: whole(400), deliveredCount: whole(391), failedCount: whole(3) },
+  pendingCount: whole(6),
+  otherCount: described('Events that were replayed once more since, or deleted.', whole(0)),
+})
 const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
 
 /** A replay job. */
@@ -324,6 +331,14 @@ export const Replay = answer(
     ...{ examinedTo: orNull(text(eventId)), isWaiting: flag(false), cause: orNull(text(null)) },
     ...{ createdAt: time(at('09:20:00')), startedAt: orNull(time(at('09:20:01'))) },
     endedAt: orNull(time(null)),
+    outcome: described(
+      'Outcome of the deliveries of the first 1 000 queued events, as last counted; null before the first count. `readReplay` counts it.',
+      orNull(replayOutcome),
+    ),
+    progress: described(
+      'Progress for people. Programs use the counts.',
+      text('400 queued: 391 delivered, 3 failed again, 6 pending; 3 skipped'),
+    ),
   }),
 )
 /** A page of replay jobs. */

@@ -2,6 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
 import { eventStates, originKinds } from '#internal/events/index.ts'
 import { plainText, textParam, wordParam } from '#internal/http/index.ts'
+import { replayEventOutcomes } from '#internal/replays/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import {
@@ -17,10 +18,12 @@ import { EventDetail } from './http-attempt-answers.ts'
 import {
   eventParam,
   idSchema,
+  outcomeText,
   pageParams,
   providerField,
   providerParam,
   readTimes,
+  replayParam,
   slowerThanParam,
   statusParam,
   timeParam,
@@ -90,6 +93,8 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
       to: timeParam('Received earlier.'),
       id: eventParam,
       sourceEventId: textParam(sourceIdText[api.name], { charsMax: 255 }),
+      replayId: replayParam,
+      outcome: wordParam(outcomeText, replayEventOutcomes),
     },
     act: ({ backoffice, actor, query: { from, to, ...query } }) =>
       backoffice.events.list(actor, { ...query, fromMs: from, toMs: to }),

@@ -26,6 +26,7 @@ import {
   textParam,
 } from '#internal/http/index.ts'
 import { providerNameParam } from '#internal/intake/index.ts'
+import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
 import { subscriptionNamePattern } from '#internal/subscriptions/index.ts'
 import {
@@ -166,6 +167,17 @@ export const eventParam: Param<EventId> = {
   description: 'Id of an event.',
   schema: idSchema('evt'),
 }
+
+/** Query parameter: the replay of the events to filter by. */
+export const replayParam: Param<ReplayId> = {
+  parse: parseReplayId,
+  description: 'Id of a replay: only events that it queued, of its first 1 000.',
+  schema: idSchema('rpl'),
+}
+
+/** Description of the outcome to filter by. */
+export const outcomeText =
+  'Only with `replayId`: outcome in that replay. `failed`: its delivery failed again, and the event was not replayed once more since. `pending`: its delivery is in progress.'
 
 /** Query parameter: the provider to filter by. */
 export const providerParam = providerNameParam(providerText('A provider'))

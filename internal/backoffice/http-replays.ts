@@ -1,11 +1,19 @@
 import { type Static, Type as t } from '@sinclair/typebox'
 import { oneOf, plainText } from '#internal/http/index.ts'
-import { parseReplayId, type ReplayFilter, replayedOrigins, replayRateMax } from '#internal/replays/index.ts'
+import {
+  parseReplayId,
+  type ReplayFilter,
+  type ReplayId,
+  replayEventOutcomes,
+  replayedOrigins,
+  replayRateMax,
+} from '#internal/replays/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import {
   idSchema,
+  outcomeText,
   pageParams,
   providerField,
   readTimes,
@@ -46,6 +54,14 @@ const filterFields = {
       description: 'Only these events.',
     }),
   ),
+  replayId: t.Optional(
+    t.Unsafe<ReplayId>(
+      idSchema('rpl', { description: 'Only events that this earlier replay queued, of its first 1 000.' }),
+    ),
+  ),
+  outcome: t.Optional(
+    oneOf(replayEventOutcomes, `${outcomeText} Its events are chosen when the replay starts.`),
+  ),
 }
 
 /** Returns the fields of a replay's filter in an API. In the public API the tenant is that of the key. */
@@ -62,11 +78,12 @@ function filterOf(body: ReplayFilterBody): Outcome<ReplayFilter> {
   const times = readTimes({ from: body.from, to: body.to })
   if (times.kind !== 'ok') return times
   const { from: fromMs, to: toMs } = times.value
-  const { tenantId, type, state, origin, status, slowerThanMs, ids } = body
+  const { tenantId, type, state, origin, status, slowerThanMs, ids, replayId, outcome } = body
   const provider = body.provider === undefined ? undefined : parseProviderName(body.provider)
   return ok({
     fromMs,
     ...defined({ toMs, tenantId, provider, type, state, origin, status, slowerThanMs, ids }),
+    ...defined({ replayId, outcome }),
   })
 }
 

@@ -9,7 +9,7 @@ export {
   unknownCause,
   valueOf,
 } from './causes.ts'
-export type { EventDetail, EventListRequest } from './events.ts'
+export type { EventDetail, EventListRequest, InspectedAttempt } from './events.ts'
 export type { Explanation } from './explain.ts'
 export {
   type Halt,

@@ -1,16 +1,17 @@
 import { type Action, type Actor, actorName } from '#internal/access/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
 import {
   cancelReplay,
+  countOutcome,
+  findReplaysOfEvent,
   listReplays,
   parseReplayId,
   previewReplay,
   type ReplayFilter,
   type ReplayId,
   type ReplayJob,
-  type ReplayOutcome,
   type ReplayPreview,
   readReplay,
-  readReplayOutcome,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
@@ -34,7 +35,9 @@ import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } fr
 const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor, asked) => {
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked })
   if (typed.kind !== 'ok') return typed
-  const filter = typed.value
+  const completed = await withReplayOf(parts, actor, typed.value)
+  if (completed.kind !== 'ok') return completed
+  const filter = completed.value
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs) return invalidRange
@@ -61,7 +64,9 @@ const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, as
   const { ratePerSecond = rateDefault, idempotencyKey } = asked
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked.filter })
   if (typed.kind !== 'ok') return typed
-  const filter = typed.value
+  const completed = await withReplayOf(parts, actor, typed.value)
+  if (completed.kind !== 'ok') return completed
+  const filter = completed.value
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const isByTenant = actor.kind === 'tenantKey'
@@ -96,7 +101,7 @@ function tooManyText(
 }
 
 /** Reads a replay if the actor has the right `action` on the replay. */
-async function read(
+export async function readJob(
   parts: SharedDeskParts,
   actor: Actor,
   id: ReplayId,
@@ -115,14 +120,41 @@ async function read(
   return all.kind === 'ok' ? ok(job) : all
 }
 
-/** Reads what became of the first events that a replay queued. */
-async function readOutcome(
+/** Reads a replay with what has become of its first events by now. */
+async function readCounted(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>> {
+  const reached = await readJob(parts, actor, id)
+  if (reached.kind !== 'ok') return reached
+  return ok(await countOutcome(parts.readPool, reached.value, parts.clock.now()))
+}
+
+/** Completes a filter by an earlier replay: the replay's tenant is the default. Refuses a replay that the actor may not see. */
+async function withReplayOf(
   parts: SharedDeskParts,
   actor: Actor,
-  id: ReplayId,
-): Promise<Outcome<ReplayOutcome>> {
-  const reached = await read(parts, actor, id)
-  return reached.kind === 'ok' ? ok(await readReplayOutcome(parts.readPool, id, parts.clock.now())) : reached
+  filter: ReplayFilter,
+): Promise<Outcome<ReplayFilter>> {
+  const { replayId, outcome, tenantId } = filter
+  if (replayId === undefined) return outcome === undefined ? ok(filter) : outcomeAlone
+  const job = await readJob(parts, actor, replayId)
+  if (job.kind !== 'ok') return job.kind === 'notFound' ? unknownReplay : job
+  return ok({ ...filter, ...defined({ tenantId: tenantId ?? job.value.filter.tenantId }) })
+}
+
+/** Refusal of an outcome without its replay. */
+export const outcomeAlone = invalid('needs "replayId": the replay of which it is the outcome', 'outcome')
+/** Refusal of a filter by an unknown replay. */
+export const unknownReplay = invalid('names no replay that you can see', 'replayId')
+
+/** Finds the replays that began delivery cycles of an event, by the number of the cycle. */
+const ofEvent: SharedUseCase<
+  { readonly id: EventId; readonly tenantId: TenantId },
+  ReadonlyMap<number, ReplayId>
+> = async (parts, actor, { id, tenantId }) => {
+  const reached = await reachTenant(parts, actor, { tenantId, named: id })
+  if (reached.kind !== 'ok') return reached
+  // A replay of all tenants is visible only to actors that see all tenants.
+  const isWide = actor.kind !== 'tenantKey' && (await reachAll(parts, actor)).kind === 'ok'
+  return ok(await findReplaysOfEvent(parts.readPool, { id, tenantId, isWide }))
 }
 
 /** Lists replays, newest first. */
@@ -139,7 +171,7 @@ const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (par
 
 /** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
 async function cancel(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
-  const reached = await read(parts, actor, id, 'replay')
+  const reached = await readJob(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })
   return result.kind === 'not_found'
@@ -148,4 +180,4 @@ async function cancel(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promi
 }
 
 /** Use cases of replays. */
-export const replayCases = { preview, start, read, readOutcome, list, cancel }
+export const replayCases = { preview, start, read: readCounted, ofEvent, list, cancel }

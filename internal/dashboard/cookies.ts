@@ -1,6 +1,7 @@
 import { type CookieOptions, namespacesMax } from '#internal/access/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
 import { parseZone, utcZone } from './components/clock.ts'
+import { safePath } from './request.ts'
 
 /** Colour themes. `auto` uses the theme of the operating system. */
 export const themes = ['auto', 'light', 'dark'] as const
@@ -11,6 +12,8 @@ export type Theme = (typeof themes)[number]
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
   readonly text: string
+  /** Page of the dashboard about what the message says. */
+  readonly link?: { readonly path: string; readonly label: string }
 }
 
 /** Preferences that the browser stores in cookies, in addition to the session cookie. They grant no rights. */
@@ -78,8 +81,9 @@ export function namespacesCookie(namespaces: readonly string[], options: CookieO
 }
 
 /** Returns a `Set-Cookie` header with a message for the next page. The cookie expires after one minute. */
-export function flashCookie({ tone, text }: Flash, options: CookieOptions): string {
-  const value = Buffer.from(JSON.stringify([tone, text.slice(0, flashCharsMax)])).toString('base64url')
+export function flashCookie({ tone, text, link }: Flash, options: CookieOptions): string {
+  const parts = [tone, text.slice(0, flashCharsMax), ...(link ? [link.path, link.label] : [])]
+  const value = Buffer.from(JSON.stringify(parts)).toString('base64url')
   return cookieOf(names.flash, value, flashSeconds, options)
 }
 
@@ -93,11 +97,14 @@ function readFlash(value: string): Flash | undefined {
   try {
     const parsed: unknown = JSON.parse(Buffer.from(value, 'base64url').toString('utf8'))
     if (!Array.isArray(parsed)) return undefined
-    const [tone, text] = parsed as readonly unknown[]
+    const [tone, text, path, label] = parsed as readonly unknown[]
     const known = (['good', 'bad', 'info'] as const).find((each) => each === tone)
-    return known === undefined || typeof text !== 'string'
-      ? undefined
-      : { tone: known, text: text.slice(0, flashCharsMax) }
+    if (known === undefined || typeof text !== 'string') return undefined
+    const hasLink = typeof path === 'string' && typeof label === 'string'
+    return {
+      ...{ tone: known, text: text.slice(0, flashCharsMax) },
+      ...(hasLink && { link: { path: safePath(path), label: label.slice(0, flashCharsMax) } }),
+    }
   } catch {
     return undefined
   }

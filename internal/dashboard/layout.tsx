@@ -71,6 +71,12 @@ function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">
       {flash.text}
+      {flash.link && (
+        <>
+          {' '}
+          <a href={flash.link.path}>{flash.link.label}</a>
+        </>
+      )}
     </Notice>
   )
 }

@@ -131,9 +131,19 @@ export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'):
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
-/** Returns the redirect after an idempotent write, with one message for the write and another for a repeated request. */
-export function doneAt(path: string, { isNew }: { readonly isNew: boolean }, done: string, repeated: string) {
-  return isNew ? goTo(path, done) : goTo(path, repeated, 'info')
+/**
+ * Returns the redirect after an idempotent write, with one message for the write and another for a repeated request. `about` is a page
+ * to which the message links.
+ */
+export function doneAt(
+  path: string,
+  { isNew }: { readonly isNew: boolean },
+  done: string,
+  repeated: string,
+  about?: Flash['link'],
+): GoTo {
+  const flash: Flash = isNew ? { tone: 'good', text: done } : { tone: 'info', text: repeated }
+  return { kind: 'goTo', path, flash: { ...flash, ...(about && { link: about }) } }
 }
 
 /** Returns a dashboard address with an encoded query. Undefined and empty parameters are omitted. */

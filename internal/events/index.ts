@@ -38,6 +38,7 @@ export {
   hastenDelivery,
   type ReplayFate,
 } from './cycles.ts'
+export { type EventStateRow, readEventStates } from './event-states.ts'
 export type { AttemptExchange } from './exchange.ts'
 export {
   type FeedEvent,
@@ -171,7 +172,8 @@ export {
   type DeliveryProgress,
   type DueDelivery,
   type EventView,
-  readAttempt,
+  listAttemptPlaces,
+  readAttemptsAt,
   readEvent,
   readPayload,
   readProgress,

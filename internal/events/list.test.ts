@@ -8,7 +8,7 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
-import { readAttempt, readEvent, readPayload } from './view.ts'
+import { listAttemptPlaces, readAttemptsAt, readEvent, readPayload } from './view.ts'
 
 const dayMs = 86_400_000
 let lab: DeliveryLab
@@ -209,18 +209,25 @@ describe('readEvent', () => {
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
-  test('readAttempt: returns one attempt with its event, also one before the latest 200, and nothing for another tenant', async () => {
+  test('readAttemptsAt: returns only the named attempts with their event, also one before the latest 200, and nothing for another tenant', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
       `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
        SELECT id, expires_on, n / 10, n % 10, now(), n, 'failed' FROM events, generate_series(10, 260) n`,
     )
-    const one = (attempt: number, owner = tenantId) =>
-      readAttempt(lab.pool, { id, tenantId: owner, cycle: 1, attempt }, Date.now())
-    expect(await one(3)).toMatchObject({ event: { id }, attempt: { cycle: 1, attempt: 3, durationMs: 13 } })
-    expect(await one(10)).toBeUndefined()
-    expect(await one(3, (await lab.addTenant()).id)).toBeUndefined()
+    const some = (attempts: readonly number[], owner = tenantId) => {
+      const named = attempts.map((attempt) => ({ cycle: 1, attempt }))
+      return readAttemptsAt(lab.pool, { id, tenantId: owner, attempts: named }, Date.now())
+    }
+    const third = { cycle: 1, attempt: 3, durationMs: 13 }
+    expect(await some([3])).toMatchObject({ event: { id }, attempts: [third] })
+    expect((await some([3, 4, 10]))?.attempts).toMatchObject([{ cycle: 1, attempt: 4 }, third])
+    expect(await some([3], (await lab.addTenant()).id)).toBeUndefined()
+    const places = await listAttemptPlaces(lab.pool, id)
+    expect([places.length, places[0], places.at(-1)]).toEqual([
+      ...[200, { cycle: 6, attempt: 1 }, { cycle: 26, attempt: 0 }],
+    ])
   })
 
   test('readEvent: returns undefined for an expired event and for another tenant’s event', async () => {

@@ -21,7 +21,7 @@ import {
 import { type EventOrigin, type OriginKind, originOf, ownProvider } from './origin.ts'
 
 /** Request for a page of events. */
-export interface EventListRequest extends Omit<EventFilter, 'ids'> {
+export interface EventListRequest extends EventFilter {
   readonly id?: EventId
   /** The provider's own id. Requires `tenantId` or `sourceTenants`. */
   readonly sourceEventId?: string
@@ -62,11 +62,14 @@ const pageExaminedMax = 1_000
 export async function listEvents(pool: Pool, request: EventListRequest, nowMs: number): Promise<EventPage> {
   const { id, sourceEventId, after, limit } = request
   expectPageLimit(limit, 'events')
-  const ids = id === undefined ? undefined : [id]
-  const known = sourceEventId === undefined ? ids : await idsOfSource(pool, request)
+  const ofSource = sourceEventId === undefined ? undefined : await idsOfSource(pool, request)
+  const given = [request.ids, id === undefined ? undefined : [id], ofSource].filter(
+    (each) => each !== undefined,
+  )
+  const [first, ...others] = given
   const filter: EventFilter = {
     ...request,
-    ...(known && { ids: ids ? known.filter((one) => one === id) : known }),
+    ...(first && { ids: first.filter((one) => others.every((ids) => ids.includes(one))) }),
   }
   const whole = rangeOf(filter, nowMs)
   const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')

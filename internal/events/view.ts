@@ -92,18 +92,32 @@ export async function readEvent(
 export type AttemptPlace = Pick<AttemptView, 'cycle' | 'attempt'>
 
 /**
- * Reads one attempt with its event. Returns undefined if the event is unknown, expired or another tenant's, or has no such attempt.
+ * Reads attempts of an event by their places, latest first, with the event. Returns undefined if the event is unknown, expired or another
+ * tenant's. Leaves out attempts that it does not have.
  * @throws errors of Postgres
  */
-export async function readAttempt(
+export async function readAttemptsAt(
   pool: Pool,
-  place: EventPlace & AttemptPlace,
+  place: EventPlace & { readonly attempts: readonly AttemptPlace[] },
   nowMs: number,
-): Promise<(Pick<EventView, 'event' | 'headers'> & { readonly attempt: AttemptView }) | undefined> {
+): Promise<Pick<EventView, 'event' | 'headers' | 'attempts'> | undefined> {
   const row = await readRow(pool, place, nowMs)
   if (row === undefined) return undefined
-  const [attempt] = await readAttempts(pool, place.id, place)
-  return attempt && { event: row.event, headers: row.headers, attempt }
+  return {
+    event: row.event,
+    headers: row.headers,
+    attempts: await readAttempts(pool, place.id, place.attempts),
+  }
+}
+
+/** Lists the places of the latest 200 attempts of an event, oldest first, from their key. @throws errors of Postgres */
+export async function listAttemptPlaces(pool: Pool, id: EventId): Promise<AttemptPlace[]> {
+  const { rows } = await pool.query<AttemptPlace>(
+    `SELECT cycle, attempt FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
+     ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax}`,
+    [id],
+  )
+  return rows.toReversed()
 }
 
 /** An event in its delivery cycle, without headers, payload and answers. */
@@ -181,15 +195,15 @@ async function readRow(
   return { event: { ...event, origin }, headers, delivery, lastAttempt }
 }
 
-// Reads the attempts of one event, or one of them, from one partition, latest attempt first. Takes no locks.
-async function readAttempts(pool: Pool, id: EventId, only?: AttemptPlace): Promise<AttemptView[]> {
+// Reads the attempts of one event, or some of them, from one partition, latest attempt first. Takes no locks.
+async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlace[]): Promise<AttemptView[]> {
   const { rows } = await pool.query<Omit<AttemptView, 'exchange'> & { readonly exchange: string | null }>({
     text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
         duration_ms AS "durationMs", outcome, status, cause, answer, exchange
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
-        ${only ? 'AND cycle = $2 AND attempt = $3' : ''}
+        ${only ? 'AND (cycle, attempt) IN (SELECT * FROM unnest($2::smallint[], $3::smallint[]))' : ''}
       ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
-    values: [id, ...(only ? [only.cycle, only.attempt] : [])],
+    values: [id, ...(only ? [only.map(({ cycle }) => cycle), only.map(({ attempt }) => attempt)] : [])],
   })
   return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))
 }

@@ -9,7 +9,8 @@ import {
 } from '#internal/events/index.ts'
 import { type Pool, withTx } from '#internal/storage/index.ts'
 import { type ReplayId, type ReplayJob, readReplay } from './job.ts'
-import { type ReplayOutcome, readReplayOutcome } from './outcome.ts'
+import { readReplayOutcome } from './outcome.ts'
+import type { ReplayOutcome } from './progress.ts'
 
 const finishedType = 'latchkey.replay.finished'
 /** Maximum replays per turn; the rest follows in the next turn. */

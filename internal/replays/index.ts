@@ -11,7 +11,14 @@ export {
   replayedOrigins,
   replayStates,
 } from './job.ts'
-export { type ReplayOutcome, readReplayOutcome } from './outcome.ts'
+export { countDueOutcomes, countOutcome, findReplaysOfEvent, readReplayedIds } from './outcome.ts'
+export {
+  type ReplayEventOutcome,
+  type ReplayOutcome,
+  type ReplayStage,
+  replayEventOutcomes,
+  stageOf,
+} from './progress.ts'
 export { replayEvent, retryEvent } from './replay-event.ts'
 export {
   cancelReplay,

@@ -1,7 +1,22 @@
-import { and, desc, eq, lt } from 'drizzle-orm'
-import { createEventId, expectPageLimit, idPattern, pageOf, type TenantId } from '#internal/base/index.ts'
-import type { EventFilter, EventState, EventSummary, OriginKind, ReplayFate } from '#internal/events/index.ts'
+import { and, desc, eq, getTableColumns, lt } from 'drizzle-orm'
+import {
+  createEventId,
+  expectPageLimit,
+  familyPrefixOf,
+  idPattern,
+  pageOf,
+  type TenantId,
+} from '#internal/base/index.ts'
+import {
+  type EventFilter,
+  type EventState,
+  type EventSummary,
+  type OriginKind,
+  type ReplayFate,
+} from '#internal/events/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 import { replays } from './tables.ts'
 
 /**
@@ -14,33 +29,43 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly fromMs: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. Default and maximum: the start of the replay. */
   readonly toMs?: number
+  /** Only events that this earlier replay queued, of its first 1 000. The start stores them as `ids`. */
+  readonly replayId?: ReplayId
+  /** Outcome in the replay `replayId`. */
+  readonly outcome?: ReplayEventOutcome
+}
+
+/** Filter as stored. `filterMore` has the members that the version before does not know, so that its answers have none of them. */
+export interface StoredFilter {
+  readonly filter: Omit<ReplayFilter, keyof MoreFilter>
+  readonly filterMore: MoreFilter | null
+}
+
+type MoreFilter = Pick<ReplayFilter, 'origin' | 'status' | 'slowerThanMs' | 'replayId' | 'outcome'>
+
+/** Returns the stored form of a filter. Pure. */
+export function storedFilterOf({
+  origin,
+  status,
+  slowerThanMs,
+  replayId,
+  outcome,
+  ...filter
+}: ReplayFilter): StoredFilter {
+  const more = Object.entries({ origin, status, slowerThanMs, replayId, outcome }).filter(
+    ([, value]) => value !== undefined,
+  )
+  return { filter, filterMore: more.length === 0 ? null : (Object.fromEntries(more) as MoreFilter) }
 }
 
 /**
- * Filter as stored. Forwarders of a version that does not know filters by the last attempt would replay events that do not match, so such a
- * filter is stored in a form in which they find no event: with an empty list of ids.
+ * Returns whether forwarders of the version before would cover other events with this filter: they know neither origins, statuses,
+ * durations, families of types nor declared providers. Pure.
  */
-export interface StoredReplayFilter extends Omit<ReplayFilter, 'status' | 'slowerThanMs'> {
-  readonly lastAttempt?: Pick<ReplayFilter, 'status' | 'slowerThanMs' | 'ids'>
-}
-
-/** Returns the stored form of a filter. Pure. */
-export function storedFilterOf({ status, slowerThanMs, ...filter }: ReplayFilter): StoredReplayFilter {
-  if (status === undefined && slowerThanMs === undefined) return filter
-  const { ids } = filter
-  const lastAttempt = {
-    ...(status !== undefined && { status }),
-    ...(slowerThanMs !== undefined && { slowerThanMs }),
-    ...(ids && { ids }),
-  }
-  return { ...filter, ids: [], lastAttempt }
-}
-
-/** Returns the filter of its stored form. Pure. */
-export function filterOfStored({ lastAttempt, ...stored }: StoredReplayFilter): ReplayFilter {
-  if (lastAttempt === undefined) return stored
-  const { ids: _ids, ...filter } = stored
-  return { ...filter, ...lastAttempt }
+export function isBeyondPrevious({ origin, status, slowerThanMs, type, provider }: ReplayFilter): boolean {
+  const isUnknown = [origin, status, slowerThanMs].some((value) => value !== undefined)
+  const isFamily = type !== undefined && familyPrefixOf(type) !== undefined
+  return isUnknown || isFamily || (provider !== undefined && neutralProviderName(provider) === undefined)
 }
 
 /** States of a replay. `queued`: not started. `completed`, `cancelled` and `failed` are final. */
@@ -75,6 +100,10 @@ export interface ReplayJob {
   readonly isWaiting: boolean
   /** Cause of a failed step or a failed replay; null if there is none. */
   readonly cause: string | null
+  /** Outcome of the first queued events, as last counted; null before the first count. */
+  readonly outcome: ReplayOutcome | null
+  /** `progressText` of the job. */
+  readonly progress: string
   readonly createdAtMs: number
   readonly startedAtMs: number | null
   readonly endedAtMs: number | null
@@ -88,15 +117,21 @@ export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
   return origin.kind !== 'test' && origin.kind !== 'notification'
 }
 
+const { queued: _queued, ...ownColumns } = getTableColumns(replays)
+
+/** Columns of a job: all but the ids of queued events, which are up to 34 KB. */
+export const jobColumns = ownColumns
+
 /** Creates a job from a row. Pure. */
-export function jobOf(row: typeof replays.$inferSelect): ReplayJob {
+export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJob {
   const { id, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
-  const filter = filterOfStored(row.filter)
-  const { examinedTo, isWaiting, failedCause: cause } = row
+  const { examinedTo, isWaiting, failedCause: cause, outcome } = row
+  const filter: ReplayFilter = { ...row.filter, ...row.filterMore }
   return {
     ...{ id, filter, ratePerSecond, requestedBy, state },
     total: { count: row.totalCount, isExact: row.totalIsExact },
-    ...{ queuedCount, skipped, examinedTo, isWaiting, cause },
+    ...{ queuedCount, skipped, examinedTo, isWaiting, cause, outcome },
+    progress: progressText(row),
     createdAtMs: row.createdAt.getTime(),
     startedAtMs: row.startedAt?.getTime() ?? null,
     endedAtMs: row.endedAt?.getTime() ?? null,
@@ -128,7 +163,7 @@ export async function readReplay(
   pool: Pool,
   place: { readonly id: ReplayId; readonly tenantId?: TenantId },
 ): Promise<ReplayJob | undefined> {
-  return (await orm(pool).select().from(replays).where(isReplay(place))).map(jobOf)[0]
+  return (await orm(pool).select(jobColumns).from(replays).where(isReplay(place))).map(jobOf)[0]
 }
 
 /** Request for a page of replays. */
@@ -158,7 +193,7 @@ export async function listReplays(pool: Pool, request: ReplayListRequest): Promi
   const { tenantId, after, limit } = request
   expectPageLimit(limit, 'replays')
   const rows = await orm(pool)
-    .select()
+    .select(jobColumns)
     .from(replays)
     .where(
       and(

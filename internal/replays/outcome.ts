@@ -1,20 +1,10 @@
-import type { EventId } from '#internal/base/index.ts'
-import { rangeOf, scanEvents } from '#internal/events/index.ts'
+import { type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
+import { lowestIdOf, readEventStates } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { ReplayId } from './job.ts'
+import { type ReplayFilter, type ReplayId, type ReplayJob, readReplay } from './job.ts'
+import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 
-/** Outcome of the deliveries of the first events that a replay queued. */
-export interface ReplayOutcome {
-  /** Number of events that the outcome covers, at most 1 000. */
-  readonly examinedCount: number
-  readonly deliveredCount: number
-  readonly failedCount: number
-  readonly pendingCount: number
-  /** Events that were replayed once more since, or deleted. */
-  readonly otherCount: number
-}
-
-/** Maximum number of events whose outcome is read. One scan reads as many events by their ids. */
+/** Maximum number of events whose outcome is read; `readEventStates` reads as many. */
 export const outcomeEventsMax = 1_000
 
 /** Formats a queued event for the column `queued`. Pure. */
@@ -22,33 +12,163 @@ export function queuedText({ id, cycle }: { readonly id: EventId; readonly cycle
   return `${id}:${cycle}`
 }
 
-/** Reads what became of the first events that a replay queued. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
-export async function readReplayOutcome(pool: Pool, id: ReplayId, nowMs: number): Promise<ReplayOutcome> {
+/** Reads the delivery cycles that a replay began for the first events that it queued. */
+async function readQueued(pool: Pool, id: ReplayId): Promise<Map<EventId, number>> {
   const { rows } = await pool.query<{ queued: readonly string[] }>({
     name: 'read_replay_outcome',
     text: 'SELECT queued FROM replays WHERE id = $1',
     values: [id],
   })
-  const cycles = new Map(
+  return new Map(
     (rows[0]?.queued ?? []).map((text) => {
       const [eventId = '', cycle] = text.split(':')
       return [eventId as EventId, Number(cycle)] as const
     }),
   )
-  const examinedCount = cycles.size
-  const counts = { processed: 0, delivery_failed: 0, accepted: 0, verified: 0 }
-  if (examinedCount > 0) {
-    const filter = { ids: [...cycles.keys()] }
-    const range = rangeOf(filter, nowMs)
-    const bounds = { rowsMax: outcomeEventsMax, examinedMax: outcomeEventsMax }
-    const { events } = await scanEvents(pool, { filter, range, order: 'oldest', ...bounds })
-    for (const { id: eventId, cycle, state } of events) if (cycles.get(eventId) === cycle) counts[state] += 1
+}
+
+const outcomeOfState = {
+  processed: 'delivered',
+  delivery_failed: 'failed',
+  accepted: 'pending',
+  verified: undefined,
+} as const
+
+/** Reads the outcomes of events in the delivery cycles of a replay, without those that were replayed once more or deleted. */
+async function readOutcomes(
+  pool: Pool,
+  cycles: ReadonlyMap<EventId, number>,
+  nowMs: number,
+): Promise<Map<EventId, ReplayEventOutcome>> {
+  const outcomes = new Map<EventId, ReplayEventOutcome>()
+  for (const { id, cycle, state } of await readEventStates(pool, [...cycles.keys()], nowMs)) {
+    const outcome = outcomeOfState[state]
+    if (outcome !== undefined && cycles.get(id) === cycle) outcomes.set(id, outcome)
   }
-  const [deliveredCount, failedCount, pendingCount] = [
-    counts.processed,
-    counts.delivery_failed,
-    counts.accepted,
-  ]
-  const otherCount = examinedCount - deliveredCount - failedCount - pendingCount
-  return { examinedCount, deliveredCount, failedCount, pendingCount, otherCount }
+  return outcomes
+}
+
+/** Reads what became of the first events that a replay queued. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
+export async function readReplayOutcome(pool: Pool, id: ReplayId, nowMs: number): Promise<ReplayOutcome> {
+  const cycles = await readQueued(pool, id)
+  const outcomes = [...(await readOutcomes(pool, cycles, nowMs)).values()]
+  const countOf = (wanted: ReplayEventOutcome) => outcomes.filter((outcome) => outcome === wanted).length
+  return {
+    examinedCount: cycles.size,
+    deliveredCount: countOf('delivered'),
+    failedCount: countOf('failed'),
+    pendingCount: countOf('pending'),
+    otherCount: cycles.size - outcomes.length,
+  }
+}
+
+/**
+ * Reads the ids of the first 1 000 events that a replay queued; with `outcome`, of those alone whose delivery in the replay's
+ * delivery cycle has this outcome now. Requires a pool with `eventReadSettings`. @throws errors of Postgres
+ */
+export async function readReplayedIds(
+  pool: Pool,
+  { replayId, outcome }: { readonly replayId: ReplayId; readonly outcome?: ReplayEventOutcome | undefined },
+  nowMs: number,
+): Promise<EventId[]> {
+  const cycles = await readQueued(pool, replayId)
+  if (outcome === undefined) return [...cycles.keys()]
+  const outcomes = await readOutcomes(pool, cycles, nowMs)
+  return [...outcomes].flatMap(([id, own]) => (own === outcome ? [id] : []))
+}
+
+const stateOfOutcome = { delivered: 'processed', failed: 'delivery_failed', pending: undefined } as const
+
+/** Returns the filter with the events of its earlier replay as ids. A filter without an earlier replay is returned as it is. */
+export async function withReplayedIds(
+  pool: Pool,
+  filter: ReplayFilter,
+  nowMs: number,
+): Promise<ReplayFilter> {
+  const { replayId, outcome, ids: chosen } = filter
+  if (replayId === undefined) return filter
+  const replayed = await readReplayedIds(pool, { replayId, outcome }, nowMs)
+  const ids = chosen ? replayed.filter((id) => chosen.includes(id)) : replayed
+  const state = filter.state ?? (outcome && stateOfOutcome[outcome])
+  return { ...filter, ids, ...(state && { state }) }
+}
+
+/** Time in milliseconds after which the deliveries of a replay are no longer counted again: all retries have ended. */
+const countedMsMax = 7 * 86_400_000
+const countAgainMsMax = 600_000
+const countAgainMsMin = 5_000
+
+/** Returns after how many milliseconds the outcome of an ended replay is counted again, or undefined for never. Pure. */
+export function countAgainMs(
+  { pendingCount, failedCount }: ReplayOutcome,
+  endedSinceMs: number,
+): number | undefined {
+  if (endedSinceMs > countedMsMax) return undefined
+  // A failed event can be replayed once more.
+  if (pendingCount === 0) return failedCount > 0 ? countAgainMsMax : undefined
+  return Math.min(countAgainMsMax, Math.max(countAgainMsMin, endedSinceMs / 4))
+}
+
+/**
+ * Counts the outcome of a replay and keeps it in the replay's row if it has changed, so that lists show what the page shows. Requires a pool
+ * with `eventReadSettings`. @throws errors of Postgres
+ */
+export async function countOutcome(pool: Pool, job: ReplayJob, nowMs: number): Promise<ReplayJob> {
+  if (job.queuedCount === 0) return job
+  const outcome = await readReplayOutcome(pool, job.id, nowMs)
+  if (!Bun.deepEquals(outcome, job.outcome)) await saveOutcome(pool, job.id, outcome)
+  return { ...job, outcome, progress: progressText({ ...job, outcome }) }
+}
+
+async function saveOutcome(pool: Pool, id: ReplayId, outcome: ReplayOutcome): Promise<void> {
+  await pool.query('UPDATE replays SET outcome = $2 WHERE id = $1', [id, JSON.stringify(outcome)])
+}
+
+/** Maximum replays whose outcomes are counted per turn; the rest follows in the next turn. */
+const countedPerTurnMax = 20
+
+/**
+ * Counts the outcomes of ended replays that are due, at most 20. Any number of processes can call it: a replay that two of them count is
+ * counted twice. Requires a pool with `eventReadSettings`. @throws errors of Postgres
+ */
+export async function countDueOutcomes(pool: Pool, nowMs: number): Promise<void> {
+  const { rows } = await pool.query<{ id: ReplayId }>({
+    name: 'list_replays_to_count',
+    text: `SELECT id FROM replays WHERE count_at <= $1 AND ended_at IS NOT NULL ORDER BY count_at LIMIT ${countedPerTurnMax}`,
+    values: [new Date(nowMs)],
+  })
+  for (const { id } of rows) {
+    const job = await readReplay(pool, { id })
+    if (!job || job.endedAtMs === null) continue
+    const { outcome } = await countOutcome(pool, job, nowMs)
+    const againMs = outcome === null ? undefined : countAgainMs(outcome, nowMs - job.endedAtMs)
+    const countAt = againMs === undefined ? null : new Date(nowMs + againMs)
+    await pool.query('UPDATE replays SET count_at = $2 WHERE id = $1', [id, countAt])
+  }
+}
+
+/** Maximum replays, of the tenant and of all tenants, that are searched for the delivery cycles of an event. */
+const searchedMax = 50
+
+/**
+ * Finds the replays that began delivery cycles of an event, by the number of the cycle, among the 50 latest of its tenant and the 50 latest
+ * of all tenants since the event was received; without `isWide`, of its tenant alone. Of each replay, the first 1 000 queued events are known.
+ * Takes no locks.
+ * @throws errors of Postgres
+ */
+export async function findReplaysOfEvent(
+  pool: Pool,
+  { id, tenantId, isWide }: { readonly id: EventId; readonly tenantId: TenantId; readonly isWide: boolean },
+): Promise<ReadonlyMap<number, ReplayId>> {
+  const latest = (owner: string) =>
+    `(SELECT id, queued FROM replays WHERE ${owner} AND id > $3 ORDER BY id DESC LIMIT ${searchedMax})`
+  const { rows } = await pool.query<{ id: ReplayId; cycle: number }>({
+    name: 'find_replays_of_event',
+    text: `SELECT r.id, split_part(q, ':', 2)::integer AS cycle
+      FROM (${latest('tenant_id = $2')} UNION ALL ${latest('$4 AND tenant_id IS NULL')}) r
+      CROSS JOIN LATERAL unnest(r.queued) q WHERE q ^@ $1`,
+    // Ids of replays sort like those of events.
+    values: [`${id}:`, tenantId, lowestIdOf(receivedAtMsOf(id)).replace('evt_', 'rpl_'), isWide],
+  })
+  return new Map(rows.map((row) => [row.cycle, row.id]))
 }

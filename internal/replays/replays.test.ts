@@ -10,7 +10,6 @@ import { listFailedEvents } from '#test/support/failed-events.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ReplayFilter } from './job.ts'
 import { listReplays, readReplay } from './job.ts'
-import { readReplayOutcome } from './outcome.ts'
 import { cancelReplay, previewReplay, type StartReplayRequest, startReplay } from './start.ts'
 import { stepReplay, stepReplays } from './step.ts'
 
@@ -71,10 +70,13 @@ async function started(fields: Partial<StartReplayRequest> = {}) {
   return result.job
 }
 
+const dueNowText = `UPDATE replays SET next_step_at = CASE WHEN step_at IS NULL THEN now() ELSE next_step_at END,
+  step_at = CASE WHEN step_at IS NULL THEN NULL ELSE now() END`
+
 /** Runs steps until no replay is due, without waiting for their times. */
 async function workOff(stepsMax = 100): Promise<number> {
   for (let steps = 0; steps < stepsMax; steps += 1) {
-    await lab.pool.query('UPDATE replays SET next_step_at = now()')
+    await lab.pool.query(dueNowText)
     const step = await stepReplay(pool, Date.now())
     if (step.kind === 'failed') throw step.cause
     if (step.kind === 'idle') return steps
@@ -108,7 +110,7 @@ describe('replay jobs', () => {
     expect((await readReplay(pool, { id: job.id }))?.skipped).toEqual({})
   })
 
-  test('replay job: a filter by the last attempt or a family of types covers its events, and a version without it finds none', async () => {
+  test('replay job: a filter by the last attempt and a family of types covers its events', async () => {
     const status = '5xx' as StatusFilter
     const [wanted, other] = [await failed(3), await failed(2)]
     const refund = await failed(2, tenantId, { type: 'refund.failed' })
@@ -118,8 +120,6 @@ describe('replay jobs', () => {
     const filter = { ...anHour(), status, slowerThanMs: 500, type: 'order.*' }
     const job = await started({ filter })
     expect(job).toMatchObject({ filter, total: { count: 3, isExact: true } })
-    // A version without these filters reads only the members that it knows.
-    expect(await lab.value(`SELECT filter ->> 'ids' FROM replays`)).toBe('[]')
     expect(await start({ filter })).toMatchObject({ kind: 'already_started' })
     await workOff()
     expect(await queuedIds()).toEqual(wanted)
@@ -157,36 +157,6 @@ describe('replay jobs', () => {
     expect(done?.endedAtMs).toBeGreaterThanOrEqual(done?.startedAtMs ?? Number.NaN)
     expect(await lab.value('SELECT count(*) FROM events WHERE cycle = 2')).toBe(1_100)
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
-  })
-
-  test('replay job: its outcome follows its events until they end, and leaves out what was replayed once more', async () => {
-    const ids = await failed(5)
-    const job = await started()
-    const outcome = () => readReplayOutcome(pool, job.id, Date.now())
-    const none = { examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 }
-    expect(await outcome()).toEqual(none)
-    await workOff()
-    expect(await outcome()).toEqual({ ...none, examinedCount: 5, pendingCount: 5 })
-    const set = (state: string, cycle: number, nth: number) =>
-      lab.pool.query('UPDATE events SET state = $1, cycle = $2 WHERE id = $3', [state, cycle, ids[nth]])
-    await set('processed', 2, 0)
-    await set('delivery_failed', 2, 1)
-    await set('accepted', 3, 2)
-    await lab.pool.query('DELETE FROM events WHERE id = $1', [ids[3]])
-    const ended = { deliveredCount: 1, failedCount: 1, pendingCount: 1, otherCount: 2 }
-    expect(await outcome()).toEqual({ examinedCount: 5, ...ended })
-  })
-
-  test('replay job: its outcome covers the first 1 000 events that it queued', async () => {
-    await failed(1_100)
-    const job = await started()
-    await lab.pool.query('UPDATE replays SET rate_per_second = 1000')
-    await stepReplay(pool, Date.now())
-    await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 h'")
-    await workOff()
-    expect(await readReplayOutcome(pool, job.id, Date.now())).toMatchObject({
-      ...{ examinedCount: 1_000, pendingCount: 1_000 },
-    })
   })
 
   test('replay job: a replay of all states skips accepted events and expired payloads and counts them by cause', async () => {

@@ -14,8 +14,10 @@ import {
 import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import {
   createReplayId,
+  isBeyondPrevious,
   isReplay,
   isReplayed,
+  jobColumns,
   jobOf,
   type ReplayCount,
   type ReplayFilter,
@@ -23,6 +25,7 @@ import {
   type ReplayJob,
   storedFilterOf,
 } from './job.ts'
+import { withReplayedIds } from './outcome.ts'
 import { replays } from './tables.ts'
 
 /** Request to start a replay. */
@@ -71,6 +74,8 @@ const keptForPlatform = 5
 /** Maximum events per second: two steps per second, each with the maximum events per statement. */
 export const replayRateMax = 1_000
 
+/** Time of the next step for forwarders of the version before, which must not run this replay. */
+const neverByPrevious = new Date('9999-12-31T00:00:00Z')
 const idsMax = 1_000
 const textCharsMax = 200
 const keyCharsMax = 255
@@ -92,7 +97,9 @@ export async function startReplay(
   if (invalid !== undefined) return { kind: 'invalid', ...invalid }
   const known = await findByKey(pool, request)
   if (known) return sameOr(known, request)
-  const { total } = await previewReplay(pool, request.filter, nowMs)
+  const filter = await withReplayedIds(pool, request.filter, nowMs)
+  if (filter.ids?.length === 0) return { kind: 'invalid', problem: 'No event of the earlier replay matches' }
+  const { total } = await countMatching(pool, filter, nowMs)
   return await withTx(pool, async (client) => {
     // Serializes the starts of replays, so that each start counts all replays that were started earlier.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
@@ -100,7 +107,7 @@ export async function startReplay(
     if (meanwhile) return sameOr(meanwhile, request)
     const refusal = await checkBounds(client, request)
     if (refusal) return refusal
-    return { kind: 'started', job: await insertJob(client, request, { total, nowMs }) }
+    return { kind: 'started', job: await insertJob(client, { ...request, filter }, { total, nowMs }) }
   })
 }
 
@@ -118,7 +125,7 @@ export async function cancelReplay(
       .update(replays)
       .set({ state: 'cancelled', endedAt: sql`now()`, isWaiting: false })
       .where(and(isReplay(request), inArray(replays.state, ['queued', 'running'])))
-      .returning()
+      .returning(jobColumns)
     if (cancelled) {
       await writeAudit(client, {
         ...{ actor: request.by, action: 'replays.cancelled' },
@@ -127,7 +134,7 @@ export async function cancelReplay(
       })
       return { kind: 'cancelled', job: jobOf(cancelled) }
     }
-    const [row] = await orm(client).select().from(replays).where(isReplay(request))
+    const [row] = await orm(client).select(jobColumns).from(replays).where(isReplay(request))
     return row ? { kind: 'ended', job: jobOf(row) } : { kind: 'not_found' }
   })
 }
@@ -156,7 +163,11 @@ const newestRows = 100
  * still skip some of them, and queues events that wait for a pull, which are not counted. Requires a pool with `eventReadSettings`. Takes
  * no locks.
  */
-export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
+export async function previewReplay(pool: Pool, asked: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
+  return await countMatching(pool, await withReplayedIds(pool, asked, nowMs), nowMs)
+}
+
+async function countMatching(pool: Pool, filter: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
   const toMs = Math.min(filter.toMs ?? nowMs, nowMs)
   const bounded: EventFilter = { ...filter, toMs }
   const common = { filter: bounded, range: rangeOf(bounded, nowMs), examinedMax: stepExamined }
@@ -206,17 +217,24 @@ async function findByKey(
 ): Promise<ReplayJob | undefined> {
   const isTenants = sql`${replays.tenantId} IS NOT DISTINCT FROM ${filter.tenantId ?? null}`
   const rows = await orm(connection)
-    .select()
+    .select(jobColumns)
     .from(replays)
     .where(and(isTenants, eq(replays.idempotencyKey, idempotencyKey)))
   return rows.map(jobOf)[0]
 }
 
 function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): StartReplayResult {
-  // The filter as stored, without undefined members.
-  const stored: unknown = JSON.parse(JSON.stringify(filter))
-  const isSame = isDeepStrictEqual(job.filter, stored) && job.ratePerSecond === ratePerSecond
+  const isSame =
+    isDeepStrictEqual(askedOf(job.filter), askedOf(filter)) && job.ratePerSecond === ratePerSecond
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
+}
+
+/**
+ * Returns a filter as stored, without undefined members. Of an earlier replay's events, without what the start has added: a repeat would find
+ * other events, since the outcomes change. Pure.
+ */
+function askedOf({ ids, state, ...filter }: ReplayFilter): unknown {
+  return JSON.parse(JSON.stringify(filter.replayId === undefined ? { ...filter, ids, state } : filter))
 }
 
 // Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the
@@ -251,14 +269,17 @@ async function insertJob(
   const [row] = await orm(client)
     .insert(replays)
     .values({
-      ...{ id, idempotencyKey, tenantId, filter: storedFilterOf(filter) },
+      ...{ id, idempotencyKey, tenantId, ...storedFilterOf(filter) },
       ...{ ratePerSecond, requestedBy: by, state: 'queued' },
       ...{ totalCount: total.count, totalIsExact: total.isExact },
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
-      ...{ createdAt: sql`now()`, nextStepAt: sql`now()` },
+      createdAt: sql`now()`,
+      ...(isBeyondPrevious(filter)
+        ? { nextStepAt: neverByPrevious, stepAt: sql`now()` }
+        : { nextStepAt: sql`now()` }),
       notifyAt: tenantId === null ? null : sql`now()`,
     })
-    .returning()
+    .returning(jobColumns)
   if (row === undefined) throw new Error('INSERT INTO replays returned no row')
   const { ids, ...rest } = filter
   const detail = { replayId: id, ratePerSecond, total, filter: { ...rest, ids: ids?.length } }

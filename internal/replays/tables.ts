@@ -1,14 +1,16 @@
+import { sql } from 'drizzle-orm'
 import { boolean, integer, jsonb, pgTable, smallint, text, timestamp } from 'drizzle-orm/pg-core'
-import type { ReplayId, ReplayJob, ReplayState, StoredReplayFilter } from './job.ts'
+import type { ReplayId, ReplayJob, ReplayState, StoredFilter } from './job.ts'
+import type { ReplayOutcome } from './progress.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 
-/** Replay jobs. Migration 0006_replays.sql explains the columns. */
+/** Replay jobs. The migrations 0006, 0020 and 0026 explain the columns. */
 export const replays = pgTable('replays', {
   id: text('id').$type<ReplayId>().primaryKey(),
   idempotencyKey: text('idempotency_key').notNull(),
   tenantId: text('tenant_id'),
-  filter: jsonb('filter').$type<StoredReplayFilter>().notNull(),
+  filter: jsonb('filter').$type<StoredFilter['filter']>().notNull(),
   ratePerSecond: smallint('rate_per_second').notNull(),
   requestedBy: text('requested_by').notNull(),
   state: text('state').$type<ReplayState>().notNull(),
@@ -17,7 +19,6 @@ export const replays = pgTable('replays', {
   examinedTo: text('examined_to'),
   endsBefore: text('ends_before').notNull(),
   queuedCount: integer('queued_count').notNull().default(0),
-  /** Migration 0020 explains it. */
   queued: text('queued').array().notNull().default([]),
   skipped: jsonb('skipped').$type<ReplayJob['skipped']>().notNull().default({}),
   isWaiting: boolean('is_waiting').notNull().default(false),
@@ -28,4 +29,8 @@ export const replays = pgTable('replays', {
   endedAt: at('ended_at'),
   nextStepAt: at('next_step_at').notNull(),
   notifyAt: at('notify_at'),
+  stepAt: at('step_at'),
+  filterMore: jsonb('filter_more').$type<StoredFilter['filterMore']>(),
+  outcome: jsonb('outcome').$type<ReplayOutcome>(),
+  countAt: at('count_at').default(sql`now()`),
 })

@@ -516,6 +516,10 @@ export interface components {
                 ids?: string[];
                 /** @enum {string} */
                 origin?: "provider" | "service" | "simulation";
+                /** @description Earlier replay whose events the filter covers. */
+                replayId?: string;
+                /** @enum {string} */
+                outcome?: "delivered" | "failed" | "pending";
             };
             ratePerSecond: number;
             requestedBy: string;
@@ -538,6 +542,17 @@ export interface components {
             createdAt: string;
             startedAt: string | null;
             endedAt: string | null;
+            /** @description Outcome of the deliveries of the first 1 000 queued events, as last counted; null before the first count. `readReplay` counts it. */
+            outcome: {
+                examinedCount: number;
+                deliveredCount: number;
+                failedCount: number;
+                pendingCount: number;
+                /** @description Events that were replayed once more since, or deleted. */
+                otherCount: number;
+            } | null;
+            /** @description Progress for people. Programs use the counts. */
+            progress: string;
         };
         ReplayChanged: {
             replay: components["schemas"]["Replay"];

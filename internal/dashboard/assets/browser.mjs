@@ -93,8 +93,19 @@
     return news.length
   }
 
+  /** Gives the checkboxes of an update the state of those that are shown, which the user may have changed. */
+  const holdChecks = (fragment) => {
+    for (const update of fragment.querySelectorAll('input[type=checkbox][form]')) {
+      const shown = document.querySelector(
+        `input[form="${update.getAttribute('form')}"][name="${update.name}"]`,
+      )
+      if (shown) update.toggleAttribute('checked', shown.checked)
+    }
+  }
+
   const holdTables = ({ detail: { tasks } }) => {
-    for (const { fragment } of tasks)
+    for (const { fragment } of tasks) {
+      holdChecks(fragment)
       for (const update of fragment.querySelectorAll('table[data-stable]')) {
         const shown = document.getElementById(update.id)
         const waits = update.dataset.stable === 'wait'
@@ -111,6 +122,7 @@
         if (news > 0)
           link.textContent = `${news} new ${news === 1 ? link.dataset.news.replace(/s$/, '') : link.dataset.news}`
       }
+    }
   }
 
   /** Titles of notices that wait, by the part of the page in which they are new. */

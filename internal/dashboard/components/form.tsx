@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useContext } from 'preact/hooks'
 import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
 import { packNames } from '#internal/intake/index.ts'
+import { parseReplayId } from '#internal/replays/index.ts'
 import {
   acceptedProviderNames,
   neutralProviderName,
@@ -96,6 +97,24 @@ export const slowerThanField = {
   ...{ placeholder: '1000', min: 1, max: slowerThanMsMax },
   expected: `Enter 1 to ${slowerThanMsMax} ms`,
 }
+
+/** Filters by an earlier replay of the events, and by their outcome in it. */
+export const replayedFields = [
+  {
+    ...({ kind: 'text', name: 'replay', label: 'Of the replay', placeholder: 'rpl_…' } as const),
+    charsMax: 30,
+    parse: parseReplayId,
+    expected: 'Enter the id of a replay: rpl_ and 26 characters',
+  },
+  {
+    ...({ kind: 'choice', name: 'outcome', label: 'Outcome in the replay', none: 'Any' } as const),
+    choices: [
+      { value: 'delivered', label: 'Delivered' },
+      { value: 'failed', label: 'Failed again' },
+      { value: 'pending', label: 'Pending' },
+    ],
+  },
+] as const satisfies readonly Field[]
 
 /** Filter by the provider of an event, which can be that of notifications. */
 export const eventProviderField = {

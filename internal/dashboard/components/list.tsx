@@ -125,8 +125,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
   /** Returns the content above the filters. */
   aboveFilters?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
-  /** Returns the controls above the table, such as those for selected rows. */
-  bar?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
+  /** Returns the controls above the table, such as those for selected rows. Called with at least one row. */
+  bar?(context: PageContext, items: readonly Row[]): Promise<ComponentChildren> | ComponentChildren
   /** Renders the rows in another form than a table. Called with at least one row. */
   rows?(items: readonly Row[], context: PageContext): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
@@ -160,15 +160,16 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
       const { values, problems } = readFields(spec.fields, query)
       const [problem] = Object.values(problems)
       if (problem !== undefined) return refusedList({ spec, context }, problem, problems)
-      const [listed, actions, aboveFilters, bar, columns] = await Promise.all([
+      const [listed, actions, aboveFilters, columns] = await Promise.all([
         spec.load(context, { ...values, after: query['after'] }),
         spec.actions?.(context),
         spec.aboveFilters?.(context),
-        spec.bar?.(context),
         spec.columns?.(context),
       ])
       if (listed.kind === 'invalid') return refusedList({ spec, context }, invalidText(listed))
       if (listed.kind !== 'ok') return listed
+      const { items } = listed.value
+      const bar = items.length > 0 && (await spec.bar?.(context, items))
       const list = <List spec={spec} context={context} page={listed.value} columns={columns} />
       const isLive = spec.live !== undefined && query['after'] === undefined
       return shown(

@@ -1,4 +1,5 @@
-import type { AttemptDetail, EventDetail } from '#internal/backoffice/index.ts'
+import type { AttemptDetail, InspectedAttempt } from '#internal/backoffice/index.ts'
+import type { AttemptPlace } from '#internal/events/index.ts'
 import { Card } from '../components/block.tsx'
 import { Table } from '../components/list.tsx'
 import { link, type PageContext } from '../page.ts'
@@ -13,15 +14,14 @@ import { attemptName, attemptTitle } from './attempt-name.ts'
 
 interface ComparisonParts {
   readonly context: PageContext
-  readonly detail: EventDetail
+  readonly detail: InspectedAttempt
   readonly attempt: AttemptDetail
-  /** Attempt to compare with; undefined for the first attempt of an event. */
-  readonly compared: AttemptDetail | undefined
 }
 
 /** Renders what differs between an attempt and another one, by default the one before. */
-export function Comparison({ context, detail, attempt, compared }: ComparisonParts) {
-  const others = detail.attempts.filter((each) => each !== attempt)
+export function Comparison({ context, detail, attempt }: ComparisonParts) {
+  const { compared } = detail
+  const others = detail.places.filter((each) => attemptName(each) !== attemptName(attempt))
   if (compared === undefined || others.length === 0) return null
   const { exchange } = attempt
   return (
@@ -54,7 +54,7 @@ export function Comparison({ context, detail, attempt, compared }: ComparisonPar
 }
 
 interface ChoiceParts extends Omit<ComparisonParts, 'attempt'> {
-  readonly others: readonly AttemptDetail[]
+  readonly others: readonly AttemptPlace[]
   readonly compared: AttemptDetail
 }
 
@@ -67,7 +67,7 @@ function Choice({ context, detail, others, compared }: ChoiceParts) {
       <label for="compare-with">Compare with</label>
       <select id="compare-with" name="with">
         {others.toReversed().map((each) => (
-          <option value={attemptName(each)} selected={each === compared}>
+          <option value={attemptName(each)} selected={attemptName(each) === attemptName(compared)}>
             {attemptTitle(each, detail.event)}
           </option>
         ))}

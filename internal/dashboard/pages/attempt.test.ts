@@ -184,3 +184,19 @@ test('event page: offers “Attempt now” beside the attempts while the event w
     'If it fails, “Attempt now” makes the next one at once.',
   )
 })
+
+test('attempt page: its command for the terminal is in the reference, and the page says where the call goes', async () => {
+  const { html } = await admin.get(`/events/${eventId}/attempts/1-1`)
+  const commands = [...html.matchAll(/<code>(latchkey [^<]*)<\/code>/g)].map(([, command = '']) => command)
+  expect(commands).toEqual([`latchkey events get ${eventId} --curl`])
+  const reference = await Bun.file(new URL('../../../docs/reference/cli.md', import.meta.url)).text()
+  const [, help = ''] = reference.split('### latchkey events get\n')
+  const [own = ''] = help.split('\n### ')
+  for (const part of ['--curl ', '--to <url>', 'default: http://127.0.0.1:3000/']) expect(own).toContain(part)
+  for (const part of [
+    'Calls the address of this attempt',
+    '<code>http://127.0.0.1:3000/</code>',
+    '<code>--to</code>',
+  ])
+    expect(html).toContain(part)
+})

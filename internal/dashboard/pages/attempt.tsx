@@ -1,4 +1,10 @@
-import type { AttemptDetail, EventDetail, ShownExchange, ShownHeader } from '#internal/backoffice/index.ts'
+import type {
+  AttemptDetail,
+  EventDetail,
+  InspectedAttempt,
+  ShownExchange,
+  ShownHeader,
+} from '#internal/backoffice/index.ts'
 import { adviceOf, statusAdvice } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import { curlCommand, forwardedEvent, forwardedOf, uncalledCauses } from '#internal/delivery/index.ts'
@@ -11,7 +17,7 @@ import { Table } from '../components/list.tsx'
 import { Badge, Copy, durationText, Icon, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { Comparison } from './attempt-comparison.tsx'
-import { attemptName, attemptTitle } from './attempt-name.ts'
+import { attemptName, attemptTitle, parseAttemptName } from './attempt-name.ts'
 import { DeliverButtons } from './event-buttons.tsx'
 
 /** Page of one attempt: its request, response and timing, the call as a command, and a comparison with another attempt. */
@@ -21,19 +27,19 @@ export const attemptRow: PageRow = {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
-    const read = await backoffice.events.read(actor, id)
+    const place = parseAttemptName(params['attempt'])
+    if (place === undefined) return { kind: 'notFound' }
+    const comparedWith = parseAttemptName(query['with'])
+    const read = await backoffice.events.inspectAttempt(actor, { id, ...place, comparedWith })
     if (read.kind !== 'ok') return read
     const detail = read.value
-    const attempt = findAttempt(detail, params['attempt'])
-    if (attempt === undefined) return { kind: 'notFound' }
+    const { attempt } = detail
     const [rights, explained] = await Promise.all([
       backoffice.tenants.permissions(actor, detail.event.tenantId),
       backoffice.events.explain(actor, id),
     ])
     if (rights.kind !== 'ok') return rights
     if (explained.kind !== 'ok') return explained
-    const at = detail.attempts.indexOf(attempt)
-    const compared = findAttempt(detail, query['with']) ?? detail.attempts[at - 1]
     const parts = { context, detail, attempt, rights: rights.value }
     const name = attemptTitle(attempt, detail.event)
     const page = shown(
@@ -48,7 +54,7 @@ export const attemptRow: PageRow = {
           ]}
           lead={<Copy text={id} label="Copy the event’s id" />}
         >
-          <Neighbours {...parts} at={at} />
+          <Neighbours {...parts} />
           <DeliverButtons
             {...{ context, event: detail.event, explanation: explained.value }}
             rights={rights.value}
@@ -58,7 +64,7 @@ export const attemptRow: PageRow = {
         <Response {...attempt} />
         <Request {...parts} />
         <Curl {...parts} />
-        <Comparison {...parts} compared={compared} />
+        <Comparison {...{ context, detail, attempt }} />
       </>,
     )
     return { ...page, tenantId: detail.event.tenantId }
@@ -67,7 +73,7 @@ export const attemptRow: PageRow = {
 
 interface AttemptParts {
   readonly context: PageContext
-  readonly detail: EventDetail
+  readonly detail: InspectedAttempt
   readonly attempt: AttemptDetail
   readonly rights: Rights
 }
@@ -81,18 +87,14 @@ export function attemptPath(
   return link(`/events/${event.id}/attempts/${attemptName(attempt)}`, { tenant: query['tenant'] })
 }
 
-/** Finds the attempt that a path names. */
-function findAttempt({ attempts }: EventDetail, name: string | undefined): AttemptDetail | undefined {
-  return attempts.find((attempt) => attemptName(attempt) === name)
-}
-
 function ResultBadge({ outcome, status, cause }: AttemptDetail) {
   const text = status === null ? (adviceOf(cause ?? '').title ?? 'No response') : `Answered ${status}`
   return <Badge tone={outcome === 'delivered' ? 'good' : 'bad'}>{text}</Badge>
 }
 
-function Neighbours({ context, detail, at }: AttemptParts & { readonly at: number }) {
-  const [before, after] = [detail.attempts[at - 1], detail.attempts[at + 1]]
+function Neighbours({ context, detail, attempt }: AttemptParts) {
+  const at = detail.places.findIndex((place) => attemptName(place) === attemptName(attempt))
+  const [before, after] = at < 0 ? [] : [detail.places[at - 1], detail.places[at + 1]]
   return (
     <>
       {before && <LinkButton href={attemptPath(detail, before, context)}>Previous attempt</LinkButton>}
@@ -250,7 +252,10 @@ function Response({ attempt, status, answer, cause, exchange }: AttemptDetail) {
 }
 
 /** Returns the body of a call with its secrets redacted, and whether it is the whole body. */
-function redactedBody({ event, headers, redactedPayload }: EventDetail): { text: string; isWhole: boolean } {
+function redactedBody({ event, headers, redactedPayload }: InspectedAttempt): {
+  text: string
+  isWhole: boolean
+} {
   const sent = forwardedOf({ event, headers: JSON.stringify(headers) })
   return {
     text: forwardedEvent({ ...sent, ...(redactedPayload && { payload: redactedPayload.text }) }),
@@ -329,10 +334,11 @@ function Curl({ detail, attempt }: AttemptParts) {
   return (
     <Card title="Copy as cURL" note="for a POSIX shell">
       <p class="muted">
-        Replace each <code>[redacted]</code>.{' '}
+        Calls the address of this attempt. Replace each <code>[redacted]</code>.{' '}
         {!isInline && 'The command reads the body from the file event.json. '}
-        For a command with the whole payload and a valid signature:{' '}
-        <code>latchkey events get {detail.event.id} --curl</code>
+        With an API key of the tenant, <code>latchkey events get {detail.event.id} --curl</code> prints the
+        call with the whole payload and a valid signature, to <code>http://127.0.0.1:3000/</code>; the option{' '}
+        <code>--to</code> names another address.
       </p>
       <TextBlock
         text={attemptCurl(exchange, isInline ? text : undefined)}

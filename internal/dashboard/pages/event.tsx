@@ -10,6 +10,7 @@ import { parseEventId } from '#internal/base/index.ts'
 import { forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/intake/index.ts'
+import type { ReplayId } from '#internal/replays/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { JsonBlock, TextBlock } from '../components/json.tsx'
@@ -44,14 +45,17 @@ const eventRow: PageRow = {
     if (read.kind !== 'ok') return read
     const detail = read.value
     const { tenantId, type } = detail.event
-    const [rights, explained, simulationPath] = await Promise.all([
+    const [rights, explained, simulationPath, replays] = await Promise.all([
       backoffice.tenants.permissions(actor, tenantId),
       backoffice.events.explain(actor, id),
       findSimulationPath(context, detail.event),
+      detail.event.cycle > 1 ? backoffice.replays.ofEvent(actor, { id, tenantId }) : undefined,
     ])
     if (rights.kind !== 'ok') return rights
     if (explained.kind !== 'ok') return explained
-    const parts = { context, detail, rights: rights.value, explanation: explained.value, simulationPath }
+    const replayIds = replays?.kind === 'ok' ? replays.value : undefined
+    const known = { explanation: explained.value, simulationPath, replayIds }
+    const parts = { context, detail, rights: rights.value, ...known }
     if (isUpdate) return { ...shown(type, <Progress {...parts} />), tenantId }
     const page = shown(
       type,
@@ -74,9 +78,11 @@ interface EventParts {
   readonly explanation: Explanation
   /** Path of the page about the simulation that made the event. */
   readonly simulationPath: string | undefined
+  /** Replays of many events that began its delivery cycles, by the number of the cycle. */
+  readonly replayIds: ReadonlyMap<number, ReplayId> | undefined
 }
 
-function Progress({ context, detail, rights, explanation, simulationPath }: EventParts) {
+function Progress({ context, detail, rights, explanation, simulationPath, replayIds }: EventParts) {
   const { event } = detail
   const { query } = context
   const kept = { tenant: query['tenant'] }
@@ -97,7 +103,7 @@ function Progress({ context, detail, rights, explanation, simulationPath }: Even
         <DeliverButtons {...{ context, event, explanation, rights }} />
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline {...{ context, detail, explanation, rights, simulationPath }} />
+        <Timeline {...{ context, detail, explanation, rights, simulationPath, replayIds }} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -319,7 +325,7 @@ const retryRow: ActionRow = {
 /** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
 
-function Timeline({ context, detail, explanation, rights, simulationPath }: EventParts) {
+function Timeline({ context, detail, explanation, rights, simulationPath, replayIds }: EventParts) {
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
   const { received, stored } = receiptText(event, simulationPath)
@@ -341,6 +347,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath }: Even
         <Cycle
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
+          replayId={replayIds?.get(cycle)}
           attempts={attempts.filter((each) => each.cycle === cycle)}
           advisedBelow={hasAdvice ? attempts.at(-1) : undefined}
           pathOf={(attempt) => attemptPath(detail, attempt, context)}
@@ -381,20 +388,20 @@ function Step({ id, tone, title, atMs, note, children }: StepParts) {
 interface CycleParts {
   readonly cycle: number
   readonly isOnly: boolean
+  /** Replay of many events that began it, if it is known. */
+  readonly replayId: ReplayId | undefined
   readonly attempts: readonly AttemptDetail[]
   /** Attempt whose advice the end of the timeline shows. */
   readonly advisedBelow: AttemptDetail | undefined
   pathOf(attempt: AttemptDetail): string
 }
 
-function Cycle({ cycle, isOnly, attempts, advisedBelow, pathOf }: CycleParts) {
+function Cycle({ cycle, isOnly, replayId, attempts, advisedBelow, pathOf }: CycleParts) {
   return (
     <>
       {!isOnly && (
         <Step id={`cycle-${cycle}`} tone="quiet" title={`Delivery cycle ${cycle}`}>
-          {cycle === 1
-            ? 'First pass through the retry schedule.'
-            : 'Begun by a replay, or by a redelivery of the provider after a failure.'}
+          <CycleOrigin {...{ cycle, replayId }} />
         </Step>
       )}
       {attempts.map((each, nth) => (
@@ -405,6 +412,17 @@ function Cycle({ cycle, isOnly, attempts, advisedBelow, pathOf }: CycleParts) {
           path={pathOf(each)}
         />
       ))}
+    </>
+  )
+}
+
+function CycleOrigin({ cycle, replayId }: Pick<CycleParts, 'cycle' | 'replayId'>) {
+  if (cycle === 1) return <>First pass through the retry schedule.</>
+  if (replayId === undefined)
+    return <>Begun by a replay, or by a redelivery of the provider after a failure.</>
+  return (
+    <>
+      Begun by a <a href={`/replays/${replayId}`}>replay of several events</a>.
     </>
   )
 }
@@ -479,7 +497,12 @@ const halts: ReadonlySet<Explanation['position']> = new Set([
   'breaker_open',
 ])
 
-function End({ context, detail: { event }, explanation, rights }: Omit<EventParts, 'simulationPath'>) {
+function End({
+  context,
+  detail: { event },
+  explanation,
+  rights,
+}: Omit<EventParts, 'simulationPath' | 'replayIds'>) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
   const { title, tone } = ends[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined

@@ -1,11 +1,12 @@
 import { type EventListRequest, type Halt, standingHalts } from '#internal/backoffice/index.ts'
-import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
+import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
 import type { ReaderClock } from '../components/clock.ts'
 import {
   eventProviderField,
   type FieldValues,
   LinkButton,
+  replayedFields,
   slowerThanField,
   statusField,
   timeFieldText,
@@ -39,12 +40,14 @@ export const eventFields = [
   { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
   { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
   { ...slowerThanField, place: 'times' },
+  { ...replayedFields[0], place: 'times' },
+  { ...replayedFields[1], place: 'times' },
 ] as const satisfies readonly Filter[]
 
 /** List page of events, newest first. */
 export const eventsRow = listRow({
   ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
-  moreLabel: 'Exact times, slow attempts',
+  moreLabel: 'Exact times, slow attempts, a replay',
   lead: ({ tenant }) =>
     tenant === undefined
       ? 'Events received from providers and their delivery status.'
@@ -93,12 +96,12 @@ export const eventsRow = listRow({
  * Converts the form values of the event list to filters of the backoffice. Ids are distinguished by length, because a provider's ids can also begin with `evt_`. Pure.
  */
 export function eventFilterOf(
-  { from, to, within, find, ...filter }: FieldValues<typeof eventFields>,
+  { from, to, within, find, replay: replayId, ...filter }: FieldValues<typeof eventFields>,
   clock: ReaderClock,
 ): EventListRequest {
   const id = find === undefined ? undefined : parseEventId(find)
   const sourceEventId = id === undefined ? find : undefined
-  return { ...filter, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
+  return { ...filter, replayId, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
 }
 
 async function actionsOf(context: PageContext) {
@@ -120,45 +123,94 @@ async function actionsOf(context: PageContext) {
 
 async function replaySeveral(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  const { after: _after, within, from, to, ...kept } = context.query
+  const { after: _after, selected: _selected, within, from, to, ...kept } = context.query
   const refused = noReplayText(kept)
   if (refused !== undefined) return <p class="muted header-note">{refused}</p>
   const { fromMs, toMs } = receivedRange({ within }, context)
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
   const isExact = from !== undefined || to !== undefined
   const times = isExact ? { from, to } : { from: textOf(fromMs), to: textOf(toMs) }
-  return <LinkButton href={link('/replays/new', { ...kept, ...times })}>Replay several…</LinkButton>
+  const list = listText(context)
+  // What an earlier replay queued needs no times, which the form asks for.
+  const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
+  return <LinkButton href={link(path, { ...kept, ...times, list })}>Replay all that match…</LinkButton>
+}
+
+/** Returns the filter of the list as a query with its question mark, for pages that lead back to the same list. */
+function listText({ query: { selected: _selected, ...kept } }: Pick<PageContext, 'query'>): string {
+  return link('', kept) || '?'
+}
+
+const listCharsMax = 2_000
+
+/** Returns the path of the list with the filter of `listText` and these events selected; undefined without a text. Pure. */
+export function listPathOf(text: string | undefined, selected: readonly EventId[] = []): string | undefined {
+  if (text === undefined || text.length > listCharsMax) return undefined
+  const query = new URLSearchParams(text)
+  const names = ['tenant', 'zone', 'after', ...eventFields.map(({ name }) => name)]
+  const kept = names.map((name) => [name, query.get(name) ?? undefined] as const)
+  return link('/events', { ...Object.fromEntries(kept), selected: selected.join(',') })
 }
 
 /** Returns why a replay cannot cover exactly the events of a filter, which it would exceed; undefined if it can. Pure. */
-function noReplayText({ find, state, origin }: PageContext['query']): string | undefined {
+function noReplayText({ find, state, origin, outcome }: PageContext['query']): string | undefined {
   if (find !== undefined) return 'A replay of several events has no filter by id: select events in the list.'
-  if (state === 'accepted') return 'Accepted events cannot be replayed: their delivery is under way.'
+  if (state === 'accepted' || outcome === 'pending')
+    return 'Accepted events cannot be replayed: their delivery is under way.'
   return origin === 'test' ? 'Test events cannot be replayed.' : undefined
 }
 
 /** HTML id of the form for the selected events. Their checkboxes name it, since a form around the table would be replaced with it. */
 const selectionForm = 'selection'
 
-async function replaySelected(context: PageContext) {
+async function replaySelected(context: PageContext, items: readonly EventSummary[]) {
   if (!(await mayReplay(context))) return undefined
+  const offered = items.filter(isSelectable)
+  if (offered.length === 0) return undefined
+  const count = offered.filter(({ id }) => isSelected(context, id)).length
+  const isAll = count === offered.length
+  const selected = isAll ? undefined : offered.map(({ id }) => id).join(',')
   return (
-    <form id={selectionForm} method="get" action="/replays/preview">
+    <form id={selectionForm} method="get" action="/replays/preview" class="selection-bar">
       <input type="hidden" name="tenant" value={context.query['tenant'] ?? ''} />
       <input type="hidden" name="selected" value="yes" />
+      <input type="hidden" name="list" value={listText(context)} />
       <button type="submit" class="button" data-selection={selectionForm}>
-        Replay selected events
+        {count === 0 ? 'Replay selected events' : `Replay ${count} ${count === 1 ? 'event' : 'events'}`}
       </button>
+      <LinkButton tone="plain" href={link('/events', { ...context.query, selected })}>
+        {isAll ? 'Select none' : `Select all ${offered.length} on this page`}
+      </LinkButton>
     </form>
   )
 }
 
-/** Renders the checkbox that selects an event for a replay. Events under way and tests are never replayed. */
-function Selection({ event: { id, type, state, origin } }: { readonly event: EventSummary }) {
-  if (state === 'accepted' || origin.kind === 'test') return <span class="row-select" />
+/** Returns whether an event can be selected for a replay. Events under way and tests are never replayed. */
+function isSelectable({ state, origin }: EventSummary): boolean {
+  return state !== 'accepted' && origin.kind !== 'test'
+}
+
+/** Returns whether the address of the list names an event as selected. */
+function isSelected({ query }: Pick<PageContext, 'query'>, id: EventId): boolean {
+  return (query['selected'] ?? '').includes(id)
+}
+
+interface SelectionParts {
+  readonly event: EventSummary
+  readonly context: PageContext
+}
+
+/** Renders the checkbox that selects an event for a replay. */
+function Selection({ event, context }: SelectionParts) {
+  if (!isSelectable(event)) return <span class="row-select" />
+  const { id, type } = event
   return (
     <span class="row-select">
-      <input type="checkbox" form={selectionForm} name={id} value="on" aria-label={`Select ${type} ${id}`} />
+      <input
+        {...{ type: 'checkbox', form: selectionForm, name: id, value: 'on' }}
+        checked={isSelected(context, id)}
+        aria-label={`Select ${type} ${id}`}
+      />
     </span>
   )
 }
@@ -248,7 +300,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
       title: 'Type',
       cell: (event) => (
         <>
-          {canReplay && <Selection event={event} />}
+          {canReplay && <Selection {...{ event, context }} />}
           <span class="two-lines">
             <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
             <span class="when-narrow second-line">

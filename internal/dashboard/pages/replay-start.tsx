@@ -18,6 +18,7 @@ import {
   parseTimeField,
   providerField,
   readFields,
+  replayedFields,
   SendButtons,
   slowerThanField,
   statusField,
@@ -37,10 +38,13 @@ import {
   withRightTo,
 } from '../page.ts'
 import type { Form } from '../request.ts'
+import { listPathOf } from './events.tsx'
 import { originChoices, originWords, ProviderCell } from './origin.tsx'
 
 const dayMs = 86_400_000
 const rateDefault = 50
+/** The earliest time that a field accepts. */
+const earliestText = '2000-01-01T00:00:00Z'
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 const states = [
   { value: 'delivery_failed', label: 'Delivery failed' },
@@ -57,6 +61,7 @@ const formFields = [
   slowerThanField,
   { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
+  ...replayedFields,
   {
     ...({ kind: 'number', name: 'rate', label: 'Events per second', min: 1, max: replayRateMax } as const),
     expected: `1 to ${replayRateMax} events per second`,
@@ -101,38 +106,64 @@ export function parseReplayForm(
       ratePerSecond: rate,
     }
   }
-  const { values, problems } = readFields(formFields, { ...typed, to })
-  const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, ...fields } = values
+  // The events of an earlier replay are bounded by it.
+  const from = typed['from'] || (typed['replay'] && earliestText) || ''
+  const { values, problems } = readFields(formFields, { ...typed, from, to })
+  const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, replay: replayId, ...fields } = values
   if (fromMs === undefined || toMs === undefined || Object.keys(problems).length > 0)
     return { kind: 'wrong', problems }
-  return { kind: 'asked', filter: { fromMs, toMs, ...defined({ tenantId, ...fields }) }, ratePerSecond }
+  return {
+    kind: 'asked',
+    filter: { fromMs, toMs, ...defined({ tenantId, replayId, ...fields }) },
+    ratePerSecond,
+  }
 }
 
 /** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
-  filter: { tenantId, provider, type, state, origin, status, slowerThanMs, fromMs, toMs, ids },
+  filter: {
+    tenantId,
+    provider,
+    type,
+    state,
+    origin,
+    status,
+    slowerThanMs,
+    fromMs,
+    toMs,
+    ids,
+    replayId,
+    outcome,
+  },
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
-  if (ids !== undefined)
+  if (ids !== undefined && replayId === undefined)
     return {
       ...{ tenant: tenantId, ids: ids.join(','), rate: String(ratePerSecond) },
       to: toMs === undefined ? undefined : timeFieldText(toMs),
     }
   return {
     ...{ tenant: tenantId, state, provider, type, origin, status, from: timeFieldText(fromMs) },
-    slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
+    ...{
+      slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
+      replay: replayId,
+      outcome,
+    },
     to: toMs === undefined ? undefined : timeFieldText(toMs),
     rate: String(ratePerSecond),
   }
 }
 
+const outcomeWords = { delivered: 'delivered', failed: 'failed again', pending: 'pending' } as const
 const stateWords = { delivery_failed: 'failed', processed: 'processed', verified: 'stored only' } as const
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, ids } = filter
+  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, ids, replayId, outcome } = filter
+  const isSelected = ids !== undefined && replayId === undefined
   const words = [
-    ids === undefined ? undefined : `${ids.length} selected ${ids.length === 1 ? 'event' : 'events'}`,
+    isSelected ? `${ids.length} selected ${ids.length === 1 ? 'event' : 'events'}` : undefined,
+    replayId && `events of an earlier replay${outcome === undefined ? '' : `, ${outcomeWords[outcome]}`}`,
     ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
     status && `last status ${status}`,
     slowerThanMs && `slower than ${durationText(slowerThanMs)}`,
@@ -140,7 +171,7 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   return (
     <span>
       {words.filter((word) => word !== undefined).join(' · ') || 'All processed and failed events'}
-      {ids === undefined && (
+      {ids === undefined && replayId === undefined && (
         <>
           , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
         </>
@@ -164,6 +195,7 @@ interface FormParts {
 }
 
 function ReplayForm({ context, problems }: FormParts) {
+  const { list } = context.query
   return (
     <>
       <PageHeader
@@ -179,7 +211,11 @@ function ReplayForm({ context, problems }: FormParts) {
       <Card title="Events to replay" note="previewed on the next page">
         <form class="form" method="get" action="/replays/preview">
           <Fields fields={[...tenantFields(context), ...fieldsOf(context, problems)]} idPrefix="replay" />
-          <SendButtons button="Preview" back={link('/replays', { tenant: context.query['tenant'] })} />
+          {list !== undefined && <input type="hidden" name="list" value={list} />}
+          <SendButtons
+            button="Preview"
+            back={listPathOf(list) ?? link('/replays', { tenant: context.query['tenant'] })}
+          />
         </form>
       </Card>
     </>
@@ -192,7 +228,8 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
     ...{ from: timeFieldText(nowMs - dayMs), rate: String(rateDefault) },
     ...query,
   }
-  return filled(formFields, values, problems)
+  const isAsked = ({ name }: Field) => !replayedFields.some((each) => each.name === name) || name in query
+  return filled(formFields.filter(isAsked), values, problems)
 }
 
 /** Page that previews a replay before the user starts it. */
@@ -202,7 +239,11 @@ const previewReplayRow: PageRow = {
     const { backoffice, actor, query, tenant, nowMs } = context
     const asked = parseReplayForm(query, { tenantId: tenant?.id, nowMs })
     if (asked.kind === 'wrong' && query['selected'] !== undefined)
-      return goTo(link('/events', { tenant: query['tenant'] }), 'Select the events to replay first.', 'info')
+      return goTo(
+        listPathOf(query['list']) ?? link('/events', { tenant: query['tenant'] }),
+        'Select the events to replay first.',
+        'info',
+      )
     if (asked.kind === 'wrong')
       return shown('New replay', <ReplayForm context={context} problems={asked.problems} />, 422)
     return withRightTo(context, asked.filter.tenantId ?? 'all', 'replay', async () => {
@@ -222,7 +263,11 @@ interface PreviewParts {
 function Preview({ context, asked, preview: { total, examples } }: PreviewParts) {
   const fields = replayFields(asked)
   const isSelection = asked.filter.ids !== undefined
-  const change = isSelection ? link('/events', { tenant: fields['tenant'] }) : link('/replays/new', fields)
+  const { list } = context.query
+  const toList = listPathOf(list, asked.filter.ids)
+  const change = isSelection
+    ? (toList ?? link('/events', { tenant: fields['tenant'] }))
+    : link('/replays/new', { ...fields, list })
   const isEmpty = total.count === 0
   const nounOf = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
   const isAll = total.isExact && total.count <= examples.length
@@ -246,7 +291,7 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
           <PostForm
             action="/replays"
             csrfToken={context.csrfToken}
-            hidden={{ ...fields, key: crypto.randomUUID() }}
+            hidden={{ ...fields, list, key: crypto.randomUUID() }}
             look="toolbar"
           >
             <SendButtons
@@ -301,7 +346,16 @@ function Examples({
       rows={examples}
       empty={<Empty title="None of the first events can be shown" />}
       columns={[
-        { title: 'Type', isWide: true, cell: ({ id, type }) => <a href={`/events/${id}`}>{type}</a> },
+        {
+          title: 'Event',
+          isWide: true,
+          cell: ({ id }) => (
+            <a href={`/events/${id}`}>
+              <code>{id}</code>
+            </a>
+          ),
+        },
+        { title: 'Type', cell: ({ type }) => type },
         { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
         ...(tenant === undefined ? [ofTenant] : []),
         { title: 'Provider', cell: (event) => <ProviderCell event={event} /> },
@@ -311,7 +365,9 @@ function Examples({
   )
 }
 
-/** Starts a replay. A form that is sent twice starts only one replay. */
+const begunText = 'The replay has begun.'
+
+/** Starts a replay. A form that is sent twice starts only one replay. It leads back to the list of events from which it came. */
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
   back: '/replays/new',
@@ -327,6 +383,9 @@ const startReplayRow: ActionRow = {
     'zone',
     'rate',
     'ids',
+    'replay',
+    'outcome',
+    'list',
   ],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
@@ -338,12 +397,17 @@ const startReplayRow: ActionRow = {
     const started = await backoffice.replays.start(actor, { filter, ratePerSecond, idempotencyKey })
     if (started.kind !== 'ok') return started
     const path = link(`/replays/${started.value.replay.id}`, { tenant: filter.tenantId })
-    return doneAt(
-      path,
-      started.value,
-      'The replay has begun.',
-      'This form was already sent: this is the replay that it started.',
-    )
+    const list = listPathOf(form['list'])
+    return list === undefined
+      ? doneAt(
+          path,
+          started.value,
+          begunText,
+          'This form was already sent: this is the replay that it started.',
+        )
+      : doneAt(list, started.value, begunText, 'This form was already sent, and its replay has begun.', {
+          ...{ path, label: 'See its progress and outcome' },
+        })
   },
 }
 

@@ -1,8 +1,15 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { ReplayFate } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayJob, type ReplayOutcome } from '#internal/replays/index.ts'
+import {
+  parseReplayId,
+  type ReplayEventOutcome,
+  type ReplayJob,
+  type ReplayOutcome,
+  type ReplayStage,
+  stageOf,
+} from '#internal/replays/index.ts'
 import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
-import { LinkButton, timeFieldText } from '../components/form.tsx'
+import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow } from '../components/list.tsx'
 import { Badge, Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
@@ -10,6 +17,8 @@ import { deedRows } from './deed.tsx'
 import { ReplayFilterText, replayFields } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
+/** Whether the progress of a replay changes by itself. */
+const isMoving = (job: ReplayJob) => isActive(job) || stageOf(job) === 'delivering'
 
 /** List page of replays of many events, newest first. */
 export const replaysRow = listRow({
@@ -34,7 +43,7 @@ export const replaysRow = listRow({
     backoffice.replays.list(actor, { ...selection, ...asked }),
   columns: columnsOf,
   rowId: ({ id }) => id,
-  live: (items) => (items.some(isActive) ? 'tick' : 'slow'),
+  live: (items) => (items.some(isMoving) ? 'tick' : 'slow'),
   examined: () => 'the latest replays',
   empty: {
     ...{ icon: 'replays', title: 'No replays yet' },
@@ -60,8 +69,15 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
     { title: 'State', cell: (job) => <ReplayBadge job={job} /> },
     ...(tenant === undefined ? [ofTenant] : []),
     { title: 'Events', isWide: true, cell: ({ filter }) => <ReplayFilterText filter={filter} /> },
-    { title: 'Progress', cell: (job) => <ReplayProgress job={job} isShort /> },
-    { title: 'Queued', isNumber: true, cell: ({ queuedCount }) => countText(queuedCount) },
+    {
+      title: 'Progress',
+      cell: (job) => (
+        <span class="two-lines">
+          {isActive(job) && <ReplayProgress job={job} isShort />}
+          <span class="second-line">{job.progress}</span>
+        </span>
+      ),
+    },
     { title: 'By', cell: ({ requestedBy }) => requestedBy },
   ]
 }
@@ -101,23 +117,26 @@ function ReplayProgress({ job, isShort = false }: ProgressParts) {
   )
 }
 
-interface BadgeParts {
-  readonly job: ReplayJob
-  readonly outcome?: ReplayOutcome
+/** Renders the stage of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
+function ReplayBadge({ job }: { readonly job: ReplayJob }) {
+  const stage: ReplayStage = stageOf(job)
+  if (stage === 'delivering') return <Badge tone="info">Delivering</Badge>
+  if (stage === 'failed_again')
+    return <Badge tone="bad">{`${countText(job.outcome?.failedCount ?? 0)} failed again`}</Badge>
+  if (stage === 'done') return <Badge tone="good">Completed</Badge>
+  return <StateBadge state={stage} />
 }
 
-/** Renders the state of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
-function ReplayBadge({ job: { state }, outcome }: BadgeParts) {
-  if (state !== 'completed') return <StateBadge state={state} />
-  if (outcome === undefined) return <Badge tone="info">All queued</Badge>
-  if (outcome.pendingCount > 0) return <Badge tone="info">Delivering</Badge>
-  if (outcome.failedCount > 0)
-    return <Badge tone="bad">{`${countText(outcome.failedCount)} failed again`}</Badge>
-  return <Badge tone="good">Completed</Badge>
+const noOutcome: ReplayOutcome = {
+  ...{ examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 },
 }
 
-function Outcomes({ job, outcome }: Required<BadgeParts>) {
-  const { examinedCount, deliveredCount, failedCount, pendingCount, otherCount } = outcome
+/** Renders what became of the queued events, each count as a link to exactly these events. */
+function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
+  const { examinedCount, deliveredCount, failedCount, pendingCount, otherCount } = job.outcome ?? noOutcome
+  const listed = { tenant: job.filter.tenantId, replay: job.id }
+  const linked = (count: number, outcome: ReplayEventOutcome) =>
+    count === 0 ? '0' : <a href={link('/events', { ...listed, outcome })}>{countText(count)}</a>
   const isPart = job.queuedCount > examinedCount
   return (
     <Card
@@ -137,15 +156,24 @@ function Outcomes({ job, outcome }: Required<BadgeParts>) {
           </div>
           <Facts
             facts={[
-              ['Delivered', countText(deliveredCount)],
+              ['Delivered', linked(deliveredCount, 'delivered')],
               [
                 'Failed again',
-                <span class={failedCount > 0 ? 'is-bad' : undefined}>{countText(failedCount)}</span>,
+                <span class={failedCount > 0 ? 'is-bad' : undefined}>{linked(failedCount, 'failed')}</span>,
               ],
-              ['Still pending', countText(pendingCount)],
+              ['Still pending', linked(pendingCount, 'pending')],
               otherCount > 0 ? ['Replayed since, or deleted', countText(otherCount)] : undefined,
             ]}
           />
+          {canReplay && failedCount > 0 && (
+            <div class="card-foot">
+              <LinkButton href={link('/replays/preview', { ...listed, outcome: 'failed' })}>
+                {failedCount === 1
+                  ? 'Replay this event again…'
+                  : `Replay these ${countText(failedCount)} again…`}
+              </LinkButton>
+            </div>
+          )}
         </>
       )}
     </Card>
@@ -160,13 +188,9 @@ const replayRow: PageRow = {
     if (found.kind !== 'found') return found
     const { subject: job, owner } = found
     const { backoffice, actor } = context
-    const [rights, outcome] = await Promise.all([
-      backoffice.tenants.permissions(actor, owner),
-      backoffice.replays.readOutcome(actor, job.id),
-    ])
+    const rights = await backoffice.tenants.permissions(actor, owner)
     if (rights.kind !== 'ok') return rights
-    if (outcome.kind !== 'ok') return outcome
-    const parts = { context, job, outcome: outcome.value, canReplay: rights.value.replay }
+    const parts = { context, job, canReplay: rights.value.replay }
     return shown('Replay', <Replay {...parts} />)
   },
 }
@@ -182,31 +206,23 @@ async function findReplay({ backoffice, actor, params }: PageContext) {
 interface ReplayParts {
   readonly context: PageContext
   readonly job: ReplayJob
-  readonly outcome: ReplayOutcome
   readonly canReplay: boolean
 }
 
-function Replay({ context, job, outcome, canReplay }: ReplayParts) {
+function Replay({ context, job, canReplay }: ReplayParts) {
   const { here, query } = context
   const { id, filter } = job
   const kept = { tenant: query['tenant'] }
-  const events = link('/events', {
-    ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type, origin: filter.origin },
-    ...{ status: filter.status, slowerThanMs: filter.slowerThanMs },
-    ...(filter.ids === undefined && {
-      from: timeFieldText(filter.fromMs),
-      to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
-    }),
-  })
+  const events = link('/events', { tenant: filter.tenantId, replay: id })
   return (
-    <Live id="replay" here={here} every={isActive(job) || outcome.pendingCount > 0 ? 'tick' : 'slow'}>
+    <Live id="replay" here={here} every={isMoving(job) ? 'tick' : 'slow'}>
       <PageHeader
         title="Replay"
-        badge={<ReplayBadge job={job} outcome={outcome} />}
+        badge={<ReplayBadge job={job} />}
         crumbs={[{ label: 'Replays', path: link('/replays', kept) }]}
         lead={<Copy text={id} label="Copy the replay’s id" />}
       >
-        <LinkButton href={events}>Its events</LinkButton>
+        {job.queuedCount > 0 && <LinkButton href={events}>Its events</LinkButton>}
         {canReplay && isActive(job) && (
           <LinkButton tone="danger" href={link(`/replays/${id}/cancel`, kept)}>
             Cancel
@@ -224,7 +240,7 @@ function Replay({ context, job, outcome, canReplay }: ReplayParts) {
           </div>
           <Facts facts={countsOf(job)} />
         </Card>
-        <Outcomes job={job} outcome={outcome} />
+        <Outcomes job={job} canReplay={canReplay} />
       </div>
       <Card title="Details">
         <Facts facts={factsOf(context, job)} />
@@ -282,6 +298,7 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] 
       'Tenant',
       tenantId === undefined ? 'all tenants' : <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
     ],
+    ['Progress', job.progress],
     ['Events', <ReplayFilterText filter={filter} />],
     ['Rate', `at most ${countText(ratePerSecond)} events per second`],
     ['Requested by', requestedBy],

@@ -1,3 +1,5 @@
+import { createEventId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
 import { quantileOf } from '../bounds.ts'
@@ -34,6 +36,7 @@ export async function measurePages(options: PageOptions): Promise<PageFigures> {
   const opened = await openBackofficeOn({ databaseUrl, redisUrl })
   try {
     const session = await openDashboardSession(opened.url, adminToken)
+    const replayId = await addReplay(opened.pool, eventIds.slice(0, replayedMax))
     const paths: readonly [name: string, path: (nth: number) => string][] = [
       ['overview, 1 hour', () => '/?range=1h'],
       ['overview, 30 days', () => '/?range=30d'],
@@ -46,6 +49,8 @@ export async function measurePages(options: PageOptions): Promise<PageFigures> {
       ['one event', (nth) => `/events/${eventIds[(nth * 7919) % eventIds.length] ?? ''}`],
       ['refused calls', () => '/refused'],
       ['replays', () => '/replays'],
+      ['one replay of 1 000 events', () => `/replays/${replayId}`],
+      ['what failed again in it', () => `/events?tenant=${slug}&replay=${replayId}&outcome=failed`],
       ['tenants', () => '/tenants'],
       ['one tenant', () => `/tenants/${slug}`],
       ['usage', () => `/usage?tenant=${slug}`],
@@ -72,6 +77,22 @@ export async function measurePages(options: PageOptions): Promise<PageFigures> {
   } finally {
     await opened.close()
   }
+}
+
+/** Events of the replay whose page is opened: as many as its outcome covers. */
+const replayedMax = 1_000
+
+/** Adds a replay that queued these events, of all days, in their current delivery cycle. */
+async function addReplay(pool: Pool, eventIds: readonly string[]): Promise<string> {
+  const id = createEventId(Date.now(), 0).replace('evt_', 'rpl_')
+  await pool.query(
+    `INSERT INTO replays (id, idempotency_key, tenant_id, filter, rate_per_second, requested_by, state, total_count, total_is_exact,
+       ends_before, queued_count, queued, created_at, started_at, ended_at, next_step_at)
+     SELECT $1, $1, min(tenant_id), '{"fromMs":0}', 50, 'bench', 'completed', $3, true, 'evt_z', $3, $2::text[], now(), now(), now(), now()
+     FROM events WHERE id = ANY($4::text[])`,
+    [id, eventIds.map((each) => `${each}:1`), eventIds.length, eventIds.slice(0, 1)],
+  )
+  return id
 }
 
 async function time(

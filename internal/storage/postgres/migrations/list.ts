@@ -23,6 +23,7 @@ import attemptExchanges from './0022_attempt_exchanges.sql' with { type: 'text' 
 import providers from './0023_providers.sql' with { type: 'text' }
 import notifications from './0024_notifications.sql' with { type: 'text' }
 import savedViews from './0025_saved_views.sql' with { type: 'text' }
+import replayProgress from './0026_replay_progress.sql' with { type: 'text' }
 
 /** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
@@ -58,4 +59,5 @@ export const migrations: readonly Migration[] = [
   { version: 23, name: 'providers', sql: providers },
   { version: 24, name: 'notifications', sql: notifications },
   { version: 25, name: 'saved_views', sql: savedViews },
+  { version: 26, name: 'replay_progress', sql: replayProgress },
 ]
