@@ -152,8 +152,8 @@ const searchedMax = 50
 
 /**
  * Finds the replays that began delivery cycles of an event, by the number of the cycle, among the 50 latest of its tenant and the 50 latest
- * of all tenants since the event was received; without `isWide`, of its tenant alone. Of each replay, the first 1 000 queued events are known.
- * Takes no locks.
+ * of all tenants since the event was received; without `isWide`, of its tenant alone. Of each replay, the first 1 000 queued events are
+ * known. Takes no locks.
  * @throws errors of Postgres
  */
 export async function findReplaysOfEvent(

@@ -230,8 +230,8 @@ function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): 
 }
 
 /**
- * Returns a filter as stored, without undefined members. Of an earlier replay's events, without what the start has added: a repeat would find
- * other events, since the outcomes change. Pure.
+ * Returns a filter as stored, without undefined members. Of an earlier replay's events, without what the start has added: a repeat would
+ * find other events, since the outcomes change. Pure.
  */
 function askedOf({ ids, state, ...filter }: ReplayFilter): unknown {
   return JSON.parse(JSON.stringify(filter.replayId === undefined ? { ...filter, ids, state } : filter))
