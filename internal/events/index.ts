@@ -38,7 +38,7 @@ export {
   hastenDelivery,
   type ReplayFate,
 } from './cycles.ts'
-export { type EventStateRow, readEventStates } from './event-states.ts'
+export { readEventStates } from './event-states.ts'
 export type { AttemptExchange } from './exchange.ts'
 export {
   type FeedEvent,
