@@ -166,7 +166,6 @@ const selectionForm = 'selection'
 async function replaySelected(context: PageContext, items: readonly EventSummary[]) {
   if (!(await mayReplay(context))) return undefined
   const offered = items.filter(isSelectable)
-  if (offered.length === 0) return undefined
   const count = offered.filter(({ id }) => isSelected(context, id)).length
   const isAll = count === offered.length
   const selected = isAll ? undefined : offered.map(({ id }) => id).join(',')
@@ -178,9 +177,11 @@ async function replaySelected(context: PageContext, items: readonly EventSummary
       <button type="submit" class="button" data-selection={selectionForm}>
         {count === 0 ? 'Replay selected events' : `Replay ${count} ${count === 1 ? 'event' : 'events'}`}
       </button>
-      <LinkButton tone="plain" href={link('/events', { ...context.query, selected })}>
-        {isAll ? 'Select none' : `Select all ${offered.length} on this page`}
-      </LinkButton>
+      {offered.length > 0 && (
+        <LinkButton tone="plain" href={link('/events', { ...context.query, selected })}>
+          {isAll ? 'Select none' : `Select all ${offered.length} on this page`}
+        </LinkButton>
+      )}
     </form>
   )
 }
