@@ -49,9 +49,7 @@ async function end(state: string, ids: readonly EventId[]): Promise<void> {
 }
 
 /** Starts the replay of the form on a preview, and returns where it leads, with the cookie of the message. */
-async function startWith(
-  html: string,
-): Promise<{ readonly path: string; readonly flash: string | null }> {
+async function startWith(html: string): Promise<{ readonly path: string; readonly flash: string | null }> {
   const form = /<form method="post" action="\/replays".*?<\/form>/s.exec(html)?.[0] ?? ''
   const fields = [...form.matchAll(/name="(\w+)" value="([^"]*)"/g)].map(([, name, value = '']) => [
     name,
