@@ -357,7 +357,7 @@ describe('latchkey events replay', () => {
   })
 
   test.each([
-    [['events', 'replay'], 'give the id of an event, or --from TIME'],
+    [['events', 'replay'], 'give the id of an event, --from TIME'],
     [['events', 'replay', unknownId, '--from', '1h'], 'give either the id of an event, or filters'],
     [
       ['events', 'replay', '--from', '1h', '--state', 'accepted'],

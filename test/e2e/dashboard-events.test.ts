@@ -313,6 +313,7 @@ test(
       await page.getByRole('button', { name: 'Replay 1 event' }).click()
       await page.getByRole('button', { name: 'Replay 1 event' }).click()
       await page.getByText('The replay has begun.').waitFor()
+      await page.getByRole('link', { name: 'See its progress and outcome' }).click()
       await page.locator('h1').getByText('1 failed again').waitFor({ timeout: 30_000 })
     }),
   flowMs,

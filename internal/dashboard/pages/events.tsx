@@ -130,7 +130,7 @@ async function replaySeveral(context: PageContext) {
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
   const isExact = from !== undefined || to !== undefined
   const times = isExact ? { from, to } : { from: textOf(fromMs), to: textOf(toMs) }
-  const list = listText(context)
+  const list = listText({ query: { ...context.query, after: '' } })
   // What an earlier replay queued needs no times, which the form asks for.
   const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
   return <LinkButton href={link(path, { ...kept, ...times, list })}>Replay all that match…</LinkButton>
