@@ -1,7 +1,12 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { parseTimestamp } from '#internal/base/index.ts'
-import { type CallTrace, defaultSignatureAgeMsMax, type ProviderCall } from '#internal/intake/index.ts'
+import {
+  type CallTrace,
+  defaultSignatureAgeMsMax,
+  escapedText,
+  type ProviderCall,
+} from '#internal/intake/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
 
@@ -69,16 +74,14 @@ export function traceText({ scheme, signatures, time, signed, computed, outcome 
   if (scheme) {
     lines.push(['scheme', `${scheme.algorithm} (number ${scheme.position + 1})`])
     lines.push(['signature value', printable(scheme.value)])
-    lines.push(['usable secrets', String(scheme.keyCount)])
+    for (const reason of scheme.keyReasons) lines.push(['secret', printable(reason)])
+    if (scheme.emptyVariable)
+      lines.push(['url', `the call has none: ${scheme.emptyVariable} is empty in the signed text`])
   }
   if (signatures) {
     lines.push(['received', signatures.texts.map(printable).join(', ') || 'no signature of this scheme'])
-    if (signatures.decodedCount < signatures.texts.length)
-      lines.push([
-        'not decodable',
-        `${signatures.texts.length - signatures.decodedCount} of ${signatures.texts.length} signatures`,
-      ])
   }
+  if (scheme?.malformed !== undefined) lines.push(['not decodable', printable(scheme.malformed)])
   for (const each of computed) lines.push(['computed', each])
   if (time)
     lines.push([
@@ -87,8 +90,12 @@ export function traceText({ scheme, signatures, time, signed, computed, outcome 
         ? `${printable(time.text)} is no time of the declared unit`
         : `${printable(time.text)}, ${Math.round(time.ageMs / 1000)} s before the call, at most ${time.ageMsMax / 1000} s`,
     ])
+  if (time?.otherUnit) lines.push(['unit', `with unit: ${time.otherUnit} the time would be near the call`])
   if (signed)
-    lines.push(['signed text', `${signed.bytes} bytes: ${printable(signed.text)}${signed.isCut ? ' …' : ''}`])
+    lines.push([
+      'signed text',
+      `${signed.bytes} bytes: ${escapedText(signed.text)}${signed.isCut ? ' …' : ''}`,
+    ])
   lines.push(['result', outcomeText(outcome)])
   const width = Math.max(...lines.map(([name]) => name.length)) + 2
   return lines.map(([name, text]) => `${name.padEnd(width)}${text}`).join('\n')

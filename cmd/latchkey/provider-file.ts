@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { LineCounter, parseAllDocuments } from 'yaml'
-import { type ParsedProvider, parseProvider, reservedName } from '#internal/intake/index.ts'
-import { lineOfField } from '#internal/tenants/index.ts'
+import { declarationNotes, type ParsedProvider, parseProvider, reservedName } from '#internal/intake/index.ts'
+import { type Problem as FieldProblem, lineOfField } from '#internal/tenants/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 /** Maximum bytes of a declaration, and of the file of a secret. */
@@ -11,7 +11,12 @@ export const capturedCallBytesMax = 64 * 1024 * 1024
 
 /** A declaration in a file, or what is wrong with it, each problem with its line. */
 export type ReadProvider =
-  | Extract<ParsedProvider, { readonly kind: 'ok' }>
+  | (Extract<ParsedProvider, { readonly kind: 'ok' }> & {
+      /** What is permitted, but most likely a mistake; each with its line. */
+      readonly notes: readonly string[]
+      /** Returns a problem of the declaration as a line that begins with `file:line`. @param path with `spec` */
+      lineOf(problem: FieldProblem): string
+    })
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
 /** Reads a text file. Returns a problem if there is none, or, before it is read, if it is too long. */
@@ -38,15 +43,15 @@ export function parseProviderFile(path: string, text: string): ReadProvider {
   const [error] = document.errors
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    return { kind: 'invalid', problems: [`${path}:${line}: is not YAML at column ${col}: ${error.code}`] }
+    const text = `is not YAML at column ${col}: ${error.message}`
+    return { kind: 'invalid', problems: [`${path}:${line}: ${text}`] }
   }
   const provider = parseProvider(document.toJS({ maxAliasCount: 100 }))
   const reserved = provider.kind === 'ok' ? reservedName(provider.declaration) : undefined
-  if (provider.kind === 'ok' && reserved === undefined) return provider
+  const lineOf = (each: FieldProblem) =>
+    `${path}:${lineOfField(document, lines, each.path) ?? 1}: ${each.path} ${each.message}`
+  if (provider.kind === 'ok' && reserved === undefined)
+    return { ...provider, notes: declarationNotes(provider.declaration).map(lineOf), lineOf }
   const found = provider.kind === 'ok' ? [] : provider.problems
-  const problems = [...found, ...(reserved ? [reserved] : [])].map((each) => {
-    const line = lineOfField(document, lines, each.path) ?? 1
-    return `${path}:${line}: ${each.path} ${each.message}`
-  })
-  return { kind: 'invalid', problems }
+  return { kind: 'invalid', problems: [...found, ...(reserved ? [reserved] : [])].map(lineOf) }
 }

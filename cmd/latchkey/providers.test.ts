@@ -56,7 +56,7 @@ test('providers list, show: print every shipped declaration, which lint accepts 
 test('providers show: of an unknown name ends with exit code 3', async () => {
   expect(await run('show', 'nobody')).toMatchObject({
     code: 3,
-    err: 'There is no declaration nobody: run latchkey providers list',
+    err: 'No declaration nobody is shipped: run latchkey providers list. A Provider of your own is in its own file',
   })
 })
 
@@ -107,7 +107,7 @@ test('providers test: reports a vector that does not hold', async () => {
   const path = write('false.yaml', providerTemplate('acme').replace('id: evt_1', 'id: evt_2'))
   const { code, err } = await run('test', path)
   expect(code).toBe(1)
-  expect(err).toContain('vectors[0].expect does not hold: id is evt_1')
+  expect(err).toContain(`${path}:49: spec.vectors[0].expect (invoice paid) does not hold: id is evt_1`)
 })
 
 test('providers test: accepts the vectors of every shipped declaration', async () => {
@@ -215,4 +215,48 @@ test('bounds: those of the CLI equal those of the settings and the API', () => {
 test('providers: a file that is missing is named', async () => {
   const path = join(folder, 'missing.yaml')
   expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} could not be read: ENOENT` })
+})
+
+test('providers lint: notes a type outside the catalogue with its line, and still ends with exit code 0', async () => {
+  const text = providerTemplate('acme').replace('type: invoice.paid }', 'type: invoce.paid }')
+  const path = write(
+    'noted.yaml',
+    text.replace('        type: invoice.paid\n', '        type: invoce.paid\n'),
+  )
+  const line = text.split('\n').findIndex((each) => each.includes('invoce.paid }')) + 1
+  const { code, out } = await run('lint', path)
+  expect({ code, out }).toEqual({
+    code: 0,
+    out: `note: ${path}:${line}: spec.types[0].type is invoce.paid, which is not in the catalogue of event types: did you mean invoice.paid?\n${path}: no problem`,
+  })
+})
+
+test('providers test: while a vector fails, names those that hold', async () => {
+  const text = providerTemplate('acme')
+  const second = text
+    .slice(text.indexOf('    - name: invoice paid'))
+    .replace('name: invoice paid', 'name: again')
+  const path = write('half.yaml', text + second.replace('id: evt_1', 'id: evt_2'))
+  const { code, err } = await run('test', path)
+  expect(code).toBe(1)
+  expect(err).toContain('spec.vectors[1].expect (again) does not hold: id is evt_1')
+  expect(err).toContain('invoice paid: holds, and the calls derived from it are refused')
+})
+
+test('providers new: names a folder that is missing', async () => {
+  const missing = join(folder, 'no/where')
+  const made = await run('new', 'acme', '--file', join(missing, 'acme.yaml'))
+  expect(made).toMatchObject({ code: 2, err: `The folder ${missing} does not exist: mkdir -p ${missing}` })
+})
+
+test('providers new: a name that no URL could have is refused without a line of a file that was not written', async () => {
+  const { err } = await run('new', 'Acme', '--file', join(folder, 'none.yaml'))
+  expect(err).toStartWith('metadata.name must match')
+})
+
+test('providers test --call: shows a newline in the signed text as an escape', async () => {
+  const text = providerTemplate('acme').replace("signs: '{body}'", 'signs: "{method}\\n{body}"')
+  const args = ['--call', write('line.json', templateCall()), '--secret-file', join(folder, 'secret')]
+  const { err } = await run('test', write('line.yaml', text), ...args)
+  expect(err).toContain('bytes: POST\\n{"id":"evt_1"')
 })

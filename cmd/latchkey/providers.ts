@@ -1,10 +1,11 @@
 import { writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { stringify } from 'yaml'
 import { findPack, packNames, runVectors, traceCall } from '#internal/intake/index.ts'
 import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
-import { capturedCallBytesMax, parseProviderFile, readText } from './provider-file.ts'
+import { capturedCallBytesMax, parseProviderFile, type ReadProvider, readText } from './provider-file.ts'
 import { providerTemplate } from './provider-template.ts'
 
 const testHelp = `
@@ -17,7 +18,9 @@ export function addProvidersCommand(program: Program, cli: Cli): void {
   const providers = program.command('providers').description('the providers whose webhooks are accepted')
   providers
     .command('list')
-    .description('lists the declarations that this version has, which tenants use by name')
+    .description(
+      'lists the declarations that are shipped with this version, which tenants use by name; not your own',
+    )
     .option(...jsonOption)
     .action(cli.action(async (options) => cli.answer(list(cli), options)))
   providers
@@ -75,7 +78,7 @@ function show(name: string): Result {
   const pack = findPack(name)
   if (pack === undefined)
     return {
-      problem: `There is no declaration ${name}: run latchkey providers list`,
+      problem: `No declaration ${name} is shipped: run latchkey providers list. A Provider of your own is in its own file`,
       exitCode: exitCodes.notFound,
     }
   const {
@@ -92,14 +95,17 @@ function show(name: string): Result {
 
 async function lint(files: readonly string[]): Promise<Result> {
   const problems: string[] = []
+  const notes: string[] = []
   for (const file of files) {
     const text = await readText(file)
     if (typeof text !== 'string') return text
     const parsed = parseProviderFile(file, text)
     if (parsed.kind === 'invalid') problems.push(...parsed.problems)
+    else notes.push(...parsed.notes)
   }
-  if (problems.length > 0) return { problem: problems.join('\n'), json: { problems } }
-  return { text: `${files.join(', ')}: no problem`, json: { problems } }
+  const noted = notes.map((each) => `note: ${each}`)
+  if (problems.length > 0) return { problem: [...problems, ...noted].join('\n'), json: { problems, notes } }
+  return { text: [...noted, `${files.join(', ')}: no problem`].join('\n'), json: { problems, notes } }
 }
 
 interface TestOptions {
@@ -119,16 +125,7 @@ async function testFile(
   if (parsed.kind === 'invalid')
     return { problem: parsed.problems.join('\n'), json: { problems: parsed.problems } }
   const { declaration } = parsed
-  if (callFile === undefined) {
-    const problems = runVectors(declaration).map(({ path, message }) => `${file}: ${path} ${message}`)
-    if (problems.length > 0) return { problem: problems.join('\n'), json: { problems } }
-    const { vectors = [] } = declaration
-    const names = vectors.map(({ name }) => `${name}: holds, and the calls derived from it are refused`)
-    return {
-      text: names.join('\n') || `${file}: is valid, but has no vectors`,
-      json: { problems, vectors: vectors.map(({ name }) => name) },
-    }
-  }
+  if (callFile === undefined) return testVectors(file, parsed)
   const callText = await readText(callFile, capturedCallBytesMax)
   if (typeof callText !== 'string') return callText
   const call = parseCapturedCall(callFile, callText, cli.clock.now())
@@ -141,6 +138,25 @@ async function testFile(
   const shown = { text: traceText(trace), json: trace }
   const isAccepted = ['event', 'answered', 'confirms'].includes(trace.outcome.kind)
   return isAccepted ? shown : { problem: shown.text, json: trace }
+}
+
+/** Runs the vectors of a declaration: a line for each problem, and for each vector that holds. */
+function testVectors(
+  file: string,
+  { declaration, lineOf }: Extract<ReadProvider, { readonly kind: 'ok' }>,
+): Result {
+  const { vectors = [] } = declaration
+  const found = runVectors(declaration)
+  const problems = found.map(({ path, message }) => lineOf({ path: `spec.${path}`, message }))
+  const names = vectors.map(({ name }) => name)
+  const holding = names.filter(
+    (_name, index) => !found.some(({ path }) => path.startsWith(`vectors[${index}]`)),
+  )
+  const lines = holding.map((name) => `${name}: holds, and the calls derived from it are refused`)
+  if (problems.length > 0)
+    return { problem: [...problems, ...lines].join('\n'), json: { problems, vectors: holding } }
+  const text = lines.join('\n') || `${file}: is valid, but has no vectors`
+  return { text, json: { problems, vectors: names } }
 }
 
 async function readSecret(cli: Cli, file: string | undefined): Promise<string | Problem> {
@@ -157,12 +173,23 @@ async function readSecret(cli: Cli, file: string | undefined): Promise<string | 
 async function create(name: string, path = `${name}.yaml`): Promise<Result> {
   const text = providerTemplate(name)
   const parsed = parseProviderFile(path, text)
-  if (parsed.kind === 'invalid') return { problem: parsed.problems.join('\n'), exitCode: exitCodes.misused }
+  // The file is not written, so its name and line would mislead.
+  if (parsed.kind === 'invalid') {
+    const problems = parsed.problems.map((each) => each.slice(each.indexOf(': ') + 2))
+    return { problem: problems.join('\n'), exitCode: exitCodes.misused }
+  }
   try {
     await writeFile(path, text, { flag: 'wx' })
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
       return { problem: `${path} already exists`, exitCode: exitCodes.misused }
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+      const folder = dirname(path)
+      return {
+        problem: `The folder ${folder} does not exist: mkdir -p ${folder}`,
+        exitCode: exitCodes.misused,
+      }
+    }
     throw error
   }
   return { text: `Wrote ${path}. Next: latchkey providers test ${path}`, json: { file: path } }

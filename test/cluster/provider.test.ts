@@ -108,7 +108,7 @@ test('Provider: an update whose vectors fail leaves the generation before in for
   await run(['apply', '-f', '-'], providerYaml({ id: 'id', expected: 'wrong' }))
   const object = await settled('VectorsFailed')
   expect(object.status).toMatchObject({ observedGeneration: 3, inForceGeneration: 2 })
-  expect(readyOf(object)?.message).toContain('spec.vectors[0].expect does not hold: id is v1')
+  expect(readyOf(object)?.message).toContain('spec.vectors[0].expect (opened) does not hold: id is v1')
   expect(String((await inForce())?.['declaration'])).toContain('"json":"other"')
 })
 

@@ -66,10 +66,10 @@ test('add a provider: a signed call is accepted, and its event is delivered', as
   })
   ready = await dev.ready()
   expect(await run('send')).toBe(blockNamed(page, 'send').shown)
-  await dev.prints('parcelwise fulfillment.delivered → parcels')
+  await dev.prints('parcelwise shipment.delivered → parcels')
   const delivery = await poll(async () => (await dev.deliveries())[0], { deadlineMs: 10_000 })
   expect(JSON.parse(delivery?.body ?? '{}')).toMatchObject({
-    ...{ provider: 'parcelwise', providerRawType: 'shipment.delivered', type: 'fulfillment.delivered' },
+    ...{ provider: 'parcelwise', providerRawType: 'shipment.delivered', type: 'shipment.delivered' },
     payload: { event_id: 'pw_82' },
   })
 }, 120_000)
@@ -97,7 +97,7 @@ test('add a provider: with a failing vector the log says why, and the declaratio
   const before = readFileSync(declaration(), 'utf8')
   writeFileSync(declaration(), before.replace('ts=1794300002;sig=2', 'ts=1794300002;sig=3'))
   await dev.prints(
-    'stays in force: spec.vectors[0].expect does not hold: the call is refused as signature_mismatch',
+    'stays in force: spec.vectors[0].expect (delivered) does not hold: the call is refused as signature_mismatch',
   )
   expect(await status()).toBe('200')
   writeFileSync(declaration(), before)

@@ -120,7 +120,7 @@ describe('algorithms', () => {
     const declaration = declare({ jwtAlgorithms: [alg] })
     const call = callOf(tokenOf(alg))
     expect(outcome(declaration, call, ['{"audience":"other"}', secret])).toBe('event')
-    const derived = tamperedCalls(declaration, { call, secrets: [secret], fetched })
+    const derived = tamperedCalls(declaration, { call, secrets: [secret], fetched, isEvent: true })
     expect(derived.length).toBeGreaterThanOrEqual(8)
     const provider = compileDeclaration(declaration)
     const accepted = derived.filter((each) => outcomeOf(provider, each.call, each).kind !== 'refused')

@@ -92,11 +92,13 @@ export const jwtAlgorithms = [
   'EdDSA',
 ] as const
 
-const encodings = ['hex', 'base64', 'base64url'] as const
+/** Encodings of signatures and keys. */
+export const encodings = ['hex', 'base64', 'base64url'] as const
 /** Encoding of bytes as text. */
 export type Encoding = (typeof encodings)[number]
 
-const timeUnits = ['s', 'ms', 'iso'] as const
+/** Forms of a time. */
+export const timeUnits = ['s', 'ms', 'iso'] as const
 /** Form of a time: Unix seconds, Unix milliseconds, or RFC 3339. */
 export type TimeUnit = (typeof timeUnits)[number]
 

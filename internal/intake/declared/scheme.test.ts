@@ -64,7 +64,7 @@ function verify(declaration: Declaration, call: ProviderCall, secrets: readonly 
 /** Verifies a call, and shows that each call derived from it is refused. */
 function holds(declaration: Declaration, call: ProviderCall, secrets: readonly string[], changesMin: number) {
   expect(verify(declaration, call, secrets)).toBe('verified')
-  const tampered = tamperedCalls(declaration, { call, secrets })
+  const tampered = tamperedCalls(declaration, { call, secrets, isEvent: true })
   expect(tampered.length).toBeGreaterThanOrEqual(changesMin)
   const provider = compileDeclaration(declaration)
   const accepted = tampered.filter((each) => {

@@ -15,6 +15,12 @@ interface Keyed {
   readonly fetched?: Vector['fetched'] | undefined
 }
 
+/** A valid call with its result. */
+export interface ValidCall extends Keyed {
+  /** False if the call is a handshake, or confirms a subscription: then its event id is not read. */
+  readonly isEvent: boolean
+}
+
 /** A call that differs from a valid one, and must be refused. */
 export interface Tampered extends Keyed {
   /** The difference, such as `a changed signature`. */
@@ -23,23 +29,23 @@ export interface Tampered extends Keyed {
 
 /**
  * Derives calls from a valid one, each of which must be refused: a changed body, or changed members where only these are signed; a changed,
- * repeated or missing signature; a repeated time or id; another clock if a time is signed; other secrets. None for an unsigned handshake.
+ * repeated or missing signature; a repeated time; a repeated id of an event; another clock if a time is signed; other secrets. None for an
+ * unsigned handshake.
  */
-export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[] {
+export function tamperedCalls(declaration: Declaration, { isEvent, ...valid }: ValidCall): Tampered[] {
+  const scheme = schemeOfCall(declaration, valid.call)
+  if (scheme === undefined) return []
   const headers = compileHeaders(declaration)
   const view = new CallView(valid.call, declaration.body)
-  const scheme = declaration.signature.schemes.find(
-    ({ signature, when }) =>
-      compilePlace(signature, headers)(view).kind === 'value' &&
-      (when === undefined || compilePlace(when, headers)(view).kind === 'value'),
-  )
-  if (scheme === undefined) return []
   const reading = compilePlace(scheme.signature, headers)(view)
   const value = reading.kind === 'value' ? reading.value : ''
   return [
     ...(coversBody(scheme) ? changedBodies(valid) : changedMembers(valid, scheme)),
     ...changedSignatures(valid, scheme, headers, value),
-    ...repeatedHeaders(valid, declaration, scheme, headers),
+    ...repeatedHeaders(valid, headers, [
+      ...[scheme.signature.header, scheme.timestamp?.header],
+      ...(isEvent ? declaration.event.id.flatMap(({ header = [] }) => header) : []),
+    ]),
     ...otherTimes(valid, scheme),
     ...(scheme.algorithm === 'jwt' ? otherTokens(valid, scheme, headers, value) : []),
     {
@@ -49,6 +55,17 @@ export function tamperedCalls(declaration: Declaration, valid: Keyed): Tampered[
     },
     ...(hasPublishedKeys(scheme) ? otherPublished(valid) : []),
   ].map((each) => ({ fetched: valid.fetched, ...each }))
+}
+
+/** Returns the scheme that the signature of a call has; undefined if it has none. */
+export function schemeOfCall(declaration: Declaration, call: ProviderCall): Scheme | undefined {
+  const headers = compileHeaders(declaration)
+  const view = new CallView(call, declaration.body)
+  return declaration.signature.schemes.find(
+    ({ signature, when }) =>
+      compilePlace(signature, headers)(view).kind === 'value' &&
+      (when === undefined || compilePlace(when, headers)(view).kind === 'value'),
+  )
 }
 
 function changedBodies({ call, secrets }: Keyed): Tampered[] {
@@ -187,15 +204,9 @@ function altered(text: string): string {
 
 function repeatedHeaders(
   { call, secrets }: Keyed,
-  { event }: Declaration,
-  scheme: Scheme,
   headers: HeaderTable,
+  keys: readonly (string | undefined)[],
 ): Tampered[] {
-  const keys = [
-    scheme.signature.header,
-    scheme.timestamp?.header,
-    ...event.id.flatMap(({ header = [] }) => header),
-  ]
   const present = [...new Set(keys)]
     .flatMap((key) => headers[key ?? '']?.names ?? [])
     .filter((name) => call.headers.get(name))

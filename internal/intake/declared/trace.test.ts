@@ -58,7 +58,13 @@ test.each(vectors)('trace: of vector %s contains the signature that the call has
 test('trace: shows parts, signed text and computed signature of a verified call', () => {
   const { scheme, signatures, time, signed, computed } = traceEvent({})
   const received = event.headers['X-Slack-Signature'] ?? ''
-  expect(scheme).toEqual({ position: 0, algorithm: 'hmac-sha256', value: received, keyCount: 1 })
+  expect(scheme).toEqual({
+    position: 0,
+    algorithm: 'hmac-sha256',
+    value: received,
+    keyCount: 1,
+    keyReasons: ['32 bytes, the text itself'],
+  })
   expect(signatures).toEqual({ texts: [received.slice(3)], decodedCount: 1 })
   expect(time).toEqual({ text: '1794300001', atMs: 1_794_300_001_000, ageMs: 0, ageMsMax: 300_000 })
   expect(signed?.text).toBe(`v0:1794300001:${event.body}`)

@@ -3,7 +3,9 @@ import type { VerificationStep } from './call-view.ts'
 import { compileDeclaration } from './compile.ts'
 import { bytesOf } from './content.ts'
 import type { SchemeKeys } from './keys.ts'
-import type { Algorithm, Declaration } from './schema.ts'
+import { signedUrlVariable } from './notes.ts'
+import { keyReason, malformedReason, otherUnit, undecodableReason } from './reasons.ts'
+import type { Algorithm, Declaration, TimeUnit } from './schema.ts'
 import { withPublished } from './vectors.ts'
 
 /** Verification of a captured call, step by step, up to where it ended. Contains signatures and computed HMACs, so it is as secret as these. */
@@ -16,6 +18,12 @@ export interface CallTrace {
     readonly value: string
     /** Number of the given secrets that are keys of the scheme. */
     readonly keyCount: number
+    /** For each secret, how it became a key or why it is none: form and length only. */
+    readonly keyReasons: readonly string[]
+    /** Why no signature could be decoded, or not all. */
+    readonly malformed?: string
+    /** Variable of the URL that the scheme signs, of a call without a URL. */
+    readonly emptyVariable?: string
   }
   /** Signatures of the scheme in the value, and how many could be decoded. */
   readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }
@@ -26,6 +34,8 @@ export interface CallTrace {
     /** Difference from the clock in ms, positive for the past. */
     readonly ageMs: number | undefined
     readonly ageMsMax: number
+    /** Unit in which the time would be near the clock, if that of the declaration is not. */
+    readonly otherUnit?: TimeUnit
   }
   /** Signed text. `text` has at most `signedCharsMax` characters. */
   readonly signed?: { readonly bytes: number; readonly text: string; readonly isCut: boolean }
@@ -64,16 +74,16 @@ export function traceCall(
   const keys = provider.prepare(secrets)
   const answer = provider.handshakes?.answer(call, keys)
   if (answer?.kind === 'answer')
-    return { ...describe(declaration, call, keys, steps), outcome: { kind: 'answered', answer } }
+    return { ...describe(declaration, call, { keys, secrets }, steps), outcome: { kind: 'answered', answer } }
   const location = answer ? undefined : provider.locate?.(call, keys)
   if (location?.kind === 'located' && fetched === undefined)
     return {
-      ...describe(declaration, call, keys, steps),
+      ...describe(declaration, call, { keys, secrets }, steps),
       outcome: { kind: 'keys_needed', url: location.url },
     }
   const keyed = location?.kind === 'located' ? withPublished(call, location, fetched ?? '') : call
   const verification = answer ?? (location?.kind === 'refused' ? location : provider.verify(keyed, keys))
-  const facts = describe(declaration, call, keys, steps)
+  const facts = describe(declaration, call, { keys, secrets }, steps)
   if (verification.kind === 'refused') return { ...facts, outcome: verification }
   const confirmationUrl = provider.confirmationUrl?.(call)
   if (confirmationUrl !== undefined) return { ...facts, outcome: { kind: 'confirms', url: confirmationUrl } }
@@ -86,7 +96,7 @@ export function traceCall(
 function describe(
   { signature }: Declaration,
   call: ProviderCall,
-  keys: readonly SchemeKeys[],
+  { keys, secrets }: { readonly keys: readonly SchemeKeys[]; readonly secrets: readonly string[] },
   steps: readonly VerificationStep[],
 ): Omit<CallTrace, 'outcome'> {
   const chosen = lastOf(steps, 'chosen')
@@ -99,13 +109,26 @@ function describe(
   const bytes = joined && bytesOf(joined.content)
   const { toleranceSeconds, encoding = 'hex', algorithm } = scheme
   const ageMsMax = toleranceSeconds === undefined ? call.signatureAgeMsMax : toleranceSeconds * 1000
+  const malformed = parsed
+    ? parsed.texts.map((text) => undecodableReason(scheme, text)).find((reason) => reason !== undefined)
+    : malformedReason(scheme, chosen.value)
+  const emptyVariable = call.request?.url ? undefined : signedUrlVariable(scheme)
+  const isFar = timed?.atMs === undefined || Math.abs(call.nowMs - timed.atMs) > ageMsMax
+  const { unit } = scheme.timestamp ?? {}
+  const other = timed && unit && isFar ? otherUnit(timed.text, unit, call.nowMs, ageMsMax) : undefined
   return {
-    scheme: { position: chosen.position, algorithm, value: chosen.value, keyCount: keyCountOf(own) },
+    scheme: {
+      ...{ position: chosen.position, algorithm, value: chosen.value, keyCount: keyCountOf(own) },
+      keyReasons: secrets.map((secret) => keyReason(scheme, secret)),
+      ...(malformed !== undefined && { malformed }),
+      ...(emptyVariable !== undefined && { emptyVariable }),
+    },
     ...(parsed && { signatures: { texts: parsed.texts, decodedCount: parsed.decodedCount } }),
     ...(timed && {
       time: {
         ...{ text: timed.text, atMs: timed.atMs, ageMsMax },
         ageMs: timed.atMs === undefined ? undefined : call.nowMs - timed.atMs,
+        ...(other !== undefined && { otherUnit: other }),
       },
     }),
     ...(bytes && { signed: shownText(bytes) }),
@@ -130,4 +153,16 @@ function keyCountOf(keys: SchemeKeys | undefined): number {
 function shownText(bytes: Uint8Array): NonNullable<CallTrace['signed']> {
   const text = Buffer.from(bytes).toString()
   return { bytes: bytes.length, text: text.slice(0, signedCharsMax), isCut: text.length > signedCharsMax }
+}
+
+/**
+ * Returns a signed text for display: control and format characters as escapes (a newline as `\\n`) and a backslash as two, so that a newline
+ * and a backslash with n differ.
+ */
+export function escapedText(text: string): string {
+  const named: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }
+  return text.replaceAll(
+    /[\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (char) => named[char] ?? `\\u{${char.codePointAt(0)?.toString(16)}}`,
+  )
 }

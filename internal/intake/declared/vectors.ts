@@ -23,11 +23,15 @@ export function runVectors(declaration: Declaration): Problem[] {
     const call = callOf(vector)
     const outcome = outcomeOf(provider, call, vector)
     const wrong = mismatchOf(vector, outcome)
-    if (wrong !== undefined) return [{ path: `${path}.expect`, message: wrong }]
+    if (wrong !== undefined) return [{ path: `${path}.expect`, message: `(${vector.name}) ${wrong}` }]
     if (outcome.kind === 'refused') return []
-    return tamperedCalls(declaration, { call, secrets: vector.secrets, fetched: vector.fetched })
+    const { secrets, fetched } = vector
+    return tamperedCalls(declaration, { call, secrets, fetched, isEvent: outcome.kind === 'event' })
       .filter((tampered) => outcomeOf(provider, tampered.call, tampered).kind !== 'refused')
-      .map(({ change }) => ({ path, message: `is accepted with ${change}: the declaration must refuse it` }))
+      .map(({ change }) => ({
+        path,
+        message: `(${vector.name}) is accepted with ${change}: the declaration must refuse it`,
+      }))
   })
 }
 

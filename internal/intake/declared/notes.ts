@@ -1,0 +1,107 @@
+import { didYouMean } from '#internal/config/index.ts'
+import type { Problem } from '#internal/tenants/index.ts'
+import { eventTypeTexts } from '../vocabulary.ts'
+import { problem } from './check-place.ts'
+import { textsOf } from './jwt.ts'
+import type { Declaration, Scheme } from './schema.ts'
+import { schemeOfCall } from './tamper.ts'
+import { type TemplatePart, templateParts } from './template.ts'
+import { callOf } from './vectors.ts'
+
+const vocabulary = [...eventTypeTexts.keys()]
+/** Maximum edit distance of a suggested type. */
+const distanceMax = 3
+
+/**
+ * Returns notes on a valid declaration: what is permitted, but is most likely a mistake or should be known to the platform team. `path` of a
+ * note is that of the manifest, with `spec`. Pure.
+ */
+export function declarationNotes(declaration: Declaration): Problem[] {
+  return [
+    ...newlineNotes(declaration),
+    ...urlNotes(declaration),
+    ...idNotes(declaration),
+    ...typeNotes(declaration),
+  ].map(({ path, message }) => problem(`spec.${path}`, message))
+}
+
+/** Finds templates with a backslash and the letter n, which YAML makes of `\n` outside of double quotes. */
+function newlineNotes({ signature: { schemes }, event }: Declaration): Problem[] {
+  const templates = [
+    ...schemes.flatMap(({ signs = '', requires = [] }, index) => [
+      [`signature.schemes[${index}].signs`, signs] as const,
+      ...requires.flatMap((each, at) =>
+        textsOf(each).map((text) => [`signature.schemes[${index}].requires[${at}]`, text] as const),
+      ),
+    ]),
+    ...event.id.map(({ hash = '' }, index) => [`event.id[${index}].hash`, hash] as const),
+  ]
+  return templates
+    .filter(([, text]) => text.includes('\\n'))
+    .map(([path]) => problem(path, 'has a backslash and n, not a newline: write the text in double quotes'))
+}
+
+/** Finds vectors without the URL that their signature covers. */
+function urlNotes(declaration: Declaration): Problem[] {
+  return (declaration.vectors ?? []).flatMap((vector, index) => {
+    if (vector.url !== undefined || vector.expect.refused !== undefined) return []
+    const scheme = schemeOfCall(declaration, callOf(vector))
+    const variable = scheme && signedUrlVariable(scheme)
+    return variable === undefined
+      ? []
+      : [problem(`vectors[${index}]`, `has no url, but signs has ${variable}, which is empty without it`)]
+  })
+}
+
+/** Returns the variable of the URL that a scheme signs or demands; undefined if it has none. */
+export function signedUrlVariable({ signs, requires = [] }: Scheme): '{url}' | '{path}' | undefined {
+  const parts = partsOf([signs, ...requires.flatMap((each) => textsOf(each))])
+  if (parts.some(({ kind }) => kind === 'url')) return '{url}'
+  return parts.some(({ kind }) => kind === 'path') ? '{path}' : undefined
+}
+
+/** Finds an event id in a header that a scheme does not sign, without an id in the body that must equal it. */
+function idNotes({ signature: { schemes }, event }: Declaration): Problem[] {
+  const [first, ...others] = event.id
+  const keys = first?.header ?? []
+  if (keys.length === 0 || others.some(({ json }) => json !== undefined)) return []
+  // Whoever sees a call has the secret of `token` and `basic`, whatever the id.
+  const open = schemes.find(
+    (scheme) =>
+      !['token', 'basic'].includes(scheme.algorithm) &&
+      !partsOf([scheme.signs]).some(
+        ({ kind, argument }) =>
+          kind === 'id' || kind === 'headers' || (kind === 'header' && keys.includes(argument)),
+      ),
+  )
+  if (open === undefined) return []
+  const age = open.toleranceSeconds ?? 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS'
+  const span = open.timestamp === undefined ? 'at any time' : `for ${age} s after it was signed`
+  return [
+    problem(
+      'event.id[0]',
+      `is a header that is not signed: a captured call can be repeated under other ids ${span}`,
+    ),
+  ]
+}
+
+/** Finds types that no catalogue has. Types of the vendor's own begin with its name. */
+function typeNotes({ name, types = [] }: Declaration): Problem[] {
+  return types.flatMap(({ type }, index) => {
+    if (eventTypeTexts.has(type) || type.startsWith(`${name}.`)) return []
+    const meant = didYouMean(type, vocabulary, distanceMax)
+    const hint = meant === undefined ? 'see the reference of event types' : `did you mean ${meant}?`
+    return [
+      problem(`types[${index}].type`, `is ${type}, which is not in the catalogue of event types: ${hint}`),
+    ]
+  })
+}
+
+function partsOf(templates: readonly (string | undefined)[]): { kind: string; argument: string }[] {
+  return templates.flatMap((text) =>
+    templateParts(text ?? '').map((part: TemplatePart) => ({
+      kind: part.kind,
+      argument: part.kind === 'text' ? '' : part.argument,
+    })),
+  )
+}
