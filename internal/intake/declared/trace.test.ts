@@ -63,7 +63,7 @@ test('trace: shows parts, signed text and computed signature of a verified call'
     algorithm: 'hmac-sha256',
     value: received,
     keyCount: 1,
-    keyReasons: ['32 bytes, the text itself'],
+    keyReasons: ['16 bytes, the text itself'],
   })
   expect(signatures).toEqual({ texts: [received.slice(3)], decodedCount: 1 })
   expect(time).toEqual({ text: '1794300001', atMs: 1_794_300_001_000, ageMs: 0, ageMsMax: 300_000 })
