@@ -23,12 +23,15 @@ import { reachOwner } from './reach.ts'
 const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
   return reached.kind === 'ok'
-    ? ok(await listSettings(parts.pool, tenantId, pausesOf(parts, tenantId)))
+    ? ok(await listSettings(parts.pool, tenantId, pauseSettingsOf(parts, tenantId)))
     : reached
 }
 
-/** Returns the pauses of the providers that a tenant names; for the installation, those that are stored are enough. */
-function pausesOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
+/**
+ * Returns the names of the settings that pause the providers of a tenant; none for the installation, whose stored settings are listed
+ * anyway.
+ */
+function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
   const tenant = tenantId === null ? undefined : directory.findTenantById(tenantId)
   const declarations = directory.declarations()
   return (tenant?.providers ?? []).flatMap(({ name }) => {

@@ -91,11 +91,11 @@ export class RedisRecordStore implements MovableRecordStore {
   readonly #calls = new Shares(callsMax)
   readonly #saved = new RecentKeys<true>(savedKeysMax)
   readonly #scriptCalls = new TurnBatches<ScriptCall, Reply>({
-    ...{ callsMax: scriptCallsMax, bytesMax: scriptCharsMax, repeatsEntries: false },
+    ...{ callsMax: scriptCallsMax, charsMax: scriptCharsMax, repeatsEntries: false },
     send: (calls) => this.#evaluateTogether(calls),
   })
   readonly #readCalls = new TurnBatches<ReadCall, ReadReply>({
-    ...{ callsMax: readCallsMax, bytesMax: Number.POSITIVE_INFINITY, repeatsEntries: true },
+    ...{ callsMax: readCallsMax, charsMax: Number.POSITIVE_INFINITY, repeatsEntries: true },
     send: (calls) => this.#readTogether(calls),
   })
 
@@ -119,7 +119,7 @@ export class RedisRecordStore implements MovableRecordStore {
     const { tenantId, fingerprint } = input
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
     const startedMs = performance.now()
-    return this.#readCalls.add(tenantId, { tenantId, entry: key, bytes: 0 }).then(
+    return this.#readCalls.add(tenantId, { tenantId, entry: key, chars: 0 }).then(
       ([entry, meta]) => {
         this.#calls.give(1, tenantId)
         if (entry?.startsWith('R') && entry.length <= longRecordBytes && meta !== null) {
@@ -267,8 +267,8 @@ export class RedisRecordStore implements MovableRecordStore {
       const { meta, side } = meterKeys(tenantId)
       return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
     }
-    const bytes = args.reduce((sum, arg) => sum + arg.length, 0)
-    const call = { script, tenantId, shared, entry, args, bytes }
+    const chars = args.reduce((sum, arg) => sum + arg.length, 0)
+    const call = { script, tenantId, shared, entry, args, chars }
     return this.#scriptCalls.add(`${script.name} ${tenantId} ${shared}`, call)
   }
 

@@ -5,17 +5,18 @@ interface Sized extends Batchable {
   readonly reply?: string
 }
 
-function batchesOf(options: { callsMax?: number; bytesMax?: number; repeatsEntries?: boolean } = {}) {
+function batchesOf(options: { callsMax?: number; charsMax?: number; repeatsEntries?: boolean } = {}) {
   const sent: string[][] = []
   const batches = new TurnBatches<Sized, string>({
-    ...{ callsMax: 3, bytesMax: 100, repeatsEntries: false, ...options },
+    ...{ callsMax: 3, charsMax: 100, repeatsEntries: false, ...options },
     async send(calls) {
       sent.push(calls.map(({ entry }) => entry))
       if (calls.some(({ entry }) => entry === 'broken')) throw new Error('not sent')
-      return calls.map(({ entry }) => `reply to ${entry}`)
+      const replies = calls.map(({ entry }) => `reply to ${entry}`)
+      return calls.some(({ entry }) => entry === 'cut') ? replies.slice(0, 1) : replies
     },
   })
-  const add = (group: string, entry: string, bytes = 1) => batches.add(group, { entry, bytes })
+  const add = (group: string, entry: string, chars = 1) => batches.add(group, { entry, chars })
   return { sent, add }
 }
 
@@ -43,13 +44,13 @@ test('turn batches: callers that wait for the same promise share a batch after a
 
 test.each([
   ['calls', {}, ['1', '2', '3', '4'], 1, [['1', '2', '3'], ['4']]],
-  ['bytes', {}, ['1', '2', '3'], 40, [['1', '2'], ['3']]],
-  ['bytes of a call that is longer than a batch', {}, ['1', '2'], 101, [['1'], ['2']]],
+  ['characters', {}, ['1', '2', '3'], 40, [['1', '2'], ['3']]],
+  ['characters of a call that is longer than a batch', {}, ['1', '2'], 101, [['1'], ['2']]],
   ['entries', {}, ['1', '1', '2'], 1, [['1'], ['1', '2']]],
   ['entries that may repeat', { repeatsEntries: true }, ['1', '1', '2'], 1, [['1', '1', '2']]],
-])('turn batches: a batch is bounded by its %s', async (_what, options, entries, bytes, expected) => {
+])('turn batches: a batch is bounded by its %s', async (_what, options, entries, chars, expected) => {
   const { sent, add } = batchesOf(options)
-  await Promise.all(entries.map((entry) => add('a', entry, bytes)))
+  await Promise.all(entries.map((entry) => add('a', entry, chars)))
   expect(sent).toEqual(expected)
 })
 
@@ -57,4 +58,10 @@ test('turn batches: an error is that of each call of the batch, and of no other'
   const { add } = batchesOf()
   const results = await Promise.allSettled([add('a', 'broken'), add('a', '1'), add('b', '2')])
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
+})
+
+test('turn batches: a call without a reply is rejected, and the others of its batch get theirs', async () => {
+  const { add } = batchesOf()
+  const results = await Promise.allSettled([add('a', 'cut'), add('a', '1')])
+  expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
 })

@@ -2,15 +2,15 @@
 export interface Batchable {
   /** Redis key of the record or lock. */
   readonly entry: string
-  /** Approximate size in bytes, without the entry. */
-  readonly bytes: number
+  /** Characters of its arguments, without the entry. */
+  readonly chars: number
 }
 
 /** Options of `TurnBatches`. */
 export interface TurnBatchesOptions<Call, Reply> {
   readonly callsMax: number
-  /** Maximum bytes of a batch. A longer call is sent alone. */
-  readonly bytesMax: number
+  /** Maximum characters of a batch. A longer call is sent alone. */
+  readonly charsMax: number
   /** True if a batch may have several calls of one entry. */
   readonly repeatsEntries: boolean
   /** Sends one batch and returns a reply for each call, in order. Its error becomes the error of each call. */
@@ -21,12 +21,13 @@ interface Batch<Call, Reply> {
   readonly calls: Call[]
   readonly callers: PromiseWithResolvers<Reply>[]
   readonly entries: Set<string>
-  bytes: number
+  chars: number
 }
 
 /**
- * Batches calls of one group, such as those of a tenant, whose requests arrived in one turn of the event loop: they share one round trip. No
- * call waits for a later turn.
+ * Batches calls of one group, such as those of a tenant, that are made together: they share one round trip. No call waits for a later turn of
+ * the event loop. Unlike `BatchWriter`, any number of batches is in flight, since Redis answers in order within a millisecond and a call
+ * has its own deadline.
  */
 export class TurnBatches<Call extends Batchable, Reply> {
   readonly #options: TurnBatchesOptions<Call, Reply>
@@ -38,7 +39,10 @@ export class TurnBatches<Call extends Batchable, Reply> {
     this.#options = options
   }
 
-  /** Sends a call together with those of its group that are added before the next microtask of this one. */
+  /**
+   * Adds a call to the open batch of its group. All batches are sent in the microtask that the first call queues, after those that were
+   * queued before it. @throws the error of `send`, and if it returns no reply for this call
+   */
   add(group: string, call: Call): Promise<Reply> {
     let batch = this.#open.get(group)
     if (!batch || !this.#fits(call, batch)) batch = this.#begin(group)
@@ -46,23 +50,23 @@ export class TurnBatches<Call extends Batchable, Reply> {
     batch.calls.push(call)
     batch.callers.push(caller)
     batch.entries.add(call.entry)
-    batch.bytes += call.bytes
+    batch.chars += call.chars
     return caller.promise
   }
 
-  #fits(call: Call, { calls, entries, bytes }: Batch<Call, Reply>): boolean {
-    const { callsMax, bytesMax, repeatsEntries } = this.#options
+  #fits(call: Call, { calls, entries, chars }: Batch<Call, Reply>): boolean {
+    const { callsMax, charsMax, repeatsEntries } = this.#options
     return (
       calls.length < callsMax &&
-      bytes + call.bytes <= bytesMax &&
+      chars + call.chars <= charsMax &&
       (repeatsEntries || !entries.has(call.entry))
     )
   }
 
   #begin(group: string): Batch<Call, Reply> {
-    // Requests whose bodies arrived in one turn continue step by step together, so all of them have called before this runs.
+    // Requests whose bodies arrived in one turn take the same number of microtasks to call `add`, so that this one runs after all of them.
     if (this.#batches.length === 0) queueMicrotask(this.#flush)
-    const batch: Batch<Call, Reply> = { calls: [], callers: [], entries: new Set(), bytes: 0 }
+    const batch: Batch<Call, Reply> = { calls: [], callers: [], entries: new Set(), chars: 0 }
     this.#batches.push(batch)
     this.#open.set(group, batch)
     return batch
@@ -76,6 +80,8 @@ export class TurnBatches<Call extends Batchable, Reply> {
       this.#options.send(calls).then(
         (replies) => {
           for (const [at, reply] of replies.entries()) callers[at]?.resolve(reply)
+          const missing = callers.slice(replies.length)
+          for (const caller of missing) caller.reject(new Error('a batch has fewer replies than calls'))
         },
         (error: unknown) => {
           for (const caller of callers) caller.reject(error)

@@ -145,3 +145,14 @@ test('attention: the overview of an operator lists a spool in use and dead lette
     await lab.stop()
   }
 }, 30_000)
+
+test('attention: a page has at most ten notices, and a link to all pauses', async () => {
+  const providers = ['card', 'storefront', 'codehost', 'wallet', 'generic', 'slack', 'gitlab', 'zoom', 'box']
+  const settings = [...providers, 'linear', 'mux', 'okta'].map((each) => `providers.${each}.paused`)
+  for (const name of settings) expect((await pause({ name, tenant: 'acme' })).status).toBe(303)
+  const { html } = await operator.get('/events')
+  expect(html.match(/ is paused for 1 tenant/g)).toHaveLength(10)
+  expect(html).toContain('2 more pauses')
+  expect(html).toContain('All are listed in <a href="/settings">settings</a>')
+  for (const name of settings) expect((await resume({ name, tenant: 'acme' })).status).toBe(303)
+})

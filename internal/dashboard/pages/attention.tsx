@@ -27,6 +27,8 @@ interface Described {
 
 /** Maximum number of tenants that a notice about pauses of single tenants names. */
 const namedMax = 5
+/** Maximum number of notices of a page. The settings page lists all pauses. */
+const noticesMax = 10
 
 /**
  * Renders what halts the tenant of the page, or all tenants, as notices. Pauses of single tenants share a notice on pages of all tenants. The
@@ -39,14 +41,21 @@ export async function haltNotices(
 ): Promise<ComponentChildren> {
   const isOfOne = (halt: Halt): halt is Paused =>
     tenantId === undefined && isPause(halt) && halt.tenantId !== null
-  const shown = await withActions(
+  const own = halts.filter((halt) => !isOfOne(halt))
+  const groups = [...Map.groupBy(halts.filter(isOfOne), settingOf).values()]
+  const shownOwn = own.slice(0, noticesMax)
+  const shownGroups = groups.slice(0, noticesMax - shownOwn.length)
+  const named = shownGroups.map((pauses) => pauses.slice(0, namedMax))
+  // The rights are read once for all notices.
+  const described = await withActions(
     context,
-    halts.filter((halt) => !isOfOne(halt)).map((halt) => describe(context, halt)),
+    [...shownOwn, ...named.flat()].map((halt) => describe(context, halt)),
   )
-  const groups = Map.groupBy(halts.filter(isOfOne), settingOf)
+  const ofGroups = described.slice(shownOwn.length)
+  const hiddenCount = own.length + groups.length - shownOwn.length - shownGroups.length
   return (
     <>
-      {shown.map(({ id, tone, title, text, action }) => (
+      {described.slice(0, shownOwn.length).map(({ id, tone, title, text, action }) => (
         <Notice {...{ id, tone, title }} isHeld>
           <p>{text}</p>
           {action && (
@@ -56,7 +65,16 @@ export async function haltNotices(
           )}
         </Notice>
       ))}
-      {await Promise.all([...groups.values()].map((pauses) => pausesNotice(context, pauses)))}
+      {shownGroups.map((pauses, at) => (
+        <PausesNotice {...{ context, pauses }} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
+      ))}
+      {hiddenCount > 0 && (
+        <Notice tone="warn" id="halts-more" title={`${countText(hiddenCount)} more pauses`}>
+          <p>
+            All are listed in <a href="/settings">settings</a>.
+          </p>
+        </Notice>
+      )}
     </>
   )
 }
@@ -73,14 +91,17 @@ export function settingOf(pause: Paused): string {
   return pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
 }
 
+interface PausesParts {
+  readonly context: PageContext
+  readonly pauses: readonly Paused[]
+  /** The first ones of `pauses`. */
+  readonly named: readonly Described[]
+}
+
 /** Renders the pauses of single tenants by one setting, on a page of all tenants. */
-async function pausesNotice(context: PageContext, pauses: readonly Paused[]): Promise<ComponentChildren> {
+function PausesNotice({ context, pauses, named }: PausesParts) {
   const [first] = pauses
   if (first === undefined) return null
-  const named = await withActions(
-    context,
-    pauses.slice(0, namedMax).map((pause) => describe(context, pause)),
-  )
   const what = first.kind === 'forwarding_paused' ? 'Forwarding' : `Provider ${first.provider}`
   return (
     <Notice
@@ -108,7 +129,8 @@ async function pausesNotice(context: PageContext, pauses: readonly Paused[]): Pr
       </ul>
       {pauses.length > named.length && (
         <p>
-          And {countText(pauses.length - named.length)} more: <a href="/">overview</a>.
+          And {countText(pauses.length - named.length)} more:{' '}
+          <a href={`/settings#${settingOf(first)}`}>settings</a>.
         </p>
       )}
     </Notice>

@@ -258,7 +258,7 @@ const testNotificationRows = deedRows<Tenant>({
       <p>
         The receiver of <code>spec.notifications</code> gets an event of type <code>{plainType}</code> with
         provider <code>latchkey</code>, or a Slack message, like every notification and with the same
-        attempts. The next page shows its delivery. One is sent in ten seconds.
+        attempts. The next page shows its delivery. At most one test is sent in ten seconds.
       </p>
     ),
   }),

@@ -1,6 +1,7 @@
 import type { Halt, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
 import { haltText, standingHalts } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
+import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'
 import { type GoTo, goTo, type PageContext } from '../page.ts'
 import { type Paused, settingOf } from './attention.tsx'
@@ -12,8 +13,9 @@ export interface Resumption {
   readonly setting?: string
 }
 
-/** Whether calls of a provider resume, and not deliveries. Pure. */
-const providerOf = ({ setting }: Resumption) => /^providers\.(.+)\.paused$/.exec(setting ?? '')?.[1]
+/** Returns the provider whose calls resume; undefined for deliveries. Pure. */
+const providerOf = ({ setting }: Resumption) =>
+  setting === undefined ? undefined : pausedProviderOf(setting)
 
 /** Returns what resumes, as the object of a sentence: "deliveries to acme". Pure. */
 export function resumedText({ tenantLabel }: PageContext, resumption: Resumption): string {

@@ -143,8 +143,8 @@ function OtherProvider({
   )
 }
 
-/** Maximum number of tenants that a pause of single tenants names. */
-const namedMax = 5
+/** Maximum number of tenants that a pause of single tenants names: a page of 20 KB. */
+const namedMax = 200
 
 function columnsOf({
   context,

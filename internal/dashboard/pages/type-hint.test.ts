@@ -16,8 +16,8 @@ test.each([
   expect(found?.suggestions.length).toBeLessThanOrEqual(3)
 })
 
-test.each(['payment.*', 'Payment.Succeeded', 'latchkey.*', 'pay*'])(
-  'type hint: %s gets none, as a type of the catalogue or a refused filter',
+test.each(['payment.*', 'Payment.Succeeded', 'latchkey.*', 'latchkey.test', 'slack.message', 'pay*'])(
+  'type hint: %s gets none, as a type of the catalogue or of a provider, or a refused filter',
   (text) => {
     expect(typeProblemOf(text)).toBeUndefined()
   },

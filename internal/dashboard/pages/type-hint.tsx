@@ -1,14 +1,17 @@
 import { familyPrefixOf, parseTypeFilter } from '#internal/base/index.ts'
-import { eventCatalogue } from '#internal/intake/index.ts'
-import { notificationTypes } from '#internal/tenants/index.ts'
+import { noticeSamples } from '#internal/events/index.ts'
+import { eventCatalogue, findProviderName } from '#internal/intake/index.ts'
 
 /** Maximum number of types that are suggested. */
 const suggestionsMax = 3
 /** Minimum number of first letters that a mistyped word shares with the right one. */
 const sharedCharsMin = 4
 
-/** Types that events can have, except those that senders choose themselves. */
-const knownTypes: readonly string[] = [...eventCatalogue.map(({ type }) => type), ...notificationTypes]
+/** Types of the catalogue and of notifications. Declared providers and senders have others. */
+const knownTypes: readonly string[] = [
+  ...eventCatalogue.map(({ type }) => type),
+  ...Object.keys(noticeSamples),
+]
 const families = [...new Set(knownTypes.map((type) => type.split('.', 1).join()))]
 
 /** Why a filter by type finds nothing, and filters that probably were meant. */
@@ -17,7 +20,10 @@ interface TypeProblem {
   readonly suggestions: readonly string[]
 }
 
-/** Explains a filter by type that no type of the catalogue has; undefined for one that some type has. Reads from memory only. Pure. */
+/**
+ * Explains a filter by type that no type of the catalogue has; undefined for one that some type has, and for types of a shipped provider,
+ * which begin with its name. Reads from memory only. Pure.
+ */
 export function typeProblemOf(text: string): TypeProblem | undefined {
   const filter = parseTypeFilter(text)
   if (filter === undefined) return undefined
@@ -25,7 +31,8 @@ export function typeProblemOf(text: string): TypeProblem | undefined {
   const isKnown = knownTypes.some((type) =>
     prefix === undefined ? type === filter : type.startsWith(prefix),
   )
-  if (isKnown) return undefined
+  const isOfProvider = findProviderName(filter.split('.', 1).join(), new Map()) !== undefined
+  if (isKnown || isOfProvider) return undefined
   const problem =
     prefix === undefined
       ? `No event type of the catalogue is named “${filter}”.`
