@@ -197,7 +197,7 @@ const scheme = strict(
       t.Integer({
         ...{ minimum: 1, maximum: 345_600 },
         description:
-          'Maximum difference of the signed time in both directions, at most 4 days. Default: LATCHKEY_SIGNATURE_MAX_AGE.',
+          'Maximum difference of the signed time in both directions, at most 4 days. Default: LATCHKEY_SIGNATURE_MAX_AGE_SECONDS.',
       }),
     ),
     when: t.Optional(
