@@ -40,12 +40,6 @@ function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): r
   })
 }
 
-/** Lists the names of all providers, and their aliases, to actors that can pause them for a tenant or, with null, for all. */
-const listProviderNames: UseCase<TenantId | null, readonly string[]> = async (parts, actor, tenantId) => {
-  const reached = await reachOwner(parts, actor, tenantId, 'changeSettings')
-  return reached.kind === 'ok' ? ok(allProviderNames(parts.directory.declarations())) : reached
-}
-
 /** Lists the settings that tenants have of their own. Takes the right to see all tenants. */
 const listOfTenants: UseCase<null, readonly TenantSetting[]> = async (parts, actor) => {
   const reached = await reachOwner(parts, actor, null, 'see')
@@ -169,4 +163,4 @@ function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['pre
 }
 
 /** Use cases of settings. */
-export const settingCases = { list, listOfTenants, listProviderNames, read, write, clear }
+export const settingCases = { list, listOfTenants, read, write, clear }

@@ -22,7 +22,7 @@ export interface DashboardOptions {
   readonly backoffice: Backoffice
   readonly access: Pick<Access, 'authenticate'>
   readonly sessions: Sessions
-  readonly directory: Pick<Directory, 'findTenantById'>
+  readonly directory: Pick<Directory, 'findTenantById' | 'declarations'>
   readonly clock: Clock
   /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
   readonly hasOperators?: boolean

@@ -2,6 +2,8 @@ import { actorName } from '#internal/access/index.ts'
 import type { Outcome, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
 import { isApiError, type TenantId } from '#internal/base/index.ts'
 import type { PublicRoute } from '#internal/http/index.ts'
+import { ownNames } from '#internal/intake/index.ts'
+import { OwnProvidersContext } from './components/form.tsx'
 import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
 import { Frame, type FrameParts } from './layout.tsx'
@@ -147,7 +149,7 @@ export interface Framed
 
 /** Renders a page or a problem within the frame. */
 export function framedAnswer(
-  parts: Pick<DashboardParts, 'assets' | 'clock'>,
+  parts: Pick<DashboardParts, 'assets' | 'clock' | 'directory'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
   { preferences, csrfToken, here, section, halts, tenant, ...problem }: Framed,
 ): Answered {
@@ -163,7 +165,11 @@ export function framedAnswer(
   }
   const answer = documentAnswer(parts, request, {
     ...problem,
-    body: <Frame {...frame}>{problem.body}</Frame>,
+    body: (
+      <OwnProvidersContext.Provider value={() => ownNames(parts.directory.declarations())}>
+        <Frame {...frame}>{problem.body}</Frame>
+      </OwnProvidersContext.Provider>
+    ),
     cookie: preferences.flash && clearedFlashCookie(factsOf(request)),
   })
   return { ...answer, log: { actor: actorName(actor) } }

@@ -14,10 +14,18 @@ import { findProvider, providers } from './providers/registry.ts'
 
 /** Returns the names of all providers that are declared: built in, in force as resources, and shipped. In alphabetical order. */
 export function declaredNames(declarations: Declarations): readonly string[] {
-  const own = [...declarations.values()].map(({ name }) => name)
   return [
-    ...new Set([...providers.filter(isDeclared).map(({ name }) => name), ...own, ...packNames]),
+    ...new Set([
+      ...providers.filter(isDeclared).map(({ name }) => name),
+      ...ownNames(declarations),
+      ...packNames,
+    ]),
   ].toSorted()
+}
+
+/** Returns the names, without aliases, of the providers that are in force as resources. In alphabetical order. */
+export function ownNames(declarations: Declarations): readonly string[] {
+  return [...new Set([...declarations.values()].map(({ name }) => name))].toSorted()
 }
 
 /** Returns the provider's own name for its name or an alias, under which its events are stored; undefined for an unknown provider. */

@@ -19,6 +19,7 @@ export {
   declaredNames,
   findDeclaration,
   findProviderName,
+  ownNames,
   parseStored,
 } from './find-declaration.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import { type ComponentChildren, createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
 import { packNames } from '#internal/intake/index.ts'
@@ -14,6 +14,9 @@ import { Card, Notice, PageHeader } from './block.tsx'
 import { instantOf, parseZone, ReaderClockContext, utcZone, wallTimeOf } from './clock.ts'
 import { Icon } from './text.tsx'
 
+/** Lists the names of the Providers of the installation, in alphabetical order. Reads from memory only. */
+export const OwnProvidersContext = createContext<() => readonly string[]>(() => [])
+
 /** A field of a form. */
 export interface Field {
   /** `time` is a time in the reader's zone, such as `2026-11-21T19:50`. */
@@ -27,6 +30,10 @@ export interface Field {
   readonly placeholder?: string
   readonly isRequired?: boolean
   readonly isShort?: boolean
+  /** Height of a field of kind `lines`. Default 16. */
+  readonly rows?: number
+  /** Gives the field both columns of a form in two columns. */
+  readonly isWhole?: boolean
   /** Maximum length of a text, or of the digits of a number. Default 300. */
   readonly charsMax?: number
   /** Minimum and maximum of a number. */
@@ -36,6 +43,8 @@ export interface Field {
   readonly choices?: readonly Choice[]
   /** Values that the browser suggests for a text. */
   readonly suggestions?: readonly string[]
+  /** Also suggests the Providers of the installation. */
+  readonly suggestsProviders?: boolean
   /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
   /** Parses the submitted text, for a text of a form, or a choice that also accepts values outside its options. Returns undefined if the text is invalid. */
@@ -72,7 +81,7 @@ export const providerField = {
     placeholder: 'card, slack',
     isShort: true,
   } as const),
-  ...{ charsMax: 40, suggestions: [...acceptedProviderNames, ...packNames] },
+  ...{ charsMax: 40, suggestions: [...acceptedProviderNames, ...packNames], suggestsProviders: true },
   parse: parseProviderName,
   expected: 'Enter the name of a provider, such as card or slack',
 }
@@ -214,12 +223,12 @@ export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
 }
 
 function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) {
-  const { hint, problem, label } = field
+  const { hint, problem, label, isWhole = false } = field
   const { zone } = useContext(ReaderClockContext)
   const isTime = field.kind === 'time'
   const isShort = field.kind === 'number' || field.isShort === true
   return (
-    <div class={`field${isShort ? ' is-short' : ''}${isTime ? ' is-time' : ''}`}>
+    <div class={`field${isShort ? ' is-short' : ''}${isTime ? ' is-time' : ''}${isWhole ? ' is-whole' : ''}`}>
       <label for={id}>{isTime ? `${label} (${zone})` : label}</label>
       <Control field={field} id={id} />
       {problem !== undefined && (
@@ -262,8 +271,9 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
     return (
       <textarea
         {...own}
-        rows={16}
+        rows={field.rows ?? 16}
         class="code"
+        placeholder={field.placeholder ?? ''}
         spellcheck={false}
         maxLength={field.charsMax ?? charsMaxDefault}
       >
@@ -275,7 +285,7 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
     const local = atMs === undefined ? value : wallTimeOf(atMs, zone)
     return <input {...own} type="datetime-local" step="1" value={local} autocomplete="off" />
   }
-  const { suggestions = [] } = field
+  const suggestions = suggestionsOf(field, useContext(OwnProvidersContext))
   const input = (
     <input
       {...own}
@@ -302,6 +312,17 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       </datalist>
     </>
   )
+}
+
+/** Maximum number of Providers that a field suggests, so that a page stays small. Others can be typed. */
+const ownProvidersMax = 100
+
+function suggestionsOf(
+  { suggestions = [], suggestsProviders = false }: Field,
+  listOwnProviders: () => readonly string[],
+): readonly string[] {
+  if (!suggestsProviders) return suggestions
+  return [...new Set([...listOwnProviders().slice(0, ownProvidersMax), ...suggestions])]
 }
 
 type Hidden = Readonly<Record<string, string | undefined>>

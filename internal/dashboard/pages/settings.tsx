@@ -35,9 +35,7 @@ const settingsRow: PageRow = {
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
     const pauses = halted.kind === 'ok' ? halted.value.halts.filter(isPause) : []
-    const names = mayChange ? await backoffice.settings.listProviderNames(actor, tenantId) : undefined
-    const providers = names?.kind === 'ok' ? names.value : []
-    const parts = { context, listed: listed.value, pauses, mayChange, providers }
+    const parts = { context, listed: listed.value, pauses, mayChange }
     return shown('Settings', <Settings {...parts} />)
   },
 }
@@ -48,8 +46,6 @@ interface SettingsParts {
   /** Pauses of all tenants, and of the tenant of the page, or of single tenants without one. */
   readonly pauses: readonly Paused[]
   readonly mayChange: boolean
-  /** Names of providers to suggest, if the actor may pause them. */
-  readonly providers: readonly string[]
 }
 
 const groups = [
@@ -69,7 +65,7 @@ const groups = [
   { title: 'Retention', note: 'defaults for tenants', begins: 'retention.' },
 ] as const
 
-function Settings({ context, listed, pauses, mayChange, providers }: SettingsParts) {
+function Settings({ context, listed, pauses, mayChange }: SettingsParts) {
   const { tenant, actor } = context
   return (
     <>
@@ -115,9 +111,7 @@ function Settings({ context, listed, pauses, mayChange, providers }: SettingsPar
               ) : (
                 table
               )}
-              {begins === 'providers.' && mayChange && (
-                <OtherProvider tenant={tenant} providers={providers} />
-              )}
+              {begins === 'providers.' && mayChange && <OtherProvider tenant={tenant} />}
             </Card>
           )
         })}
@@ -127,11 +121,8 @@ function Settings({ context, listed, pauses, mayChange, providers }: SettingsPar
 }
 
 /** Form that opens the pause of a provider that the table does not list, such as a shipped declaration. */
-function OtherProvider({
-  tenant,
-  providers,
-}: Pick<PageContext, 'tenant'> & Pick<SettingsParts, 'providers'>) {
-  const field = { ...providerField, label: 'Another provider', isRequired: true, suggestions: providers }
+function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
+  const field = { ...providerField, label: 'Another provider', isRequired: true }
   return (
     <form class="filters" method="get" action={changePath}>
       {tenant !== undefined && <input type="hidden" name="tenant" value={tenant.id} />}
@@ -150,7 +141,7 @@ function columnsOf({
   context,
   pauses,
   mayChange,
-}: Omit<SettingsParts, 'listed' | 'providers'>): readonly Column<ListedSetting>[] {
+}: Omit<SettingsParts, 'listed'>): readonly Column<ListedSetting>[] {
   const { tenant } = context
   const change: Column<ListedSetting> = {
     title: 'Change',
