@@ -46,7 +46,7 @@ test(
   'jump: Ctrl+K opens a dialog that finds while typing, Escape returns the focus, and Enter opens the chosen result',
   () =>
     visit('/events', async (page) => {
-      await page.getByLabel('Event or provider id').focus()
+      await page.getByLabel('Event/provider id').focus()
       await page.keyboard.press('Control+K')
       await page.getByRole('option', { name: 'Audit log' }).waitFor()
       await page.keyboard.press('Escape')

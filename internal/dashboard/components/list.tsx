@@ -24,7 +24,7 @@ export interface Column<Row> {
   readonly isWide?: boolean
   /** Hides the column on narrow screens. */
   readonly isMinor?: boolean
-  /** Hides the column on screens below 1 400 px. What has the class `unless-wide` is shown instead. */
+  /** Hides the column below 1 400 px, where what has the class `unless-wide` is shown instead. A wide one is hidden below 1 600 px. */
   readonly isExtra?: boolean
   cell(row: Row): ComponentChildren
 }

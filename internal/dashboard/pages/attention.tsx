@@ -60,7 +60,7 @@ export async function haltNotices(
           <p>{text}</p>
           {action && (
             <p>
-              <a href={action.href}>{action.label}</a>
+              <LinkButton href={action.href}>{action.label}</LinkButton>
             </p>
           )}
         </Notice>

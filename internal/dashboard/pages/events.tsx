@@ -35,7 +35,7 @@ export const eventFields = [
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*', charsMax: 255 },
   statusField,
   { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
-  { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
+  { kind: 'text', name: 'find', label: 'Event/provider id', placeholder: 'evt_…', charsMax: 255 },
   { kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices, none: 'Any time' },
   { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
   { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
@@ -288,12 +288,12 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
     title: 'Tenant',
     isMinor: true,
     cell: ({ tenantId, halts }) => (
-      <>
+      <span class="two-lines">
         <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
           {tenantLabel(tenantId)}
-        </a>{' '}
+        </a>
         <HaltBadge halts={halts} />
-      </>
+      </span>
     ),
   }
   return [
@@ -320,10 +320,8 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
       title: 'State',
       cell: (event) => (
         <span class="two-lines">
-          <span>
-            <EventState event={event} />
-            {event.cycle > 1 && <span class="muted"> cycle {event.cycle}</span>}
-          </span>
+          <EventState event={event} />
+          {event.cycle > 1 && <span class="second-line">cycle {event.cycle}</span>}
           <DeliveryLine event={event} />
         </span>
       ),

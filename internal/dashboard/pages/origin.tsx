@@ -24,7 +24,7 @@ export function originChoices<const Kind extends OriginKind>(
 /** Renders a provider, with a badge if it did not call. */
 export function ProviderCell({ event: { provider, origin } }: { readonly event: EventSummary }) {
   return (
-    <>
+    <span>
       {provider}
       {origin.kind !== 'provider' && (
         <>
@@ -32,7 +32,7 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
           <Badge tone="quiet">{originWords[origin.kind]}</Badge>
         </>
       )}
-    </>
+    </span>
   )
 }
 

@@ -37,7 +37,7 @@ const withinDefault = '7d'
 const fields = [
   {
     ...({ kind: 'text', name: 'text', label: 'Text', charsMax: termChars.max } as const),
-    hint: 'Anywhere in the JSON of a payload, in the same case.',
+    ...{ isWhole: true, hint: 'Anywhere in the JSON of a payload, in the same case.' },
   },
   {
     ...({ kind: 'text', name: 'path', label: 'Or path', charsMax: payloadPathCharsMax } as const),

@@ -22,11 +22,11 @@ function fieldsOf(providers: readonly string[]) {
     },
     {
       ...({ kind: 'lines', name: 'headers', label: 'Headers', isRequired: true, charsMax: 10_000 } as const),
-      placeholder: 'X-Signature: …',
-      hint: 'One a line, as received.',
+      ...{ rows: 8, placeholder: 'X-Signature: …', hint: 'One a line, as received.' },
     },
     {
       ...({ kind: 'lines', name: 'body', label: 'Body', charsMax: bodyCharsMax } as const),
+      rows: 8,
       hint: 'The exact text as received. A signature covers every character, spaces and line ends included.',
     },
     {
