@@ -230,7 +230,7 @@ async function runLatchkey(bun, args) {
 async function runScreenshots(bun) {
   const ensured = await ensure(bun, 'redis', 'chromium')
   if (ensured !== 0) return ensured
-  const names = readdirSync(join(root, 'docs/dashboard')).map((file) => file.replace(/\.png$/, ''))
+  const names = readdirSync(join(root, 'docs/dashboard')).map((file) => `=${file.replace(/\.png$/, '')}`)
   return run(bun, ['test/e2e/screenshots.main.ts', 'docs/dashboard', ...names])
 }
 
