@@ -52,7 +52,7 @@ const groups: readonly Group[] = [
         'operate/dashboard',
         'operate/notifications',
       ],
-      ...['operate/upgrading', 'operate/gitops', 'operate/security', 'operate/failures', 'operate/capacity'],
+      ...['operate/upgrading', 'operate/gitops', 'operate/security', 'operate/failures', 'operate/capacity', 'operate/growing'],
       ...['operate/without-kubernetes', 'operate/store-tls', 'operate/restore', 'operate/*'],
       ...['upgrade-definitions', 'change-policy', 'runbooks/README'],
     ],

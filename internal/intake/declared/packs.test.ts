@@ -67,11 +67,21 @@ test.each(packs)('pack %s: no handshake signs what an event would have to be sig
   }
 })
 
-test('docs/comparison.md: counts the shipped declarations, and those that are verified', () => {
-  const text = readFileSync(`${import.meta.dir}/../../../docs/comparison.md`, 'utf8')
-  const verified = packNames.filter((name) => findPack(name)?.isUnverified === false)
-  expect(text).toContain(
-    `The ${packNames.length + providerNames.length} vendors of Latchkey are ${providerNames.length} built-in providers (one only for trials) and ${packNames.length} [declarations]`,
+test('README.md and docs/comparison.md: count the shipped declarations, and those that are verified', () => {
+  const read = (path: string) =>
+    readFileSync(`${import.meta.dir}/../../../${path}`, 'utf8').replaceAll('\n', ' ')
+  const verified = packNames.filter((name) => findPack(name)?.isUnverified === false).length
+  const [all, builtIn, declared] = [
+    packNames.length + providerNames.length,
+    providerNames.length,
+    packNames.length,
+  ]
+  const comparison = read('docs/comparison.md')
+  expect(comparison).toContain(
+    `The ${all} vendors of Latchkey are ${builtIn} built-in providers (one only for trials) and ${declared} [declarations]`,
   )
-  expect(text).toContain(`${verified.length} of the declarations are verified`)
+  expect(comparison).toContain(`${verified} of the declarations are verified`)
+  expect(read('README.md')).toContain(
+    `of our ${all}, ${builtIn} are built in and ${declared} declared, of which ${verified} are verified`,
+  )
 })
