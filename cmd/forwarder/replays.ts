@@ -9,6 +9,7 @@ import {
   countDueOutcomes,
   notifyOfFinishedReplays,
   type ReplayStep,
+  type ReplayTurn,
   stepReplays,
 } from '#internal/replays/index.ts'
 
@@ -22,7 +23,8 @@ const replayPool = {
 
 const intervalMs = 500
 const turnMsMax = 5_000
-const noticeMs = 5_000
+/** Interval of the loops over ended replays. */
+const endedMs = 5_000
 
 /** Runs replay jobs until the scope closes. Uses its own connection, so that deliveries never wait for replays. */
 export async function startReplays(
@@ -44,15 +46,24 @@ export async function startReplays(
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'replay poll failed'),
   })
   const notices = { pool, ...noticePartsOf(core) }
+  const turnOf = (signal: AbortSignal, failed: string): ReplayTurn => ({
+    ...{ nowMs: systemClock.now(), signal },
+    onFailed: (replay, cause) => host.log.warn({ replay, cause }, failed),
+  })
   await openLoop(host, {
-    ...{ name: 'finished replays', intervalMs: noticeMs, turnMsMax },
-    async runOnce() {
-      await countDueOutcomes(pool, systemClock.now())
-      const queues = await notifyOfFinishedReplays(notices, systemClock.now())
+    ...{ name: 'finished replays', intervalMs: endedMs, turnMsMax },
+    async runOnce(signal) {
+      const turn = turnOf(signal, 'notification of a finished replay failed; retrying')
+      const queues = await notifyOfFinishedReplays(notices, turn)
       if (queues.length > 0) await notifyForwarders(redis, queues).catch(() => undefined)
     },
-    onError: (cause, failures) =>
-      host.log.debug({ failures, cause }, 'outcomes or notifications of finished replays failed; retrying'),
+    onError: (cause, failures) => host.log.debug({ failures, cause }, 'poll of finished replays failed'),
+  })
+  await openLoop(host, {
+    ...{ name: 'outcomes of replays', intervalMs: endedMs, turnMsMax },
+    runOnce: (signal) =>
+      countDueOutcomes(pool, turnOf(signal, 'count of a replay’s outcome failed; retrying')),
+    onError: (cause, failures) => host.log.debug({ failures, cause }, 'poll of replay outcomes failed'),
   })
 }
 

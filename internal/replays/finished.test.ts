@@ -8,6 +8,7 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
+import type { ReplayTurn } from './due.ts'
 import { notifyOfFinishedReplays } from './finished.ts'
 import { startReplay } from './start.ts'
 import { stepReplay } from './step.ts'
@@ -44,6 +45,14 @@ function parts(): NoticeParts & { readonly counted: string[] } {
   }
 }
 
+/** A turn in which no replay fails. */
+const turn = (nowMs: number): ReplayTurn => ({
+  nowMs,
+  onFailed(_id, cause) {
+    throw cause
+  },
+})
+
 /** Replays this many failed events of a tenant until the job has ended. */
 async function replayed(count: number, tenantId: TenantId): Promise<void> {
   await lab.accept(tenantId, count)
@@ -75,7 +84,7 @@ test('finished replays: the owner is notified once, when all deliveries have end
   await replayed(5, tenant.id)
   const all = [parts(), parts(), parts()]
   const settled = async (laterMs: number) =>
-    (await Promise.all(all.map((each) => notifyOfFinishedReplays(each, Date.now() + laterMs)))).flat()
+    (await Promise.all(all.map((each) => notifyOfFinishedReplays(each, turn(Date.now() + laterMs))))).flat()
   await end('processed', 3)
   expect(await settled(0)).toEqual([])
   await end('delivery_failed', 2)
@@ -97,11 +106,24 @@ test('finished replays: the owner is notified once, when all deliveries have end
   expect(all.flatMap(({ counted }) => counted)).toEqual(['latchkey.replay.finished'])
 })
 
+test('finished replays: one that fails each time is reported, and holds up no other', async () => {
+  await replayed(1, tenant.id)
+  await lab.pool.query("UPDATE replays SET queued = ARRAY['broken:2']")
+  await replayed(1, tenant.id)
+  await end('processed', 2)
+  const [broken] = (await lab.pool.query<{ id: string }>('SELECT id FROM replays ORDER BY id LIMIT 1')).rows
+  const failedIds: string[] = []
+  const later = { nowMs: Date.now() + 1_000, onFailed: (id: string) => void failedIds.push(id) }
+  expect(await notifyOfFinishedReplays(parts(), later)).toHaveLength(1)
+  expect(failedIds).toEqual([broken?.id ?? ''])
+  expect(await payloads()).toHaveLength(1)
+})
+
 test('finished replays: after a day the owner is notified although deliveries are pending', async () => {
   await replayed(2, tenant.id)
-  await notifyOfFinishedReplays(parts(), Date.now() + 23 * hourMs)
+  await notifyOfFinishedReplays(parts(), turn(Date.now() + 23 * hourMs))
   expect(await payloads()).toEqual([])
-  await notifyOfFinishedReplays(parts(), Date.now() + 25 * hourMs)
+  await notifyOfFinishedReplays(parts(), turn(Date.now() + 25 * hourMs))
   expect(await payloads()).toMatchObject([{ queued: 2, delivered: 0, failed: 0, pending: 2 }])
 })
 
@@ -109,7 +131,7 @@ test('finished replays: the owner of a tenant without notifications is not notif
   const other = await lab.addTenant()
   await replayed(1, other.id)
   await end('processed', 1)
-  await notifyOfFinishedReplays(parts(), Date.now() + hourMs)
+  await notifyOfFinishedReplays(parts(), turn(Date.now() + hourMs))
   expect(await payloads()).toEqual([])
   expect(await lab.value('SELECT count(*) FROM replays WHERE notify_at IS NOT NULL')).toBe(0)
 })

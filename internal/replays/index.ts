@@ -1,3 +1,4 @@
+export type { ReplayTurn } from './due.ts'
 export { notifyOfFinishedReplays } from './finished.ts'
 export {
   listReplays,

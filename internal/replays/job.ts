@@ -38,24 +38,35 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
 /** Filter as stored. `filterMore` has the members that the version before does not know, so that its answers have none of them. */
 export interface StoredFilter {
   readonly filter: Omit<ReplayFilter, keyof MoreFilter>
-  readonly filterMore: MoreFilter | null
+  readonly filterMore: (MoreFilter & { readonly asked?: AskedFilter }) | null
 }
+
+/** Members of a request with `replayId` that the start replaces by those that it found. */
+type AskedFilter = Pick<ReplayFilter, 'ids' | 'state'>
 
 type MoreFilter = Pick<ReplayFilter, 'origin' | 'status' | 'slowerThanMs' | 'replayId' | 'outcome'>
 
-/** Returns the stored form of a filter. Pure. */
-export function storedFilterOf({
-  origin,
-  status,
-  slowerThanMs,
-  replayId,
-  outcome,
-  ...filter
-}: ReplayFilter): StoredFilter {
-  const more = Object.entries({ origin, status, slowerThanMs, replayId, outcome }).filter(
+/** Returns the stored form of a filter that the start has completed, and of what was asked. Pure. */
+export function storedFilterOf(
+  { origin, status, slowerThanMs, replayId, outcome, ...filter }: ReplayFilter,
+  { ids, state }: AskedFilter,
+): StoredFilter {
+  const asked = replayId === undefined ? undefined : { ids, state }
+  const more = Object.entries({ origin, status, slowerThanMs, replayId, outcome, asked }).filter(
     ([, value]) => value !== undefined,
   )
-  return { filter, filterMore: more.length === 0 ? null : (Object.fromEntries(more) as MoreFilter) }
+  return {
+    filter,
+    filterMore: more.length === 0 ? null : (Object.fromEntries(more) as StoredFilter['filterMore']),
+  }
+}
+
+/** Returns the filter of a request as it was before the start completed it. Pure. */
+export function askedFilterOf({ filter, filterMore }: StoredFilter): ReplayFilter {
+  const { asked, ...more } = filterMore ?? {}
+  if (more.replayId === undefined) return { ...filter, ...more }
+  const { ids: _ids, state: _state, ...rest } = filter
+  return { ...rest, ...more, ...asked }
 }
 
 /**
@@ -126,7 +137,8 @@ export const jobColumns = ownColumns
 export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJob {
   const { id, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
   const { examinedTo, isWaiting, failedCause: cause, outcome } = row
-  const filter: ReplayFilter = { ...row.filter, ...row.filterMore }
+  const { asked: _asked, ...more } = row.filterMore ?? {}
+  const filter: ReplayFilter = { ...row.filter, ...more }
   return {
     ...{ id, filter, ratePerSecond, requestedBy, state },
     total: { count: row.totalCount, isExact: row.totalIsExact },

@@ -6,6 +6,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
+import type { ReplayTurn } from './due.ts'
 import { listReplays, type ReplayFilter, type ReplayJob, readReplay } from './job.ts'
 import {
   countAgainMs,
@@ -14,6 +15,7 @@ import {
   findReplaysOfEvent,
   readReplayedIds,
   readReplayOutcome,
+  saveOutcome,
 } from './outcome.ts'
 import { progressText, type ReplayOutcome, stageOf } from './progress.ts'
 import { previewReplay, startReplay } from './start.ts'
@@ -83,6 +85,14 @@ async function stepAll(): Promise<void> {
     )
 }
 
+/** A turn in which no replay fails. */
+const turn = (nowMs: number): ReplayTurn => ({
+  nowMs,
+  onFailed(_id, cause) {
+    throw cause
+  },
+})
+
 const none: ReplayOutcome = {
   ...{ examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 },
 }
@@ -134,7 +144,8 @@ test('replay outcome: its failed events are found by their ids, and a replay of 
   await stepAll()
   // The outcomes have changed since, and a form that is sent twice still starts one replay.
   expect((await start(filter, 'again')).kind).toBe('already_started')
-  expect((await start({ ...filter, outcome: 'delivered' }, 'again')).kind).toBe('conflict')
+  for (const other of [{ outcome: 'delivered' }, { ids: again }, { state: 'delivery_failed' }] as const)
+    expect((await start({ ...filter, ...other }, 'again')).kind).toBe('conflict')
   const cycles = await lab.pool.query<{ id: EventId; cycle: number }>(
     'SELECT id, cycle FROM events ORDER BY id',
   )
@@ -147,7 +158,17 @@ test('replay outcome: its failed events are found by their ids, and a replay of 
   expect((await readReplayOutcome(pool, job.id, Date.now())).otherCount).toBe(3)
 })
 
-test('replay outcome: the list and the replay say the same once a count is due, and after the replay was read', async () => {
+test('replay start: of an earlier replay’s events, a repeat must name the same ids and the same state', async () => {
+  const ids = await failed(3)
+  const { id: replayId } = await replayed()
+  const chosen = { replayId, ids: ids.slice(0, 2), fromMs: 0 }
+  expect(await start(chosen, 'key')).toMatchObject({ kind: 'started', job: { filter: chosen } })
+  expect((await start(chosen, 'key')).kind).toBe('already_started')
+  for (const other of [{ ids }, { ids: undefined }, { state: 'processed' }] as const)
+    expect([other, (await start({ ...chosen, ...other }, 'key')).kind]).toEqual([other, 'conflict'])
+})
+
+test('replay outcome: the list and the replay have the same progress once a count is due, and after the replay was read', async () => {
   const ids = await failed(3)
   const { id } = await replayed()
   const listed = async () => (await listReplays(pool, { tenantId, limit: 1 })).replays[0]
@@ -157,7 +178,7 @@ test('replay outcome: the list and the replay say the same once a count is due, 
   }
   await end('processed', ids.slice(0, 2))
   await end('delivery_failed', ids.slice(2))
-  await countDueOutcomes(pool, Date.now() + 1_000)
+  await countDueOutcomes(pool, turn(Date.now() + 1_000))
   const failedAgain = await listed()
   expect([failedAgain?.progress, failedAgain && stageOf(failedAgain)]).toEqual([
     ...['3 queued: 2 delivered, 1 failed again', 'failed_again'],
@@ -173,11 +194,52 @@ test('replay outcome: pending deliveries are counted again later, and what has e
   const ids = await failed(1)
   await replayed()
   const isDue = () => lab.value<boolean>('SELECT count_at IS NOT NULL FROM replays')
-  await countDueOutcomes(pool, Date.now() + 1_000)
+  await countDueOutcomes(pool, turn(Date.now() + 1_000))
   expect(await isDue()).toBe(true)
   await end('processed', ids)
-  await countDueOutcomes(pool, Date.now() + hourMs)
+  await countDueOutcomes(pool, turn(Date.now() + hourMs))
   expect(await isDue()).toBe(false)
+})
+
+test('replay outcome: a count that ends after a later one was saved does not replace it', async () => {
+  const ids = await failed(1)
+  const { id } = await replayed()
+  const job = await readReplay(pool, { id })
+  if (!job) throw new Error('no replay')
+  const earlier = await readReplayOutcome(pool, id, Date.now())
+  expect(earlier.pendingCount).toBe(1)
+  await end('processed', ids)
+  await countDueOutcomes(pool, turn(Date.now() + 1_000))
+  await saveOutcome(pool, job, earlier, Date.now())
+  const saved = await readReplay(pool, { id })
+  expect(saved && stageOf(saved)).toBe('done')
+  expect(await lab.value<boolean>('SELECT count_at IS NULL FROM replays')).toBe(true)
+})
+
+test('replay outcome: a replay whose count fails each time is reported, and holds up no other', async () => {
+  await failed(2)
+  const broken = await replayed()
+  await lab.pool.query("UPDATE replays SET queued = ARRAY['broken:2'], count_at = now() - interval '1 h'")
+  await end('delivery_failed', await lab.accept(tenantId, 1))
+  const sound = await replayed()
+  const failedIds: string[] = []
+  const atMs = Date.now() + 1_000
+  const count = (nowMs: number) =>
+    countDueOutcomes(pool, { nowMs, onFailed: (id) => void failedIds.push(id) })
+  await count(atMs)
+  expect(failedIds).toEqual([broken.id])
+  expect((await readReplay(pool, { id: sound.id }))?.outcome?.examinedCount).toBe(1)
+  await count(atMs + 1_000)
+  expect(failedIds).toHaveLength(1)
+  await count(atMs + 60_000)
+  expect(failedIds).toHaveLength(2)
+})
+
+test('replay outcome: a turn ends before the next replay once its signal aborts', async () => {
+  await failed(1)
+  const { id } = await replayed()
+  await countDueOutcomes(pool, { ...turn(Date.now() + 1_000), signal: AbortSignal.abort() })
+  expect((await readReplay(pool, { id }))?.outcome).toBeNull()
 })
 
 test.each([
@@ -205,7 +267,7 @@ test.each([
     },
     '1,312 queued; of the first 1,000: 990 delivered, 3 failed again, 6 pending, 1 replayed since or deleted; 3 skipped',
   ],
-] as const)('replay progress: %j is told as %s', (facts, text) => {
+] as const)('replay progress: %j is shown as %s', (facts, text) => {
   expect(progressText(facts)).toBe(text)
 })
 

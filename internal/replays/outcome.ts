@@ -1,7 +1,8 @@
 import { type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
 import { lowestIdOf, readEventStates } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { type ReplayFilter, type ReplayId, type ReplayJob, readReplay } from './job.ts'
+import { forEachDue, type ReplayTurn } from './due.ts'
+import type { ReplayFilter, ReplayId, ReplayJob } from './job.ts'
 import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 
 /** Maximum number of events whose outcome is read; `readEventStates` reads as many. */
@@ -116,35 +117,50 @@ export function countAgainMs(
 export async function countOutcome(pool: Pool, job: ReplayJob, nowMs: number): Promise<ReplayJob> {
   if (job.queuedCount === 0) return job
   const outcome = await readReplayOutcome(pool, job.id, nowMs)
-  if (!Bun.deepEquals(outcome, job.outcome)) await saveOutcome(pool, job.id, outcome)
+  if (!Bun.deepEquals(outcome, job.outcome)) await saveOutcome(pool, job, outcome, nowMs)
   return { ...job, outcome, progress: progressText({ ...job, outcome }) }
 }
 
-async function saveOutcome(pool: Pool, id: ReplayId, outcome: ReplayOutcome): Promise<void> {
-  await pool.query('UPDATE replays SET outcome = $2 WHERE id = $1', [id, JSON.stringify(outcome)])
+/**
+ * Saves an outcome and the time of the next count, unless another process has saved an outcome since `job` was read: that one may be later.
+ * @throws errors of Postgres
+ */
+export async function saveOutcome(
+  pool: Pool,
+  job: Pick<ReplayJob, 'id' | 'outcome' | 'endedAtMs'>,
+  outcome: ReplayOutcome | null,
+  nowMs: number,
+): Promise<void> {
+  await pool.query({
+    name: 'save_replay_outcome',
+    text: 'UPDATE replays SET outcome = $2, count_at = $3 WHERE id = $1 AND outcome IS NOT DISTINCT FROM $4::jsonb',
+    values: [job.id, jsonOf(outcome), countAtOf(job, outcome, nowMs), jsonOf(job.outcome)],
+  })
 }
 
-/** Maximum replays whose outcomes are counted per turn; the rest follows in the next turn. */
-const countedPerTurnMax = 20
+const jsonOf = (outcome: ReplayOutcome | null) => outcome && JSON.stringify(outcome)
+
+/** Returns the time of the next count: never for an ended replay without a queued event, and at once after the end of an unfinished one. */
+function countAtOf(
+  { endedAtMs }: Pick<ReplayJob, 'endedAtMs'>,
+  outcome: ReplayOutcome | null,
+  nowMs: number,
+): Date | null {
+  if (endedAtMs === null) return new Date(nowMs)
+  const againMs = outcome === null ? undefined : countAgainMs(outcome, nowMs - endedAtMs)
+  return againMs === undefined ? null : new Date(nowMs + againMs)
+}
 
 /**
- * Counts the outcomes of ended replays that are due, at most 20. Any number of processes can call it: a replay that two of them count is
- * counted twice. Requires a pool with `eventReadSettings`. @throws errors of Postgres
+ * Counts the outcomes of ended replays that are due, at most 20. Requires a pool with `eventReadSettings`.
+ * @throws errors of Postgres before the first replay; later errors are reported to `onFailed`
  */
-export async function countDueOutcomes(pool: Pool, nowMs: number): Promise<void> {
-  const { rows } = await pool.query<{ id: ReplayId }>({
-    name: 'list_replays_to_count',
-    text: `SELECT id FROM replays WHERE count_at <= $1 AND ended_at IS NOT NULL ORDER BY count_at LIMIT ${countedPerTurnMax}`,
-    values: [new Date(nowMs)],
+export async function countDueOutcomes(pool: Pool, turn: ReplayTurn): Promise<void> {
+  const { nowMs } = turn
+  await forEachDue(pool, 'count_at', turn, async (job) => {
+    const outcome = job.queuedCount === 0 ? null : await readReplayOutcome(pool, job.id, nowMs)
+    await saveOutcome(pool, job, outcome, nowMs)
   })
-  for (const { id } of rows) {
-    const job = await readReplay(pool, { id })
-    if (!job || job.endedAtMs === null) continue
-    const { outcome } = await countOutcome(pool, job, nowMs)
-    const againMs = outcome === null ? undefined : countAgainMs(outcome, nowMs - job.endedAtMs)
-    const countAt = againMs === undefined ? null : new Date(nowMs + againMs)
-    await pool.query('UPDATE replays SET count_at = $2 WHERE id = $1', [id, countAt])
-  }
 }
 
 /** Maximum replays, of the tenant and of all tenants, that are searched for the delivery cycles of an event. */

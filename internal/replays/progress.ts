@@ -16,7 +16,7 @@ export interface ReplayOutcome {
   readonly otherCount: number
 }
 
-/** Facts of a replay from which its progress is told. */
+/** Facts of a replay that `stageOf` and `progressText` use. */
 export interface ProgressFacts {
   readonly state: 'queued' | 'running' | 'completed' | 'cancelled' | 'failed'
   readonly queuedCount: number
@@ -34,7 +34,7 @@ export type ReplayStage =
   | 'failed_again'
   | 'done'
 
-/** Returns the stage of a replay. The list, the page and the APIs show it, so that none says more than the others. Pure. */
+/** Returns the stage of a replay. The list, the page and the APIs show the same stage. Pure. */
 export function stageOf({ state, queuedCount, outcome }: Omit<ProgressFacts, 'skipped'>): ReplayStage {
   if (state !== 'completed') return state
   if (queuedCount === 0) return 'done'

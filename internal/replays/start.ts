@@ -13,6 +13,7 @@ import {
 } from '#internal/events/index.ts'
 import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import {
+  askedFilterOf,
   createReplayId,
   isBeyondPrevious,
   isReplay,
@@ -96,7 +97,7 @@ export async function startReplay(
   const invalid = validate(request)
   if (invalid !== undefined) return { kind: 'invalid', ...invalid }
   const known = await findByKey(pool, request)
-  if (known) return sameOr(known, request)
+  if (known) return known
   const filter = await withReplayedIds(pool, request.filter, nowMs)
   if (filter.ids?.length === 0) return { kind: 'invalid', problem: 'No event of the earlier replay matches' }
   const { total } = await countMatching(pool, filter, nowMs)
@@ -104,10 +105,10 @@ export async function startReplay(
     // Serializes the starts of replays, so that each start counts all replays that were started earlier.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
-    if (meanwhile) return sameOr(meanwhile, request)
+    if (meanwhile) return meanwhile
     const refusal = await checkBounds(client, request)
     if (refusal) return refusal
-    return { kind: 'started', job: await insertJob(client, { ...request, filter }, { total, nowMs }) }
+    return { kind: 'started', job: await insertJob(client, request, { filter, total, nowMs }) }
   })
 }
 
@@ -211,30 +212,26 @@ function validate({
   return undefined
 }
 
+/** Finds the replay that was started with the idempotency key of a request: the same one, or another, which is a conflict. */
 async function findByKey(
   connection: Pool | PoolClient,
-  { filter, idempotencyKey }: StartReplayRequest,
-): Promise<ReplayJob | undefined> {
+  { filter, ratePerSecond, idempotencyKey }: StartReplayRequest,
+): Promise<StartReplayResult | undefined> {
   const isTenants = sql`${replays.tenantId} IS NOT DISTINCT FROM ${filter.tenantId ?? null}`
-  const rows = await orm(connection)
+  const [row] = await orm(connection)
     .select(jobColumns)
     .from(replays)
     .where(and(isTenants, eq(replays.idempotencyKey, idempotencyKey)))
-  return rows.map(jobOf)[0]
-}
-
-function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): StartReplayResult {
+  if (row === undefined) return undefined
+  // The filter that the start completed is not compared: a repeat finds other events, since the outcomes change.
   const isSame =
-    isDeepStrictEqual(askedOf(job.filter), askedOf(filter)) && job.ratePerSecond === ratePerSecond
-  return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
+    isDeepStrictEqual(askedFilterOf(row), withoutUndefined(filter)) && row.ratePerSecond === ratePerSecond
+  return isSame ? { kind: 'already_started', job: jobOf(row) } : { kind: 'conflict' }
 }
 
-/**
- * Returns a filter as stored, without undefined members. Of an earlier replay's events, without what the start has added: a repeat would
- * find other events, since the outcomes change. Pure.
- */
-function askedOf({ ids, state, ...filter }: ReplayFilter): unknown {
-  return JSON.parse(JSON.stringify(filter.replayId === undefined ? { ...filter, ids, state } : filter))
+/** Returns a filter as it is stored. Pure. */
+function withoutUndefined(filter: ReplayFilter): unknown {
+  return JSON.parse(JSON.stringify(filter))
 }
 
 // Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the
@@ -261,15 +258,19 @@ async function checkBounds(
 
 async function insertJob(
   client: PoolClient,
-  { filter, ratePerSecond, by, idempotencyKey }: StartReplayRequest,
-  { total, nowMs }: { readonly total: ReplayCount; readonly nowMs: number },
+  { filter: asked, ratePerSecond, by, idempotencyKey }: StartReplayRequest,
+  {
+    filter,
+    total,
+    nowMs,
+  }: { readonly filter: ReplayFilter; readonly total: ReplayCount; readonly nowMs: number },
 ): Promise<ReplayJob> {
   const id = createReplayId(nowMs)
   const tenantId = filter.tenantId ?? null
   const [row] = await orm(client)
     .insert(replays)
     .values({
-      ...{ id, idempotencyKey, tenantId, ...storedFilterOf(filter) },
+      ...{ id, idempotencyKey, tenantId, ...storedFilterOf(filter, asked) },
       ...{ ratePerSecond, requestedBy: by, state: 'queued' },
       ...{ totalCount: total.count, totalIsExact: total.isExact },
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),

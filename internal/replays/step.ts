@@ -76,7 +76,7 @@ function nextStepText(atText: string): string {
 // Selects and locks the next replay. The row lock is the lease: other processes skip a locked row. When the transaction ends, also by a
 // crash of the process, the lock is released and an uncommitted step is rolled back.
 const pickText = `
-SELECT id, tenant_id AS "tenantId", filter || coalesce(filter_more, '{}') AS filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
+SELECT id, tenant_id AS "tenantId", filter || coalesce(filter_more, '{}') - 'asked' AS filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
   created_at < now() - interval '${ageDaysMax} days' AS "isOld"
 FROM replays WHERE state IN ('queued', 'running') AND ${dueText} <= now() ORDER BY ${dueText} LIMIT 1 FOR UPDATE SKIP LOCKED`
 

@@ -28,6 +28,7 @@ import {
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { attemptCurl, attemptPath } from './attempt.tsx'
 import { attemptName, parseAttemptName } from './attempt-name.ts'
+import { type CycleOrigins, originsText, parseOrigins } from './cycle-origins.ts'
 import { deedRows } from './deed.tsx'
 import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
@@ -45,16 +46,15 @@ const eventRow: PageRow = {
     if (read.kind !== 'ok') return read
     const detail = read.value
     const { tenantId, type } = detail.event
-    const [rights, explained, simulationPath, replays] = await Promise.all([
+    const [rights, explained, simulationPath, origins] = await Promise.all([
       backoffice.tenants.permissions(actor, tenantId),
       backoffice.events.explain(actor, id),
       findSimulationPath(context, detail.event),
-      detail.event.cycle > 1 ? backoffice.replays.ofEvent(actor, { id, tenantId }) : undefined,
+      findOrigins(context, detail.event),
     ])
     if (rights.kind !== 'ok') return rights
     if (explained.kind !== 'ok') return explained
-    const replayIds = replays?.kind === 'ok' ? replays.value : undefined
-    const known = { explanation: explained.value, simulationPath, replayIds }
+    const known = { explanation: explained.value, simulationPath, origins }
     const parts = { context, detail, rights: rights.value, ...known }
     if (isUpdate) return { ...shown(type, <Progress {...parts} />), tenantId }
     const page = shown(
@@ -71,6 +71,18 @@ const eventRow: PageRow = {
   },
 }
 
+/** Finds the replays that began the cycles of an event. Live updates have them in their address, until another cycle begins. */
+async function findOrigins(
+  { backoffice, actor, query }: PageContext,
+  { id, tenantId, cycle }: EventSummary,
+): Promise<CycleOrigins | undefined> {
+  if (cycle === 1) return undefined
+  const known = parseOrigins(query['origins'], cycle)
+  if (known) return known
+  const found = await backoffice.replays.ofEvent(actor, { id, tenantId })
+  return found.kind === 'ok' ? found.value : undefined
+}
+
 interface EventParts {
   readonly context: PageContext
   readonly detail: EventDetail
@@ -78,19 +90,20 @@ interface EventParts {
   readonly explanation: Explanation
   /** Path of the page about the simulation that made the event. */
   readonly simulationPath: string | undefined
-  /** Replays of many events that began its delivery cycles, by the number of the cycle. */
-  readonly replayIds: ReadonlyMap<number, ReplayId> | undefined
+  /** Undefined if its only cycle is the first, or if the replays could not be read. */
+  readonly origins: CycleOrigins | undefined
 }
 
-function Progress({ context, detail, rights, explanation, simulationPath, replayIds }: EventParts) {
+function Progress({ context, detail, rights, explanation, simulationPath, origins }: EventParts) {
   const { event } = detail
   const { query } = context
   const kept = { tenant: query['tenant'] }
   const isPending = event.state === 'accepted'
+  const known = origins && originsText(event.cycle, origins)
   return (
     <Live
       id="progress"
-      here={link(`/events/${event.id}`, { ...kept, part: 'progress' })}
+      here={link(`/events/${event.id}`, { ...kept, part: 'progress', origins: known })}
       every={isPending ? 'tick' : 'slow'}
     >
       <PageHeader
@@ -103,7 +116,7 @@ function Progress({ context, detail, rights, explanation, simulationPath, replay
         <DeliverButtons {...{ context, event, explanation, rights }} />
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline {...{ context, detail, explanation, rights, simulationPath, replayIds }} />
+        <Timeline {...{ context, detail, explanation, rights, simulationPath, origins }} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -325,7 +338,7 @@ const retryRow: ActionRow = {
 /** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
 
-function Timeline({ context, detail, explanation, rights, simulationPath, replayIds }: EventParts) {
+function Timeline({ context, detail, explanation, rights, simulationPath, origins }: EventParts) {
   const { event, attempts, hasEarlierAttempts } = detail
   const cycles = [...new Set([...attempts.map(({ cycle }) => cycle), event.cycle])]
   const { received, stored } = receiptText(event, simulationPath)
@@ -347,7 +360,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath, replay
         <Cycle
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
-          replayId={replayIds?.get(cycle)}
+          replayId={origins?.get(cycle)}
           attempts={attempts.filter((each) => each.cycle === cycle)}
           advisedBelow={hasAdvice ? attempts.at(-1) : undefined}
           pathOf={(attempt) => attemptPath(detail, attempt, context)}
@@ -502,7 +515,7 @@ function End({
   detail: { event },
   explanation,
   rights,
-}: Omit<EventParts, 'simulationPath' | 'replayIds'>) {
+}: Omit<EventParts, 'simulationPath' | 'origins'>) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
   const { title, tone } = ends[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined
