@@ -76,7 +76,7 @@ async function resume(api: Api, named: string): Promise<Result> {
   if (!reply.body.isNew)
     return { text: `The callback of ${named} is not suspended: nothing was changed`, json: reply.body }
   const pause = await readPause(api, found.id)
-  // What the resumption did is told even if the settings cannot be read.
+  // If the settings cannot be read, the answer still says that the callback is resumed.
   const text =
     pause === undefined || 'problem' in pause
       ? `The callback of ${named} is resumed: one event is delivered first, and the others once it has succeeded`

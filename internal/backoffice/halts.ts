@@ -18,7 +18,7 @@ import { type Outcome, ok } from './outcome.ts'
 import type { DeskParts, SharedDeskParts } from './parts.ts'
 import { reachList, reachTenant, type TenantSelection } from './reach.ts'
 
-/** A pause that somebody set by a runtime setting. */
+/** A pause by a runtime setting. */
 interface Pause {
   /** Null for all tenants. */
   readonly tenantId: TenantId | null
@@ -48,7 +48,7 @@ export type Halt =
       readonly endsAtMs: number | undefined
     }
 
-/** Kinds of halts whose deliveries do not begin until somebody acts. */
+/** Kinds of halts that last until a user or the platform team ends them. */
 export const standingHalts: ReadonlySet<Halt['kind']> = new Set([
   'forwarding_paused',
   'tenant_suspended',

@@ -2,10 +2,10 @@ import { expect, test } from 'bun:test'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 
 test.each([
-  ['is 3.5 s while statements are quick', [5, 20, 600], 3_500],
-  ['is five times a slow statement', [5, 2_000], 10_000],
+  ['is 3.5 s while statements take at most 0.7 s', [5, 20, 600], 3_500],
+  ['is five times a statement of 2 s', [5, 2_000], 10_000],
   ['is at most 30 s', [9_000], 30_000],
-  ['falls by half per quick statement', [4_000, 5], 10_000],
+  ['falls by half per statement of 5 ms', [4_000, 5], 10_000],
   ['falls to 3.5 s again', [4_000, 5, 5, 5], 3_500],
 ])('LeaseTimes: a lease %s', (_case, statementsMs, expected) => {
   const leases = new LeaseTimes()

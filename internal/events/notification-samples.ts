@@ -97,7 +97,7 @@ export const noticeSamples = {
     },
   ),
   [testNoticeType]: sampleOf(
-    'Somebody with the right to replay asked for a test of the receiver.',
+    'A user with the right to replay asked for a test of the receiver.',
     t.Object(common, strict),
     {
       ...{ tenant, since: '2026-11-26T12:00:00.000Z', reason: 'test' },

@@ -102,7 +102,7 @@ export async function notifyOwner(
   return queueId
 }
 
-/** Interval of notifications that test a receiver: a tenant gets one per interval, whoever asks for more. */
+/** Interval of notifications that test a receiver: one per tenant and interval, for all users together. */
 export const testNoticeEveryMs = 10_000
 
 /**

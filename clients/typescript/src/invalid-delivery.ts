@@ -41,7 +41,7 @@ export function refusalOf(
 
 const logEveryMs = 10_000
 
-/** Creates a reporter that logs at most one refusal in 10 s, because anybody can call a receiver. */
+/** Creates a reporter that logs at most one refusal in 10 s, because unauthenticated callers reach a receiver. */
 export function createRefusalLog(): (error: InvalidDelivery) => void {
   let quietUntilMs = 0
   let hidden = 0

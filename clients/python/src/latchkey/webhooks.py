@@ -48,7 +48,7 @@ _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 _TOLERANCE_SECONDS = 5 * 60
-# Anybody can call a receiver.
+# Unauthenticated callers reach a receiver, so refusals are logged at a bounded rate.
 _LOG_EVERY_SECONDS = 10.0
 
 InvalidDeliveryReason = Literal["headers_missing", "timestamp", "signature", "body"]
