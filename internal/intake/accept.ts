@@ -7,7 +7,7 @@ import {
 } from '#internal/events/index.ts'
 import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
-import type { Caller } from './caller.ts'
+import type { Caller, Keying } from './caller.ts'
 import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
@@ -110,21 +110,9 @@ async function verifyAndNormalize(
   if (keying.kind === 'unsigned') return keying.provider.normalize(call)
   if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
   if (keying.kind === 'secrets') {
-    const { provider, keys, unreadableCount } = keying
-    const published = await findPublished(context, { tenant, provider, keys }, call)
-    if (published?.kind === 'refused') return published
-    if (published?.kind === 'unavailable') return { kind: 'uncertified' }
-    const keyed = published ? { ...call, published: published.keys } : call
-    const isLarge = call.body.length > largeBodyBytes
-    const read = isLarge
-      ? await context.largeBodies.read({
-          ...{ providerName: provider.name, declared: keying.declared },
-          ...{ secrets: keying.secrets(), call: keyed },
-        })
-      : readCall(provider, keyed, keys)
-    if (read === undefined) return { kind: 'unread' }
+    const read = await readBySecrets(context, { tenant, keying }, call)
     const isMismatch = read.kind === 'refused' && read.cause === 'signature_mismatch'
-    return isMismatch && unreadableCount > 0 ? { kind: 'unverifiable' } : read
+    return isMismatch && keying.unreadableCount > 0 ? { kind: 'unverifiable' } : read
   }
   const location = keying.provider.locate(call)
   if (location.kind === 'refused') return location
@@ -132,6 +120,26 @@ async function verifyAndNormalize(
   const found = await context.vendorKeys.findSigner({ tenantId: tenant.id, environment, url })
   if (found.kind === 'refused') return found
   return found.kind === 'trusted' ? readCall(keying.provider, call, found.keys) : { kind: 'uncertified' }
+}
+
+type KeyingBySecrets = Extract<Keying, { kind: 'secrets' }>
+
+/** Verifies and normalizes a call by the secrets that could be decrypted. */
+async function readBySecrets(
+  context: AcceptContext,
+  { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: KeyingBySecrets },
+  call: LargeCall['call'],
+): Promise<Normalization | UnknownCall> {
+  const { provider, keys, declared } = keying
+  const published = await findPublished(context, { tenant, provider, keys }, call)
+  if (published?.kind === 'refused') return published
+  if (published?.kind === 'unavailable') return { kind: 'uncertified' }
+  const keyed = published ? { ...call, published: published.keys } : call
+  if (call.body.length <= largeBodyBytes) return readCall(provider, keyed, keys)
+  const read = await context.largeBodies.read({
+    ...{ providerName: provider.name, declared, secrets: keying.secrets(), call: keyed },
+  })
+  return read ?? { kind: 'unread' }
 }
 
 /** Finds the keys that the vendor of a call publishes; undefined if it publishes none. */

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type DirectoryTenant, type KeyRing, SecretOpener } from '#internal/tenants/index.ts'
+import {
+  type DirectoryTenant,
+  type KeyRing,
+  type ProviderName,
+  parseProviderName,
+  SecretOpener,
+} from '#internal/tenants/index.ts'
 import { keyRingOf, keyRingText, startTestApi, type TestApi, testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
 import { type IntakeLab, openIntakeLab } from '#test/support/intake-lab.ts'
@@ -35,12 +41,15 @@ afterAll(async () => {
   await api.close()
 })
 
-function tenantWith(secrets: readonly [KeyRing, string][]): DirectoryTenant {
+function tenantWith(
+  secrets: readonly (readonly [KeyRing, string])[],
+  name: ProviderName = 'generic',
+): DirectoryTenant {
   const id = someTenantId()
-  const field = 'provider:generic'
+  const field = `provider:${name}`
   return directoryTenant({
     id,
-    providers: [{ name: 'generic' }],
+    providers: [{ name, acceptUnverified: true }],
     secrets: secrets.map(([ring, text]) => {
       const { keyId, nonce, ciphertext } = ring.seal({ tenantId: id, field }, text)
       return { field, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
@@ -50,13 +59,12 @@ function tenantWith(secrets: readonly [KeyRing, string][]): DirectoryTenant {
 
 async function call(secret: string, body = genericBody(), headers: Record<string, string> = {}) {
   const signed = signGeneric(body, { secret })
-  const response = await lab.handle(
-    new Request('http://latchkey.test/v1/t/acme/webhooks/generic', {
-      method: 'POST',
-      body,
-      headers: { ...signed.headers, ...headers },
-    }),
-  )
+  return answerTo('generic', body, { ...signed.headers, ...headers })
+}
+
+async function answerTo(provider: string, body: string, headers: Record<string, string>) {
+  const url = `http://latchkey.test/v1/t/acme/webhooks/${provider}`
+  const response = await lab.handle(new Request(url, { method: 'POST', body, headers }))
   const { code, error } = (await response.json()) as { code?: string; error?: string }
   return { status: response.status, retryAfter: response.headers.get('retry-after'), says: code ?? error }
 }
@@ -100,6 +108,33 @@ test('webhook: a 1 MB body signed with an unreadable secret gets 503', async () 
 test('webhook: a call without a valid signature is refused as usual while some secrets are unreadable', async () => {
   tenant = tenantWith([...both].map(([ring, text]) => [ring, text]))
   expect(await call(readable, genericBody(), { 'X-Service-Signature': 'nonsense' })).toEqual(invalid)
+})
+
+const topicOf = (name: string) => `arn:aws:sns:us-west-2:123456789012:${name}`
+
+test.each<[string, string, object]>([
+  ['to an unreadable topic gets 503, so that the vendor repeats it', 'Unreadable', later],
+  [
+    'to a readable topic goes on to its certificate',
+    'Readable',
+    { status: 503, says: 'certificate_unavailable' },
+  ],
+])('webhook with unreadable secrets: a message of Amazon SNS %s', async (_case, name, expected) => {
+  const awssns = parseProviderName('awssns')
+  if (awssns === undefined) throw new Error('there is no awssns')
+  tenant = tenantWith(
+    [
+      [otherRing, topicOf('Unreadable')],
+      [testKeyRing, topicOf('Readable')],
+    ],
+    awssns,
+  )
+  const body = JSON.stringify({
+    ...{ Type: 'Notification', MessageId: 'm1', TopicArn: topicOf(name), Message: 'Hello' },
+    ...{ Timestamp: new Date().toISOString(), SignatureVersion: '2', Signature: 'AAAA' },
+    SigningCertURL: 'https://sns.us-west-2.amazonaws.com/SimpleNotificationService-a.pem',
+  })
+  expect(await answerTo('awssns', body, {})).toMatchObject(expected)
 })
 
 test('unreadable secrets: are reported once per version of the tenant, with field and key id', async () => {
