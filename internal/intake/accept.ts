@@ -68,7 +68,7 @@ export async function acceptWebhook(
   caller: Caller,
   { headers, body, request, simulationId }: WebhookCall,
 ): Promise<Accepted> {
-  const { tenant, provider, settings, state } = caller
+  const { tenant, provider, settings, state, keying } = caller
   const { signatureAgeMsMax } = context
   const receivedAtMs = context.clock.now()
   const call = {
@@ -78,7 +78,9 @@ export async function acceptWebhook(
   const read = await verifyAndNormalize(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  const confirmationUrl = 'prepare' in provider ? provider.confirmationUrl?.(call) : undefined
+  // Only the check of a signature compares the topic with those that the tenant has configured.
+  const mayConfirm = keying.kind === 'secrets' && simulationId === undefined
+  const confirmationUrl = mayConfirm ? keying.provider.confirmationUrl?.(call) : undefined
   if (confirmationUrl !== undefined) {
     const isConfirmed = await context.vendorKeys.confirm(confirmationUrl, tenant.id)
     return { kind: isConfirmed ? 'confirmed' : 'uncertified' }

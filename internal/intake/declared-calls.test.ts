@@ -3,7 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
+import { acceptWebhook } from './accept.ts'
 
 const secret = 'a-signing-secret-of-tests'
 const publicUrl = 'https://hooks.example/latchkey'
@@ -11,7 +13,7 @@ let api: TestApi
 let pool: Pool
 
 const verified = ['slack', 'twilio', 'square', 'facebook']
-const unverified = ['trello', 'gitlab']
+const unverified = ['trello', 'gitlab', 'awssns']
 const entry = (name: string, more = '') => `{name: ${name}, ${more}secretRef: {name: acme-provider}}`
 const manifests = `${tenantYaml('acme', testApiKey, [
   `providers: [${[
@@ -190,4 +192,24 @@ test('refused call: GET and HEAD of a provider that is not configured are not st
 test('unknown provider: one that a tenant names and no declaration describes is 404', async () => {
   const answer = await post(pathOf('nosuch'), '{}', {})
   expect([answer.status, (await answer.json()) as object]).toMatchObject([404, { code: 'provider_unknown' }])
+})
+
+test('declared provider: a simulated call that was not verified confirms no subscription', async () => {
+  const lab = openIntakeLab(api)
+  const confirmed: string[] = []
+  const confirm = async (url: string) => confirmed.push(url) > 0
+  const intake = { ...lab.intake, vendorKeys: { ...lab.intake.vendorKeys, confirm } }
+  const caller = lab.intake.callers.bySlug('acme', 'awssns')
+  if (caller.kind !== 'caller' || caller.keying.kind !== 'secrets') throw new Error('acme has no awssns')
+  const message = {
+    ...{ Type: 'SubscriptionConfirmation', MessageId: 'm1', Token: 'abc' },
+    ...{ TopicArn: 'arn:aws:sns:us-east-1:999999999999:Other', Timestamp: new Date().toISOString() },
+  }
+  const accepted = await acceptWebhook(
+    intake,
+    { ...caller, keying: { kind: 'unsigned', provider: caller.keying.provider } },
+    { headers: new Headers(), body: Buffer.from(JSON.stringify(message)), simulationId: 'sim_1' },
+  )
+  await lab.close()
+  expect([accepted.kind, confirmed]).toEqual(['unavailable', []])
 })

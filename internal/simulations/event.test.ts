@@ -19,7 +19,7 @@ let pool: Pool
 beforeAll(async () => {
   api = await startTestApi({
     manifests: [
-      simulationTenantYaml('acme', testApiKey, { providers: [...providers, 'gitlab', 'telnyx'] }),
+      simulationTenantYaml('acme', testApiKey, { providers: [...providers, 'gitlab', 'telnyx', 'awssns'] }),
       simulationTenantYaml('plain', simulationKeyOf('plain'), { providers: ['generic'] }),
       simulationTenantYaml('asleep', simulationKeyOf('asleep'), { spec: ['suspended: true'] }),
       simulationTenantYaml('tight', simulationKeyOf('tight'), {
@@ -182,6 +182,15 @@ test('POST simulate/event: an event of a provider with a private key is accepted
   const { body, headers } = await unsignedCall('telnyx')
   const real = await fetch(`${api.url}/v1/t/acme/webhooks/telnyx`, { method: 'POST', body, headers })
   expect(real.status).toBe(400)
+})
+
+test('POST simulate/event: a message that confirms a subscription of Amazon SNS is refused, and others are accepted', async () => {
+  const overrides = { TopicArn: 'arn:aws:sns:us-east-1:999999999999:Other', Token: 'abc' }
+  const refused = await post({ provider: 'awssns', type: 'SubscriptionConfirmation', overrides })
+  expectDocumented('POST', path, refused)
+  expect([refused.status, refused.json['code']]).toEqual([409, 'provider_not_ready'])
+  const accepted = await post({ provider: 'awssns', type: 'Notification', overrides })
+  expect([accepted.status, accepted.json['isSigned']]).toEqual([202, false])
 })
 
 const samples = eventCatalogue.flatMap(({ type, providers: each }) =>

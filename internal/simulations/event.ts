@@ -81,7 +81,7 @@ const eventFields = {
 const isSignedField = {
   type: 'boolean',
   description:
-    'Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, and where the signature is part of what it covers: then only the rest of the way is that of a real call.',
+    'Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, or by a JSON Web Token, and where the signature is part of what it covers: then only the rest of the way is that of a real call.',
 }
 
 const SimulatedEventAnswer = named('SimulatedEventAnswer', {
@@ -174,7 +174,7 @@ async function simulate(
     ? await writeBuiltIn(parts, caller, { ...event, sample })
     : writeDeclared(caller, event)
   if (written === undefined)
-    return apiError('provider_not_ready', `Events of "${provider}" cannot be simulated for this tenant`)
+    return apiError('provider_not_ready', `This event of "${provider}" cannot be simulated for this tenant`)
   const simulationId = createSimulationId(event.occurredAtMs)
   const { caller: signedBy, isSigned, ...call } = written
   const accepted = await acceptWebhook(parts.intake, signedBy, { ...call, simulationId })
@@ -277,7 +277,14 @@ function answerOf(
     }
     case 'unverifiable':
       return apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
-    default:
+    case 'unavailable':
+    case 'unread':
+    case 'uncertified':
       return apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
+    // A simulated call has no hops and confirms no subscription.
+    case 'refused':
+    case 'looping':
+    case 'confirmed':
+      return apiError('internal')
   }
 }

@@ -19,6 +19,7 @@ export interface SimulationTenant {
     | 'gateway'
     | 'gitlab'
     | 'telnyx'
+    | 'awssns'
   )[]
   /** Additional YAML of its spec. */
   readonly spec?: readonly string[]
@@ -29,6 +30,7 @@ const settingTexts: Readonly<Record<string, string>> = {
   gateway: ', gateway: {publicKey: public}',
   gitlab: ', acceptUnverified: true',
   telnyx: ', acceptUnverified: true',
+  awssns: ', acceptUnverified: true',
 }
 
 /** Returns the manifest of a tenant for simulations: `card` signs with `providerSecret`, its deliveries with `callbackSecret`. */

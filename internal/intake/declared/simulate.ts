@@ -78,14 +78,15 @@ function fulfilled(
 
 /**
  * Writes a call as the vendor would. It is signed if its scheme can be evaluated in reverse: HMAC, a token, and Basic, unless the signature
- * is part of what it covers. Returns undefined if no call can make an event of this raw type.
+ * is part of what it covers. Returns undefined if no call can make an event of this raw type, as where it confirms a subscription.
  */
 export function simulateDeclared(declaration: Declaration, event: DeclaredEvent): SimulatedCall | undefined {
   const provider = compileDeclaration(declaration)
   const keys = provider.prepare([event.secret])
   const makesEvent = (call: ProviderCall): boolean => {
     const made = provider.normalize(call)
-    return made.kind === 'event' && made.rawType === event.sample.rawType
+    const isWanted = made.kind === 'event' && made.rawType === event.sample.rawType
+    return isWanted && provider.confirmationUrl?.(call) === undefined
   }
   // The type can be in one of several places; the first one that leads to the raw type is taken.
   for (const place of declaration.event.type.from) {
