@@ -81,7 +81,10 @@ def test_signed_event_reaches_the_handler_once_and_a_duplicate_is_204() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["wrong secret", "too old", "too new", "no signature", "malformed signature", "changed body", "no event", "no JSON"],
+    [
+        *("wrong secret", "too old", "too new", "no signature", "malformed signature", "changed body", "no event"),
+        *("no JSON", "two signs", "over-long time", "other digits", "surrogate in the id"),
+    ],
 )
 def test_delivery_without_a_valid_signature_is_400(name: str) -> None:
     headers, body = {
@@ -95,6 +98,11 @@ def test_delivery_without_a_valid_signature_is_400(name: str) -> None:
         del headers["webhook-signature"]
     if name == "malformed signature":
         headers["webhook-signature"] = "v1 v1,a v1,\xe4"
+    forged = {"two signs": "--5", "over-long time": "0" * 7 + "1" + "7" * 14, "other digits": "\u0661" * 10}
+    if name in forged:
+        headers["webhook-timestamp"] = forged[name]
+    if name == "surrogate in the id":
+        headers["webhook-id"] = "\udcff"
     if name == "changed body":
         body += b" "
     assert deliver(ignore, (headers, body)) == [DeliveryAnswer(400)]
@@ -106,6 +114,7 @@ def test_delivery_without_a_valid_signature_is_400(name: str) -> None:
         "changed body": "signature",
         "malformed signature": "signature",
         "no signature": "headers_missing",
+        **dict.fromkeys([*forged, "surrogate in the id"], "headers_missing"),
         "too old": "timestamp",
         "too new": "timestamp",
     }.get(name, "body")

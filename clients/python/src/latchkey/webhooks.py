@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ _BUSY_RETRY_MS = 1000
 _ACQUIRE_MS = 3000
 _SAVE_MS = 3000
 _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
-
+_TIMESTAMP = re.compile(r"-?[0-9]{1,15}")
 
 _TOLERANCE_SECONDS = 5 * 60
 # Unauthenticated callers reach a receiver, so refusals are logged at a bounded rate.
@@ -107,18 +108,23 @@ def _verify(webhooks: Sequence[Webhook], headers: Mapping[str, str], body: bytes
 
 
 def _refusal_of(webhooks: Sequence[Webhook], signed: Mapping[str, str], body: bytes) -> InvalidDeliveryReason:
-    if not all(signed.values()) or not signed["webhook-timestamp"].lstrip("-").isdecimal():
+    if not all(signed.values()) or not _TIMESTAMP.fullmatch(signed["webhook-timestamp"]):
         return "headers_missing"
-    if abs(time.time() - int(signed["webhook-timestamp"][:16])) > _TOLERANCE_SECONDS:
+    seconds = int(signed["webhook-timestamp"])
+    if abs(time.time() - seconds) > _TOLERANCE_SECONDS:
         return "timestamp"
     # A signed body that is not JSON fails like a wrong signature.
-    at = datetime.fromtimestamp(int(signed["webhook-timestamp"]), tz=timezone.utc)
+    at = datetime.fromtimestamp(seconds, tz=timezone.utc)
     try:
         text = body.decode()
     except UnicodeDecodeError:
         return "body"
     given = set(signed["webhook-signature"].split(" "))
-    is_signed = any(webhook.sign(signed["webhook-id"], at, text) in given for webhook in webhooks)
+    try:
+        is_signed = any(webhook.sign(signed["webhook-id"], at, text) in given for webhook in webhooks)
+    except UnicodeEncodeError:
+        # Some servers decode the bytes of a header to surrogates.
+        return "headers_missing"
     return "body" if is_signed else "signature"
 
 
