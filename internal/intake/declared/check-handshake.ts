@@ -41,6 +41,15 @@ export function handshakeProblems(declaration: Declaration, handshake: Handshake
   ]
 }
 
+/**
+ * Headers that an answer may have. The caller, who may be anyone, chooses the challenge: as `Set-Cookie`, `Location`, `Content-Type` or
+ * `Access-Control-Allow-Origin` it would act on browsers.
+ */
+const replyHeader = /^(x|webhook)-/i
+/** Headers of the form that act on browsers or proxies, such as the internal redirects of nginx, or that every answer has. */
+const actingHeader =
+  /^x-(accel-.*|sendfile|lighttpd-send-file|reproxy-.*|litespeed-.*|content-type-options|frame-options|request-id)$/i
+
 function replyProblems(
   { reply: { status, text, json, headers = {} }, challenge, hmac }: Handshake,
   path: string,
@@ -58,6 +67,14 @@ function replyProblems(
       ? [problem(path, 'must have no text or json with status 204')]
       : []),
     ...(text !== undefined && json !== undefined ? [problem(path, 'must have text or json, not both')] : []),
+    ...Object.keys(headers)
+      .filter((name) => !replyHeader.test(name) || actingHeader.test(name))
+      .map((name) =>
+        problem(
+          `${path}.headers.${name}`,
+          'is no header of an answer: its name must begin with X- or WebHook- and have no meaning for browsers and proxies, because callers choose the challenge',
+        ),
+      ),
     ...templates.flatMap(([at, template]) => {
       const parsed = parseTemplate(template, replyVariables)
       if (parsed.kind === 'invalid') return [problem(at, parsed.message)]

@@ -242,6 +242,13 @@ describe('rules', () => {
       handshake({ method: 'HEAD' }),
       'spec.handshakes[0].reply must be empty for HEAD',
     ],
+    ...['Set-Cookie', 'location', 'content-type', 'Access-Control-Allow-Origin', 'x-accel-redirect'].map(
+      (name): [string, object, string] => [
+        `the header ${name} in the answer to a handshake`,
+        handshake({ reply: { headers: { [name]: '{challenge}' } } }),
+        `spec.handshakes[0].reply.headers.${name} is no header of an answer`,
+      ],
+    ),
     [
       'an HMAC that is not used',
       handshake({ hmac: { encoding: 'hex' } }),
@@ -274,6 +281,13 @@ describe('rules', () => {
     expect(found.join('\n')).not.toContain('hunter2')
   })
 })
+
+test.each(['X-Hook-Secret', 'WebHook-Allowed-Origin'])(
+  'parseProvider: accepts the header %s in the answer to a handshake',
+  (name) => {
+    expect(problemsOf(handshake({ reply: { headers: { [name]: '{challenge}' } } }))).toEqual([])
+  },
+)
 
 describe('signing oracles', () => {
   const hmac = { hmac: { encoding: 'hex' }, reply: { json: { token: '{hmac}' } } }

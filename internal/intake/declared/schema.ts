@@ -346,7 +346,8 @@ const handshake = strict(
           t.Record(t.String({ pattern: '^[A-Za-z0-9-]{1,100}$' }), template('`{challenge}`, `{hmac}`'), {
             additionalProperties: false,
             ...{ minProperties: 1, maxProperties: 2 },
-            description: 'Headers of the answer.',
+            description:
+              'Headers of the answer, whose names begin with `X-` or `WebHook-` and have no meaning for browsers and proxies.',
           }),
         ),
         json: t.Optional(
