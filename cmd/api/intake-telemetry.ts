@@ -113,7 +113,7 @@ export function observeSpool({ log, metrics }: Host) {
   }
 }
 
-/** Declares the metrics of fetched certificates and key sets, and logs failed fetches. Call once per process. */
+/** Declares the metrics of fetched certificates and key sets and of confirmed subscriptions, and logs failures. Call once per process. */
 export function observeVendorKeys({ log, metrics }: Host) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
@@ -122,7 +122,7 @@ export function observeVendorKeys({ log, metrics }: Host) {
   })
   const keyFetches = metrics.counter({
     name: 'latchkey_intake_key_fetches_total',
-    help: 'Fetches of key sets and certificates of declared providers, by source and outcome.',
+    help: 'Fetches of key sets and certificates of declared providers, and confirmations of subscriptions of Amazon SNS, by source and outcome.',
     labels: ['source', 'outcome'],
   })
   for (const outcome of keyFetchOutcomes) {
@@ -134,8 +134,12 @@ export function observeVendorKeys({ log, metrics }: Host) {
     fetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string) {
       if (source === 'wallet') fetches.with(outcome).inc()
       else keyFetches.with(source, outcome).inc()
-      if (outcome !== 'trusted' && mayLog(source))
-        log.warn({ source, outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
+      if (outcome === 'trusted' || !mayLog(source)) return
+      const text =
+        source === 'sns_confirmation'
+          ? 'subscription of Amazon SNS could not be confirmed'
+          : 'fetch of a provider’s keys failed'
+      log.warn({ source, outcome, cause: detail }, text)
     },
     /** Declares the gauge that reads the cached certificates at each scrape. */
     watch(vendorKeys: VendorKeys) {

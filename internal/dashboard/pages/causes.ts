@@ -144,7 +144,8 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   },
   certificate_unavailable: {
     title: 'Certificate or key set could not be fetched',
-    means: 'The provider’s certificate or key set could not be fetched. The provider was asked to retry.',
+    means:
+      'The provider’s certificate or key set could not be fetched, or a subscription of Amazon SNS could not be confirmed. The provider was asked to retry.',
     todo: 'No action needed for a single call. If it persists, ask the platform team to check egress to the provider.',
   },
   events_per_minute: {

@@ -38,7 +38,8 @@ function openKeys(first: FetchedText | Promise<FetchedText>) {
     },
     trust: () => ({ kind: 'unreadable' }),
     clock: { now: () => lab.nowMs },
-    onFetched: (source, outcome) => lab.outcomes.push(`${source} ${outcome}`),
+    onFetched: (source, outcome, detail) =>
+      lab.outcomes.push([source, outcome, detail].filter((each) => each !== undefined).join(' ')),
   })
   lab.keys = keys
   return lab
@@ -147,13 +148,19 @@ describe('unknown keys', () => {
   })
 })
 
-test('confirmation: one tenant has at most two in flight, and a failed one is reported', async () => {
+test('confirmation: one tenant has at most two in flight, and each is reported with the cause of its failure', async () => {
   const { promise, resolve } = Promise.withResolvers<FetchedText>()
   const lab = openKeys(promise)
   const tenantId = someTenantId()
   const asked = [1, 2, 3].map(() => lab.keys.confirm('https://sns.us-west-2.amazonaws.com/?a', tenantId))
   resolve({ kind: 'text', text: '' })
   expect(await Promise.all(asked)).toEqual([true, true, false])
-  lab.answer = failed
-  expect(await lab.keys.confirm('https://sns.us-west-2.amazonaws.com/?a', tenantId)).toBe(false)
+  for (const answer of [failed, { kind: 'absent' } as const]) {
+    lab.answer = answer
+    expect(await lab.keys.confirm('https://sns.us-west-2.amazonaws.com/?a', tenantId)).toBe(false)
+  }
+  expect(lab.outcomes).toEqual([
+    ...['sns_confirmation held_back', 'sns_confirmation trusted', 'sns_confirmation trusted'],
+    ...['sns_confirmation failed status 500', 'sns_confirmation absent'],
+  ])
 })

@@ -45,8 +45,11 @@ export interface CertificateRequest {
   readonly url: string
 }
 
-/** What is fetched: certificates of `wallet`, or keys of a declared provider. Values of a metric label. */
-export const fetchedSources = ['wallet', 'jwks', 'sns'] as const
+/**
+ * What is fetched: certificates of `wallet`, keys of a declared provider, or the confirmation of a subscription of Amazon SNS, whose `trusted`
+ * is a confirmed one. Values of a metric label.
+ */
+export const fetchedSources = ['wallet', 'jwks', 'sns', 'sns_confirmation'] as const
 /** One of `fetchedSources`. */
 export type FetchedSource = (typeof fetchedSources)[number]
 
@@ -124,10 +127,17 @@ export class VendorKeys {
 
   /** Calls an address by which a vendor wants a subscription confirmed. Returns whether it answered 200. Repeating it is safe. Never rejects. */
   async confirm(url: string, tenantId: TenantId): Promise<boolean> {
-    if (!this.#slots.take(tenantId)) return false
-    const { kind } = await this.#options.fetchText(url)
-    this.#slots.release(tenantId, kind !== 'text')
-    return kind === 'text'
+    const { fetchText, onFetched } = this.#options
+    if (!this.#slots.take(tenantId)) {
+      onFetched('sns_confirmation', 'held_back')
+      return false
+    }
+    const answer = await fetchText(url)
+    const isConfirmed = answer.kind === 'text'
+    this.#slots.release(tenantId, !isConfirmed)
+    const detail = answer.kind === 'failed' ? answer.detail : undefined
+    onFetched('sns_confirmation', isConfirmed ? 'trusted' : answer.kind, detail)
+    return isConfirmed
   }
 
   /** Seconds until the first certificate of `wallet` in use expires; undefined if none is in use. */
