@@ -163,10 +163,6 @@ export async function startIntake(
   }
 }
 
-/**
- * Opens the spool and starts the loop that drains it. The spool has its own Redis connection, because waiting for a replica blocks later
- * commands.
- */
 /** Hands events to the forwarders that offer to take them. */
 async function startHandOffs(host: Host, pool: Pool, redis: RedisConnection): Promise<HandOffs> {
   const handOffs = new HandOffs({
@@ -180,6 +176,10 @@ async function startHandOffs(host: Host, pool: Pool, redis: RedisConnection): Pr
   return handOffs
 }
 
+/**
+ * Opens the spool and starts the loop that drains it. The spool has its own Redis connection, because waiting for a replica blocks later
+ * commands.
+ */
 async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
   const { log } = host
   const observer = observeSpool(host)

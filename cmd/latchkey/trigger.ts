@@ -46,7 +46,10 @@ async function simulate(
     ['type', `${event.type} (${event.providerRawType})`],
     ['provider’s id', event.sourceEventId],
     ['simulation', simulationId],
-    ['signature', isSigned ? 'verified, as that of a real call' : 'not checked: only the vendor has the key'],
+    [
+      'signature',
+      isSigned ? 'verified, as that of a real call' : 'not checked: this signature cannot be simulated',
+    ],
   ])
   return { text, json: reply.body }
 }

@@ -694,7 +694,7 @@ export interface components {
             ok: true;
             /** @description Value of `latchkey-simulation` among the `headers` of the forwarded event. */
             simulationId: string;
-            /** @description Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, and where the signature is part of what it covers: then only the rest of the way is that of a real call. */
+            /** @description Whether the call was signed and verified. False for a declared provider that signs with a private key, such as Ed25519, or by a JSON Web Token, and where the signature is part of what it covers: then only the rest of the way is that of a real call. */
             isSigned: boolean;
             event: {
                 /** @description Id of the stored event. */

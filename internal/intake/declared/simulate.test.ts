@@ -22,12 +22,12 @@ function simulated(declaration: Declaration, type: string, own = secret) {
   return { call, isVerified, event: provider.normalize(received) }
 }
 
-/** The vendor has the key alone, or lists in the call what it signs. */
+/** The vendor has the key alone, the signature is a JSON Web Token, or the call lists what it signs. */
 const isIrreversible = ({ algorithm, signs = '' }: Scheme) =>
   /^(ed25519|ecdsa|rsa|jwt|aws-sns)/.test(algorithm) || signs.includes('{headers:')
 
 test.each(shippedDeclarations().map((each) => [each.name, each] as const))(
-  'simulated call: each type of %s leads to its type, signed unless only the vendor has the key',
+  'simulated call: each type of %s leads to its type, signed unless its signature cannot be simulated',
   (_name, declaration) => {
     const { types = [], vectors = [], signature } = declaration
     const recorded = vectors.flatMap(({ expect: { type } }) => (type === undefined ? [] : [type]))
