@@ -13,7 +13,7 @@ import { install, writeKubeconfig } from './installation.ts'
 
 const buildMsMax = 300_000
 /** About 67 MB (November 2026), of which source maps 2.7 MB, an empty Bun program 51.3 MB, bytecode 5 MB, and 4.6 MB of documentation. */
-const bytesMax = 70_000_000
+const bytesMax = 75_000_000
 /** Above the size that the event loop parses itself, so that the worker does it. */
 const largeBodyBytes = 3 * 1024 * 1024
 
@@ -63,7 +63,7 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
 }
 
 describe('image', () => {
-  test('image: its compressed size is at most 70 MB', () => {
+  test('image: its compressed size is at most 75 MB', () => {
     process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)
