@@ -164,7 +164,11 @@ test('replay start: of an earlier replay’s events, a repeat must name the same
   const chosen = { replayId, ids: ids.slice(0, 2), fromMs: 0 }
   expect(await start(chosen, 'key')).toMatchObject({ kind: 'started', job: { filter: chosen } })
   expect((await start(chosen, 'key')).kind).toBe('already_started')
-  const others = [{ ...chosen, ids }, { replayId, fromMs: 0 }, { ...chosen, state: 'processed' }] as const
+  const others = [
+    { ...chosen, ids },
+    { replayId, fromMs: 0 },
+    { ...chosen, state: 'processed' },
+  ] as const
   for (const other of others) expect([other, (await start(other, 'key')).kind]).toEqual([other, 'conflict'])
 })
 

@@ -69,7 +69,7 @@ export const eventsRow = listRow({
   },
   actions: actionsOf,
   aboveFilters: (context) => savedViews(context, eventFields),
-  bar: replaySelected,
+  bar: selectionBar,
   columns: columnsOf,
   rowId: ({ id }) => id,
   live: () => 'slow',
@@ -93,7 +93,8 @@ export const eventsRow = listRow({
 })
 
 /**
- * Converts the form values of the event list to filters of the backoffice. Ids are distinguished by length, because a provider's ids can also begin with `evt_`. Pure.
+ * Converts the form values of the event list to filters of the backoffice. Ids are distinguished by length, because a provider's ids can
+ * also begin with `evt_`. Pure.
  */
 export function eventFilterOf(
   { from, to, within, find, replay: replayId, ...filter }: FieldValues<typeof eventFields>,
@@ -107,7 +108,7 @@ export function eventFilterOf(
 async function actionsOf(context: PageContext) {
   const { backoffice, actor, tenant } = context
   const [replay, rights] = await Promise.all([
-    replaySeveral(context),
+    replayAllButton(context),
     backoffice.tenants.permissions(actor, tenant?.id ?? 'all'),
   ])
   const maySearch = rights.kind === 'ok' && rights.value.readPayloads
@@ -121,23 +122,29 @@ async function actionsOf(context: PageContext) {
   )
 }
 
-async function replaySeveral(context: PageContext) {
+/** Renders the link to the replay of all events that match the filter of the list, or why there is none. */
+async function replayAllButton(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  const { after: _after, selected: _selected, within, from, to, ...kept } = context.query
+  // The replay covers all pages.
+  const { after: _after, ...filter } = context.query
+  const { selected: _selected, within, from, to, ...kept } = filter
   const refused = noReplayText(kept)
   if (refused !== undefined) return <p class="muted header-note">{refused}</p>
   const { fromMs, toMs } = receivedRange({ within }, context)
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
   const isExact = from !== undefined || to !== undefined
   const times = isExact ? { from, to } : { from: textOf(fromMs), to: textOf(toMs) }
-  const list = listText({ query: { ...context.query, after: '' } })
   // What an earlier replay queued needs no times, which the form asks for.
   const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
-  return <LinkButton href={link(path, { ...kept, ...times, list })}>Replay all that match…</LinkButton>
+  return (
+    <LinkButton href={link(path, { ...kept, ...times, list: listText(filter) })}>
+      Replay all that match…
+    </LinkButton>
+  )
 }
 
 /** Returns the filter of the list as a query with its question mark, for pages that lead back to the same list. */
-function listText({ query: { selected: _selected, ...kept } }: Pick<PageContext, 'query'>): string {
+function listText({ selected: _selected, ...kept }: PageContext['query']): string {
   return link('', kept) || '?'
 }
 
@@ -163,7 +170,8 @@ function noReplayText({ find, state, origin, outcome }: PageContext['query']): s
 /** HTML id of the form for the selected events. Their checkboxes name it, since a form around the table would be replaced with it. */
 const selectionForm = 'selection'
 
-async function replaySelected(context: PageContext, items: readonly EventSummary[]) {
+/** Renders the form that replays the selected events. */
+async function selectionBar(context: PageContext, items: readonly EventSummary[]) {
   if (!(await mayReplay(context))) return undefined
   const offered = items.filter(isSelectable)
   const count = offered.filter(({ id }) => isSelected(context, id)).length
@@ -173,7 +181,7 @@ async function replaySelected(context: PageContext, items: readonly EventSummary
     <form id={selectionForm} method="get" action="/replays/preview" class="selection-bar">
       <input type="hidden" name="tenant" value={context.query['tenant'] ?? ''} />
       <input type="hidden" name="selected" value="yes" />
-      <input type="hidden" name="list" value={listText(context)} />
+      <input type="hidden" name="list" value={listText(context.query)} />
       <button type="submit" class="button" data-selection={selectionForm}>
         {count === 0 ? 'Replay selected events' : `Replay ${count} ${count === 1 ? 'event' : 'events'}`}
       </button>
@@ -252,21 +260,24 @@ function NextAttempt({ event }: { readonly event: Row }) {
 /** Renders how far the delivery is in a line, where the columns have no room. */
 function DeliveryLine({ event }: { readonly event: Row }) {
   const { attemptCount, nextAttemptAtMs } = event
-  if (attemptCount === 0 && !hasAnswer(event) && nextAttemptAtMs === null) return null
+  const facts = [
+    attemptCount > 0 && `${attemptCount} ${attemptCount === 1 ? 'attempt' : 'attempts'}`,
+    hasAnswer(event) && <LastStatus event={event} />,
+    nextAttemptAtMs !== null && (
+      <>
+        next <NextAttempt event={event} />
+      </>
+    ),
+  ].filter((fact) => fact !== false)
+  if (facts.length === 0) return null
   return (
     <span class="unless-wide second-line">
-      {attemptCount > 0 && `${attemptCount} ${attemptCount === 1 ? 'attempt' : 'attempts'}`}
-      {hasAnswer(event) && (
+      {facts.map((fact, nth) => (
         <>
-          {attemptCount > 0 && ' · '}
-          <LastStatus event={event} />
+          {nth > 0 && ' · '}
+          {fact}
         </>
-      )}
-      {nextAttemptAtMs !== null && (
-        <>
-          {(attemptCount > 0 || hasAnswer(event)) && ' · '}next <NextAttempt event={event} />
-        </>
-      )}
+      ))}
     </span>
   )
 }

@@ -15,7 +15,6 @@ import {
   LinkButton,
   PostForm,
   type Problems,
-  parseTimeField,
   providerField,
   readFields,
   replayedFields,
@@ -98,59 +97,44 @@ export function parseReplayForm(
 ): ReplayAsked {
   const ids = selectedIds(typed)
   const to = typed['to'] || timeFieldText(Math.ceil(nowMs / 1_000) * 1_000)
-  if (ids.length > 0) {
-    const { rate = rateDefault } = readFields(formFields, { ...typed, from: to }).values
-    return {
-      kind: 'asked',
-      filter: { ids, fromMs: 0, toMs: parseTimeField(to) ?? nowMs, ...defined({ tenantId }) },
-      ratePerSecond: rate,
-    }
-  }
   // The events of an earlier replay are bounded by it.
   const from = typed['from'] || (typed['replay'] && earliestText) || ''
   const { values, problems } = readFields(formFields, { ...typed, from, to })
   const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, replay: replayId, ...fields } = values
+  // Selected events need no other field, so their problems do not matter.
+  if (ids.length > 0)
+    return {
+      ...{ kind: 'asked', ratePerSecond },
+      filter: { ids, fromMs: 0, toMs: toMs ?? nowMs, ...defined({ tenantId }) },
+    }
   if (fromMs === undefined || toMs === undefined || Object.keys(problems).length > 0)
     return { kind: 'wrong', problems }
   return {
-    kind: 'asked',
+    ...{ kind: 'asked', ratePerSecond },
     filter: { fromMs, toMs, ...defined({ tenantId, replayId, ...fields }) },
-    ratePerSecond,
   }
+}
+
+/** Returns the ids of a selection of events; undefined for other filters, of which an earlier replay’s has ids too. Pure. */
+export function selectionOf({ ids, replayId }: ReplayFilter): readonly EventId[] | undefined {
+  return replayId === undefined ? ids : undefined
 }
 
 /** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
-  filter: {
-    tenantId,
-    provider,
-    type,
-    state,
-    origin,
-    status,
-    slowerThanMs,
-    fromMs,
-    toMs,
-    ids,
-    replayId,
-    outcome,
-  },
+  filter,
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
-  if (ids !== undefined && replayId === undefined)
-    return {
-      ...{ tenant: tenantId, ids: ids.join(','), rate: String(ratePerSecond) },
-      to: toMs === undefined ? undefined : timeFieldText(toMs),
-    }
-  return {
-    ...{ tenant: tenantId, state, provider, type, origin, status, from: timeFieldText(fromMs) },
-    ...{
-      slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
-      replay: replayId,
-      outcome,
-    },
+  const { tenantId: tenant, replayId: replay, ids: _ids, fromMs, toMs, slowerThanMs, ...sameNames } = filter
+  const common = {
+    ...{ tenant, rate: String(ratePerSecond) },
     to: toMs === undefined ? undefined : timeFieldText(toMs),
-    rate: String(ratePerSecond),
+  }
+  const selection = selectionOf(filter)
+  if (selection !== undefined) return { ...common, ids: selection.join(',') }
+  return {
+    ...{ ...common, ...sameNames, replay, from: timeFieldText(fromMs) },
+    slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
   }
 }
 
@@ -159,10 +143,10 @@ const stateWords = { delivery_failed: 'failed', processed: 'processed', verified
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, ids, replayId, outcome } = filter
-  const isSelected = ids !== undefined && replayId === undefined
+  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, replayId, outcome } = filter
+  const selection = selectionOf(filter)
   const words = [
-    isSelected ? `${ids.length} selected ${ids.length === 1 ? 'event' : 'events'}` : undefined,
+    selection && `${selection.length} selected ${selection.length === 1 ? 'event' : 'events'}`,
     replayId && `events of an earlier replay${outcome === undefined ? '' : `, ${outcomeWords[outcome]}`}`,
     ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
     status && `last status ${status}`,
@@ -171,7 +155,7 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   return (
     <span>
       {words.filter((word) => word !== undefined).join(' · ') || 'All processed and failed events'}
-      {ids === undefined && replayId === undefined && (
+      {selection === undefined && replayId === undefined && (
         <>
           , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
         </>
@@ -238,14 +222,13 @@ const previewReplayRow: PageRow = {
   async show(context) {
     const { backoffice, actor, query, tenant, nowMs } = context
     const asked = parseReplayForm(query, { tenantId: tenant?.id, nowMs })
-    if (asked.kind === 'wrong' && query['selected'] !== undefined)
-      return goTo(
-        listPathOf(query['list']) ?? link('/events', { tenant: query['tenant'] }),
-        'Select the events to replay first.',
-        'info',
-      )
-    if (asked.kind === 'wrong')
-      return shown('New replay', <ReplayForm context={context} problems={asked.problems} />, 422)
+    if (asked.kind === 'wrong') {
+      if (query['selected'] === undefined)
+        return shown('New replay', <ReplayForm context={context} problems={asked.problems} />, 422)
+      // The bar of the list was sent without a selected event.
+      const list = listPathOf(query['list']) ?? link('/events', { tenant: query['tenant'] })
+      return goTo(list, 'Select the events to replay first.', 'info')
+    }
     return withRightTo(context, asked.filter.tenantId ?? 'all', 'replay', async () => {
       const previewed = await backoffice.replays.preview(actor, asked.filter)
       if (previewed.kind !== 'ok') return previewed
@@ -262,12 +245,12 @@ interface PreviewParts {
 
 function Preview({ context, asked, preview: { total, examples } }: PreviewParts) {
   const fields = replayFields(asked)
-  const isSelection = asked.filter.ids !== undefined
   const { list } = context.query
-  const toList = listPathOf(list, asked.filter.ids)
-  const change = isSelection
-    ? (toList ?? link('/events', { tenant: fields['tenant'] }))
-    : link('/replays/new', { ...fields, list })
+  const selection = selectionOf(asked.filter)
+  const change =
+    selection === undefined
+      ? link('/replays/new', { ...fields, list })
+      : (listPathOf(list, selection) ?? link('/events', { tenant: fields['tenant'] }))
   const isEmpty = total.count === 0
   const nounOf = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
   const isAll = total.isExact && total.count <= examples.length
@@ -276,7 +259,7 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
       <PageHeader
         title="Start this replay?"
         lead={<ReplayFilterText filter={asked.filter} />}
-        crumbs={[...crumbs, { label: isSelection ? 'Events' : 'New', path: change }]}
+        crumbs={[...crumbs, { label: selection === undefined ? 'New' : 'Events', path: change }]}
       />
       {isEmpty ? (
         <Empty icon="search" title="Nothing to replay">
@@ -365,8 +348,6 @@ function Examples({
   )
 }
 
-const begunText = 'The replay has begun.'
-
 /** Starts a replay. A form that is sent twice starts only one replay. It leads back to the list of events from which it came. */
 const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
@@ -398,16 +379,22 @@ const startReplayRow: ActionRow = {
     if (started.kind !== 'ok') return started
     const path = link(`/replays/${started.value.replay.id}`, { tenant: filter.tenantId })
     const list = listPathOf(form['list'])
-    return list === undefined
-      ? doneAt(
-          path,
-          started.value,
-          begunText,
-          'This form was already sent: this is the replay that it started.',
-        )
-      : doneAt(list, started.value, begunText, 'This form was already sent, and its replay has begun.', {
-          ...{ path, label: 'See its progress and outcome' },
-        })
+    const begun = 'The replay has begun.'
+    if (list === undefined)
+      return doneAt(
+        path,
+        started.value,
+        begun,
+        'This form was already sent: this is the replay that it started.',
+      )
+    const toReplay = { path, label: 'See its progress and outcome' }
+    return doneAt(
+      list,
+      started.value,
+      begun,
+      'This form was already sent, and its replay has begun.',
+      toReplay,
+    )
   },
 }
 

@@ -1,20 +1,13 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { ReplayFate } from '#internal/events/index.ts'
-import {
-  parseReplayId,
-  type ReplayEventOutcome,
-  type ReplayJob,
-  type ReplayOutcome,
-  type ReplayStage,
-  stageOf,
-} from '#internal/replays/index.ts'
+import { parseReplayId, type ReplayEventOutcome, type ReplayJob, stageOf } from '#internal/replays/index.ts'
 import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow } from '../components/list.tsx'
 import { Badge, Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
-import { ReplayFilterText, replayFields } from './replay-start.tsx'
+import { ReplayFilterText, replayFields, selectionOf } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
 /** Whether the progress of a replay changes by itself. */
@@ -119,65 +112,12 @@ function ReplayProgress({ job, isShort = false }: ProgressParts) {
 
 /** Renders the stage of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
 function ReplayBadge({ job }: { readonly job: ReplayJob }) {
-  const stage: ReplayStage = stageOf(job)
+  const stage = stageOf(job)
   if (stage === 'delivering') return <Badge tone="info">Delivering</Badge>
   if (stage === 'failed_again')
     return <Badge tone="bad">{`${countText(job.outcome?.failedCount ?? 0)} failed again`}</Badge>
   if (stage === 'done') return <Badge tone="good">Completed</Badge>
   return <StateBadge state={stage} />
-}
-
-const noOutcome: ReplayOutcome = {
-  ...{ examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 },
-}
-
-/** Renders what became of the queued events, each count as a link to exactly these events. */
-function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
-  const { examinedCount, deliveredCount, failedCount, pendingCount, otherCount } = job.outcome ?? noOutcome
-  const listed = { tenant: job.filter.tenantId, replay: job.id }
-  const linked = (count: number, outcome: ReplayEventOutcome) =>
-    count === 0 ? '0' : <a href={link('/events', { ...listed, outcome })}>{countText(count)}</a>
-  const isPart = job.queuedCount > examinedCount
-  return (
-    <Card
-      title="Outcome"
-      note={isPart ? `of the first ${countText(examinedCount)} queued events` : 'of the queued events'}
-    >
-      {examinedCount === 0 ? (
-        <p class="muted">No event is queued yet.</p>
-      ) : (
-        <>
-          <div class="card-body">
-            <ShareBar
-              share={deliveredCount / examinedCount}
-              label={`${countText(deliveredCount)} of ${countText(examinedCount)} delivered`}
-              tone="good"
-            />
-          </div>
-          <Facts
-            facts={[
-              ['Delivered', linked(deliveredCount, 'delivered')],
-              [
-                'Failed again',
-                <span class={failedCount > 0 ? 'is-bad' : undefined}>{linked(failedCount, 'failed')}</span>,
-              ],
-              ['Still pending', linked(pendingCount, 'pending')],
-              otherCount > 0 ? ['Replayed since, or deleted', countText(otherCount)] : undefined,
-            ]}
-          />
-          {canReplay && failedCount > 0 && (
-            <div class="card-foot">
-              <LinkButton href={link('/replays/preview', { ...listed, outcome: 'failed' })}>
-                {failedCount === 1
-                  ? 'Replay this event again…'
-                  : `Replay these ${countText(failedCount)} again…`}
-              </LinkButton>
-            </div>
-          )}
-        </>
-      )}
-    </Card>
-  )
 }
 
 /** Page of one replay with its progress and its outcome. */
@@ -228,7 +168,7 @@ function Replay({ context, job, canReplay }: ReplayParts) {
             Cancel
           </LinkButton>
         )}
-        {canReplay && !isActive(job) && filter.ids === undefined && (
+        {canReplay && !isActive(job) && selectionOf(filter) === undefined && (
           <LinkButton href={link('/replays/new', replayFields(job))}>Start a similar replay</LinkButton>
         )}
       </PageHeader>
@@ -288,6 +228,51 @@ function countsOf({ queuedCount, skipped, total }: ReplayJob): readonly Fact[] {
     ['Queued for delivery', countText(queuedCount)],
     ...left,
   ]
+}
+
+/** Renders what became of the queued events, each count as a link to exactly these events. */
+function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
+  const { id, filter, queuedCount, outcome } = job
+  if (outcome === null || outcome.examinedCount === 0)
+    return (
+      <Card title="Outcome">
+        <p class="muted">No event is queued yet.</p>
+      </Card>
+    )
+  const { examinedCount, deliveredCount, failedCount, pendingCount, otherCount } = outcome
+  const listed = { tenant: filter.tenantId, replay: id }
+  const linked = (count: number, wanted: ReplayEventOutcome) =>
+    count === 0 ? '0' : <a href={link('/events', { ...listed, outcome: wanted })}>{countText(count)}</a>
+  const part = queuedCount > examinedCount ? `first ${countText(examinedCount)} ` : ''
+  return (
+    <Card title="Outcome" note={`of the ${part}queued events`}>
+      <div class="card-body">
+        <ShareBar
+          share={deliveredCount / examinedCount}
+          label={`${countText(deliveredCount)} of ${countText(examinedCount)} delivered`}
+          tone="good"
+        />
+      </div>
+      <Facts
+        facts={[
+          ['Delivered', linked(deliveredCount, 'delivered')],
+          [
+            'Failed again',
+            <span class={failedCount > 0 ? 'is-bad' : undefined}>{linked(failedCount, 'failed')}</span>,
+          ],
+          ['Still pending', linked(pendingCount, 'pending')],
+          otherCount > 0 ? ['Replayed since, or deleted', countText(otherCount)] : undefined,
+        ]}
+      />
+      {canReplay && failedCount > 0 && (
+        <div class="card-foot">
+          <LinkButton href={link('/replays/preview', { ...listed, outcome: 'failed' })}>
+            {failedCount === 1 ? 'Replay this event again…' : `Replay these ${countText(failedCount)} again…`}
+          </LinkButton>
+        </div>
+      )}
+    </Card>
+  )
 }
 
 function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] {
