@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
-import { offersChannelFrom, openLoop, startSubscription } from '#cmd/serving/loop.ts'
+import { openLoop, startSubscription } from '#cmd/serving/loop.ts'
 import {
   type DatabaseSettings,
   databaseOf,
@@ -17,6 +17,7 @@ import {
   HandedNews,
   HandOffs,
   notifyForwarders,
+  offersChannelFrom,
   type StoreBatchOptions,
   storeBatch,
 } from '#internal/events/index.ts'

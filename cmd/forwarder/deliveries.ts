@@ -1,5 +1,5 @@
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
-import { offersChannelFrom, startSubscription } from '#cmd/serving/loop.ts'
+import { startSubscription } from '#cmd/serving/loop.ts'
 import type { OnNotified } from '#cmd/serving/notifications.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { pausedBy } from '#cmd/serving/stats.ts'
@@ -15,6 +15,7 @@ import {
   dueChannel,
   dueOf,
   notifyForwarders,
+  offersChannelFrom,
   queueSessionSettings,
 } from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -79,7 +80,8 @@ export async function startDeliveries(
     close: (opened) => opened.close(),
   })
   const offersChannel = offersChannelFrom(pool)
-  const forwarder = await host.scope.open({
+  const receive = (message: string) => forwarder.receive(message)
+  const forwarder: Forwarder = await host.scope.open({
     name: 'deliveries',
     open: () => {
       const opened = new Forwarder({
@@ -89,7 +91,12 @@ export async function startDeliveries(
         // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         retentionDefaults: () => settings.current.retention,
-        publishOffer: async (message) => redis.publish(await offersChannel(), message),
+        // `subscribe` costs a message only after the connection broke. If a message is lost, the lease of its events expires, and they are
+        // claimed.
+        publishOffer: async (message, channel) => {
+          await redis.subscribe(channel, receive)
+          await redis.publish(await offersChannel(), message)
+        },
         onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
@@ -107,11 +114,4 @@ export async function startDeliveries(
     channel: dueChannel,
     onMessage: (message) => forwarder.notify(dueOf(decodeDue(message))),
   })
-  // If a message is lost, the lease of its events expires, and they are claimed.
-  if (forwarder.handOffChannel !== undefined)
-    await startSubscription(host, redis, {
-      name: 'handed events',
-      channel: forwarder.handOffChannel,
-      onMessage: (message) => forwarder.receive(message),
-    })
 }

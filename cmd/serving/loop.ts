@@ -1,11 +1,5 @@
-import { offersChannelOf } from '#internal/events/index.ts'
 import { type LoopOptions, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import {
-  type ChannelListener,
-  type Pool,
-  type RedisConnection,
-  readDatabaseId,
-} from '#internal/storage/index.ts'
+import type { ChannelListener, RedisConnection } from '#internal/storage/index.ts'
 import type { Host } from './telemetry.ts'
 
 /** Options of `openLoop`. */
@@ -66,12 +60,6 @@ export async function startSubscription(
       subscribed = true
     },
     onError: (cause, failures) =>
-      host.log.debug({ channel, failures, cause }, 'Redis channel not subscribed yet; retrying'),
+      host.log.debug({ subscription: name, failures, cause }, 'Redis channel not subscribed yet; retrying'),
   })
-}
-
-/** Returns a function that finds the channel of forwarders' offers. Reads the database until it has succeeded once. */
-export function offersChannelFrom(pool: Pool): () => Promise<string> {
-  let channel: string | undefined
-  return async () => (channel ??= offersChannelOf(await readDatabaseId(pool)))
 }

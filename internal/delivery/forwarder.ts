@@ -49,8 +49,11 @@ export interface ForwarderOptions {
    * none.
    */
   readonly paused?: () => PausedForwarding
-  /** Publishes an offer of this process to intake. May reject. Default: no events are handed to this process. */
-  readonly publishOffer?: (message: string) => Promise<unknown>
+  /**
+   * Publishes an offer of this process to intake. Must have subscribed `channel` for `receive` before, or reject: intake hands events to
+   * each process that makes offers. Default: no events are handed to this process.
+   */
+  readonly publishOffer?: (message: string, channel: string) => Promise<unknown>
   /** Returns the platform's retention times, for notifications. */
   readonly retentionDefaults: () => RetentionDays
   /** Called with the tenant queues whose deliveries were released, so that another process can claim them immediately. Must not throw. */
@@ -216,6 +219,7 @@ export class Forwarder {
       this.#release(unfinished),
       ...others.map((loop) => loop.stop()),
     ])
+    await this.#handOffs?.released(Math.max(lastStatementsMs / 2, deadlineMs - performance.now()))
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
@@ -226,7 +230,7 @@ export class Forwarder {
     if (waitMs > 0 && !isBehind) await sleep(waitMs, signal)
     const completionsMax = Math.min(claimRowsMax, uncompletedMax - completions.size)
     const isBackedUp = completionsMax <= 0 || completions.isFailing
-    if (completions.isFailing) this.#leases.failed(performance.now(), performance.now())
+    if (completions.isFailing) this.#leases.troubled(performance.now())
     const isTight = this.#capacity.room < tightRoom
     this.#hasMore = isTight || isBackedUp
     this.#deliverer.load()
@@ -283,10 +287,12 @@ export class Forwarder {
     this.#claimedRows = 0
     const lease = { token: this.#token, lengthMs: this.#leases.lengthMs }
     const graceMs = this.#leases.graceMs(startedMs)
+    const sentAtMs = this.#leases.postgresMs(startedMs)
     try {
-      const request = { ...more, lease, graceMs, woken, queueRowsMax: tenantDeliveriesMax }
-      const { claimed, hasMore } = await claimDue(this.#options.pool, request)
+      const request = { ...more, lease, graceMs, sentAtMs, woken, queueRowsMax: tenantDeliveriesMax }
+      const { claimed, hasMore, ranAtMs } = await claimDue(this.#options.pool, request)
       this.#leases.succeeded(startedMs, performance.now())
+      this.#leases.seen(ranAtMs, performance.now())
       this.#claimedRows = claimed.length
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))

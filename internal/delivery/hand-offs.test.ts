@@ -31,6 +31,12 @@ afterEach(async () => {
 })
 
 const noContent = () => new Response(null, { status: 204 })
+/** Owner tokens of leases, of forwarders that do not run. */
+const [someone, one, two] = ['someone', 'one', 'two'].map((name) => name.padEnd(22, '_')) as [
+  string,
+  string,
+  string,
+]
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
 /** Channels between intake and forwarders, in this process. */
@@ -171,7 +177,7 @@ describe('hand-off', () => {
     await lab.pool.query("INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, 'infinity')", [
       tenant.id,
     ])
-    channels.handOffs.noteOffer(JSON.stringify(['someone', 1, 3_500, []]))
+    channels.handOffs.noteOffer(JSON.stringify([someone, 1, 3_500, []]))
     await change(tenant.id)
     await channels.store(eventsOf(tenant.id, 1))
     expect(channels.messages).toEqual([])
@@ -181,7 +187,7 @@ describe('hand-off', () => {
 
   test('hand-off: a tenant queue that sleeps is checked when the lease ends', async () => {
     const channels = new Channels()
-    channels.handOffs.noteOffer(JSON.stringify(['someone', 1, 60_000, []]))
+    channels.handOffs.noteOffer(JSON.stringify([someone, 1, 30_000, []]))
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.pool.query(
       "INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 1)",
@@ -195,11 +201,11 @@ describe('hand-off', () => {
     ).toBe(true)
     // A further event changes nothing, as long as the queue is checked in time.
     const version = await lab.value('SELECT xmin::text FROM tenant_queues')
-    channels.handOffs.noteOffer(JSON.stringify(['someone', 2, 60_000, []]))
+    channels.handOffs.noteOffer(JSON.stringify([someone, 2, 30_000, []]))
     await channels.store(eventsOf(tenant.id, 1))
     expect(await lab.value('SELECT xmin::text FROM tenant_queues')).toBe(version as string)
     expect(
-      await lab.value("SELECT count(*) FROM deliveries_due WHERE lease = 'someone' AND claims = 1"),
+      await lab.value('SELECT count(*) FROM deliveries_due WHERE lease = $1 AND claims = 1', [someone]),
     ).toBe(2)
   })
 
@@ -221,6 +227,24 @@ describe('hand-off', () => {
     expect([ids.length, new Set(ids).size]).toEqual([151, 151])
   })
 
+  test('hand-off: messages that arrive during and after the stop of a forwarder are released', async () => {
+    const channels = new Channels()
+    const { forwarder, observed, stop } = await channels.forwarder({ leaseMs: 30_000 })
+    const tenant = await clearTenant(channels)
+    const { handed } = observed
+    channels.delivers = false
+    for (const event of eventsOf(tenant.id, 2)) await channels.store([event])
+    const [during = '', after = ''] = channels.messages.slice(-2)
+    const stopped = stop()
+    forwarder.receive(during)
+    await stopped
+    const released = 'SELECT count(*) FROM deliveries_due WHERE lease IS NULL AND claims = 0'
+    expect(await lab.value(released)).toBe(1)
+    forwarder.receive(after)
+    await lab.becomes(2, released)
+    expect([observed.handed, receiver.calls.length]).toEqual([handed, 1])
+  })
+
   test('hand-off: a message that was delayed beyond the lease is ignored', async () => {
     const channels = new Channels()
     const { forwarder, observed } = await channels.forwarder({ leaseMs: 500 })
@@ -236,12 +260,24 @@ describe('hand-off', () => {
     expect([observed.handed, forwarder.stats().inFlight]).toEqual([handed, 0])
   })
 
+  const { id, tenantId } = receivedEvent()
+  const row = JSON.stringify([id, tenantId, 'generic', 'a', 'a', 1, '{}', '{}', 2, '2026-12-01'])
+
+  test('hand-off: a message with one valid row of the present offer is accepted', async () => {
+    const channels = new Channels()
+    const { forwarder, observed } = await channels.forwarder()
+    forwarder.receive(`[1,3500,[${row}]]`)
+    expect(observed.handed).toBe(1)
+  })
+
   test.each([
     ['text', 'x'],
     ['another form', '[1,2]'],
     ['a row of another form', '[1,3500,[["evt_1"]]]'],
     ['an id of another form', '[1,3500,[["evt_1","ten_1","generic","a","a",1,"{}","{}",2,"2026-12-01"]]]'],
-    ['a future offer', '[99,3500,[]]'],
+    ['a future offer', `[99,3500,[${row}]]`],
+    ['no number of an offer', `["1",3500,[${row}]]`],
+    ['a lease beyond 30 s', `[1,30001,[${row}]]`],
   ])('hand-off: a message with %s is ignored', async (_case, message) => {
     const channels = new Channels()
     const { forwarder, observed } = await channels.forwarder()
@@ -276,7 +312,7 @@ describe('hand-off', () => {
 describe('HandOffs', () => {
   const offered = (refused: unknown = [], nowMs = () => 0) => {
     const handOffs = new HandOffs({ publish: async () => true, now: nowMs })
-    handOffs.noteOffer(JSON.stringify(['one', 7, 3_500, refused]))
+    handOffs.noteOffer(JSON.stringify([one, 7, 3_500, refused]))
     return handOffs
   }
 
@@ -288,6 +324,24 @@ describe('HandOffs', () => {
     ['no event with a large payload', { payloadBytes: 16 * 1024 + 1 }, 0],
   ])('HandOffs: plans %s', (_case, fields, count) => {
     expect(offered().plan([receivedEvent(fields)])?.leaseTokens.size ?? 0).toBe(count)
+  })
+
+  test.each<[string, unknown]>([
+    ['a token of another form', ['someone', 1, 3_500, []]],
+    ['a number that is no integer', [one, 1.5, 3_500, []]],
+    ['a number of zero', [one, 0, 3_500, []]],
+    ['a lease beyond an integer of Postgres', [one, 1, 2 ** 40, []]],
+    ['a lease of days', [one, 1, 2 ** 30, []]],
+    ['a lease beyond 30 s', [one, 1, 30_001, []]],
+    ['no lease', [one, 1, 0, []]],
+    ['a negative lease', [one, 1, -1, []]],
+    ['a long id of a tenant queue', [one, 1, 3_500, ['x'.repeat(65)]]],
+    ['too many ids of tenant queues', [one, 1, 3_500, Array.from({ length: 257 }, () => 'x')]],
+    ['no list', [one, 1, 3_500, {}]],
+  ])('HandOffs: ignores an offer with %s', (_case, offer) => {
+    const handOffs = new HandOffs({ publish: async () => true })
+    handOffs.noteOffer(JSON.stringify(offer))
+    expect(handOffs.plan([receivedEvent()])).toBeUndefined()
   })
 
   test('HandOffs: plans at most 32 events of a tenant in a batch', () => {
@@ -306,21 +360,21 @@ describe('HandOffs', () => {
   test('HandOffs: forwarders take turns, and one that is silent for 2.5 s gets nothing more', () => {
     let nowMs = 0
     const handOffs = offered([], () => nowMs)
-    handOffs.noteOffer(JSON.stringify(['two', 1, 3_000, []]))
+    handOffs.noteOffer(JSON.stringify([two, 1, 3_000, []]))
     const turn = () => {
       const event = receivedEvent()
       return handOffs.plan([event])?.leaseTokens.get(event.id)
     }
-    expect(new Set([turn(), turn()])).toEqual(new Set(['one', 'two']))
+    expect(new Set([turn(), turn()])).toEqual(new Set([one, two]))
     nowMs = 2_000
-    handOffs.noteOffer(JSON.stringify(['two', 2, 3_000, []]))
+    handOffs.noteOffer(JSON.stringify([two, 2, 3_000, []]))
     nowMs = 3_000
-    expect([turn(), turn()]).toEqual(['two', 'two'])
+    expect([turn(), turn()]).toEqual([two, two])
   })
 
   test('HandOffs: a forwarder that does not listen gets nothing more until its next offer', async () => {
     const handOffs = new HandOffs({ publish: async () => false })
-    const offer = JSON.stringify(['one', 1, 3_500, []])
+    const offer = JSON.stringify([one, 1, 3_500, []])
     handOffs.noteOffer(offer)
     const event = receivedEvent()
     const plan = handOffs.plan([event])

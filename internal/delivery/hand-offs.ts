@@ -15,8 +15,8 @@ export interface HandOffReceiverOptions {
   readonly leaseToken: string
   readonly capacity: Capacity
   readonly deliverer: Deliverer
-  /** Publishes an offer. May reject. */
-  publishOffer(message: string): Promise<unknown>
+  /** Publishes an offer to receive messages on this channel. May reject. */
+  publishOffer(message: string, channel: string): Promise<unknown>
   /** Returns the duration of the next lease. */
   leaseMs(): number
   /** Returns the tenant queues of which this process accepts nothing, or `all`. */
@@ -73,18 +73,23 @@ export class HandOffReceiver {
     this.#offeredAtMs.delete(this.#number - offersKept)
     const { leaseToken, leaseMs, publishOffer } = this.#options
     const offer = { leaseToken, number: this.#number, leaseMs: leaseMs(), refused }
-    await publishOffer(encodeOffer(offer))
+    await publishOffer(encodeOffer(offer), this.channel)
   }
 
-  /** Announces that this process accepts nothing more. Never rejects. */
+  /** Announces that this process accepts nothing more. Deliveries that arrive nevertheless are released. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.offer().catch(() => undefined)
   }
 
+  /** Resolves when the deliveries that were refused until now are released, or after `msMax`. Never rejects. */
+  released(msMax: number): Promise<void> {
+    return this.#releases.drain(msMax)
+  }
+
   /**
-   * Starts the deliveries of a message. Releases those that do not fit, and ignores those whose lease can have expired. The lease began after
-   * the offer that the message names, so this process counts it from there: a message can have waited for any time.
+   * Starts the deliveries of a message. Releases those that do not fit, all after `close`, and ignores those whose lease can have expired.
+   * The lease began after the offer that the message names, so this process counts it from there: a message can have waited for any time.
    */
   receive(message: string): void {
     const handOff = decodeHandOff(message)
@@ -97,7 +102,7 @@ export class HandOffReceiver {
     let accepted = 0
     let isFull = false
     for (const event of handOff.events) {
-      if (deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
+      if (!this.#isClosed && deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
       else this.#releases.add(event.claim)
       const queueId = queueOf(event.claim)
       isFull ||= capacity.roomOf(queueId) < tenantRoomMin && !this.#lastRefused.has(queueId)

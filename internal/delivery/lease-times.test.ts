@@ -19,6 +19,28 @@ test('LeaseTimes: a statement that fails after a time-out makes the next lease l
   expect(leases.lengthMs).toBe(25_000)
 })
 
+test.each<[string, (leases: LeaseTimes) => void]>([
+  ['a statement that fails at once', (leases) => leases.failed(6_000, 6_001)],
+  ['other statements that fail', (leases) => leases.troubled(6_000)],
+])(
+  'LeaseTimes: %s makes the next lease no shorter, and leaves expired leases to their owners',
+  (_case, fail) => {
+    const leases = new LeaseTimes()
+    leases.succeeded(0, 5_000)
+    for (let times = 0; times < 3; times += 1) fail(leases)
+    expect(leases.lengthMs).toBe(25_000)
+    expect(leases.graceMs(6_000)).toBe(3_500)
+  },
+)
+
+test('LeaseTimes: the time of Postgres is that of its last reply plus the time since', () => {
+  const leases = new LeaseTimes()
+  expect(leases.postgresMs(0)).toBeUndefined()
+  leases.seen(900_000, 1_000)
+  leases.seen(800_000, 2_000)
+  expect(leases.postgresMs(2_500)).toBe(800_500)
+})
+
 test('LeaseTimes: leaves expired leases to their owners while statements fail, and for one lease afterwards', () => {
   const leases = new LeaseTimes(1_000)
   expect(leases.graceMs(0)).toBe(0)

@@ -1,9 +1,10 @@
+import { leaseMsMax } from '#internal/events/index.ts'
+
 /**
  * Minimum duration of a lease. With the poll interval of 1 s it bounds the time after which other processes claim the deliveries of a
  * killed process: 5 s.
  */
 const leastMs = 3_500
-const mostMs = 30_000
 /** Ratio of a lease to the last statement on leases, so that a slow Postgres or a busy process does not lose leases that it renews. */
 const statementShare = 5
 /** Maximum time after which an expired lease is taken from its owner while statements fail. */
@@ -18,6 +19,8 @@ export class LeaseTimes {
   #lengthMs: number
   #troubleSinceMs: number | undefined
   #recoveredAtMs: number | undefined
+  /** Difference between the clock of Postgres and `performance.now()`. */
+  #postgresAheadMs: number | undefined
 
   /** @param shortestMs minimum duration of a lease */
   constructor(shortestMs: number = leastMs) {
@@ -41,10 +44,15 @@ export class LeaseTimes {
     if (this.#troubleSinceMs !== undefined) this.#recoveredAtMs ??= nowMs
   }
 
-  /** Records a statement that failed. Safe to repeat for one failure. */
+  /** Records a claim or a renewal that failed. A failure makes the next lease longer if it took long, and never shorter. */
   failed(startedMs: number, nowMs: number): void {
-    this.#adapt(nowMs - startedMs)
-    this.#troubleSinceMs ??= startedMs
+    this.#adapt(Math.max(nowMs - startedMs, this.#lengthMs / statementShare))
+    this.troubled(startedMs)
+  }
+
+  /** Records that other statements fail, which says nothing about the duration of leases. Safe to repeat. */
+  troubled(nowMs: number): void {
+    this.#troubleSinceMs ??= nowMs
     this.#recoveredAtMs = undefined
   }
 
@@ -63,9 +71,21 @@ export class LeaseTimes {
     return Math.min(graceMsMax, nowMs - this.#troubleSinceMs + this.#leastMs)
   }
 
+  /** Records the time of Postgres in a reply. */
+  seen(postgresMs: number, nowMs: number): void {
+    this.#postgresAheadMs = postgresMs - nowMs
+  }
+
+  /** Returns the time of Postgres as of its last reply, without the time that the reply took; undefined before the first reply. */
+  postgresMs(nowMs: number): number | undefined {
+    return this.#postgresAheadMs === undefined ? undefined : this.#postgresAheadMs + nowMs
+  }
+
   #adapt(tookMs: number): void {
     const longMs = Math.max(statementShare * tookMs, this.#lengthMs / 2)
-    this.#lengthMs = Math.round(Math.max(this.#leastMs, Math.min(Math.max(mostMs, this.#leastMs), longMs)))
+    this.#lengthMs = Math.round(
+      Math.max(this.#leastMs, Math.min(Math.max(leaseMsMax, this.#leastMs), longMs)),
+    )
   }
 }
 
@@ -76,7 +96,7 @@ const alongShare = 0.2
 
 /**
  * Returns the leases to renew: none until one has reached half of its duration, then all that have reached a fifth of theirs. A process
- * thus renews at most once in a third of a lease. Pure.
+ * thus renews at most once in 0.3 of a lease: a lease that was at 19 % is left out, and reaches half 31 % later. Pure.
  */
 export function leasesToRenew<One extends { readonly leaseEndsMs: number }>(
   leases: Iterable<One>,

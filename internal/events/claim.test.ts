@@ -342,6 +342,44 @@ describe('leases', () => {
     expect(idsOf((await lab.claim({ woken: [tenant.id] })).claimed)).toEqual([recent] as never)
   })
 
+  test('lease: during a grace a tenant queue with expired leases is checked again after the grace, or in 5 s', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 1)
+    await lab.claim({ lease: { token: 'unreachable', lengthMs: 90_000 } })
+    await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
+    const inMs = 'SELECT extract(epoch FROM next_due_at - now()) * 1000 FROM tenant_queues'
+    for (const [graceMs, leastMs, mostMs] of [
+      [4_000, 2_000, 3_000],
+      [60_000, 4_000, 5_000],
+    ] as const) {
+      await lab.pool.query('UPDATE tenant_queues SET next_due_at = now(), idle_checks = 1')
+      expect((await lab.claim({ graceMs })).claimed).toEqual([])
+      const dueInMs = Number(await lab.value(inMs))
+      expect(dueInMs).toBeGreaterThan(leastMs)
+      expect(dueInMs).toBeLessThanOrEqual(mostMs)
+    }
+  })
+
+  test('lease: a claim that runs long after it was sent takes no lease that expired in the meantime', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    const [old, recent] = await lab.accept(tenant.id, 2)
+    const { ranAtMs } = await lab.claim({ lease: { token: 'stalled', lengthMs: 90_000 } })
+    const expire = (id: unknown, agoMs: number) =>
+      lab.pool.query(
+        "UPDATE deliveries_due SET leased_until = now() - $2 * interval '1 ms' WHERE event_id = $1",
+        [id, agoMs],
+      )
+    await expire(old, 30_000)
+    await expire(recent, 15_000)
+    const [fresh] = await lab.accept(tenant.id, 1)
+    const late = await lab.claim({ woken: [tenant.id], sentAtMs: ranAtMs - 20_000 })
+    expect(idsOf(late.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
+    const next = await lab.claim({ woken: [tenant.id], sentAtMs: late.ranAtMs })
+    expect(idsOf(next.claimed)).toEqual([recent] as never)
+  })
+
   test.each([
     { event: 'a release and a claim by another process', isReleased: true, token: 'other' },
     { event: 'its expiry and another claim by the same process', isReleased: false, token: 'mine' },

@@ -68,6 +68,11 @@ export interface ClaimRequest {
   readonly queueRowsMax: number
   /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
   readonly graceMs?: number
+  /**
+   * Time of Postgres at which the claim is sent: leases that expire later are left to their owners, however late Postgres runs the
+   * claim. Default: the time at which it runs.
+   */
+  readonly sentAtMs?: number | undefined
 }
 
 /**
@@ -77,6 +82,8 @@ export interface ClaimRequest {
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
+  /** Time of Postgres at the end of the claim. */
+  readonly ranAtMs: number
 }
 
 /** Maximum tenant queues per claim. */
@@ -93,6 +100,12 @@ const checkAgainMs = 5_000
 /** Interval between checks of tenant queues whose tenant is suspended, deleted or without a callback. */
 const standStillMs = 10_000
 
+/**
+ * Leases that had expired when the claim was sent ($10), and for its grace. Postgres can run a statement that it received before it stalled
+ * when it continues, long after the client gave up. Owners of leases that expired in the meantime could not renew them.
+ */
+const expired = "leased_until <= least(now(), $10::timestamptz) - $9::integer * interval '1 ms'"
+
 // Hot: `npm run bench -- webhooks`. A single statement: five short statements, pipelined in one transaction, took 29 to 35 % more processor
 // time per event (`npm run bench -- queue`, 20 and 200 rows, 2026-11). They would also keep their locks on tenant queues for as long as the
 // event loop of a busy forwarder takes, and intake can wait for these locks.
@@ -102,7 +115,8 @@ const standStillMs = 10_000
 //   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
 //   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
 //   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
-//               process claimed one of its due retries), else when its earliest row is due
+//               process claimed one of its due retries), else when its earliest row is due or its lease and the grace end, but during a
+//               grace within 5 s, since it can end early
 //   left_behind moves every checked queue to the end of the order, whatever the result, so that queues that cannot be served do not
 //               block others. Each queue is checked again after at most 5 s, and once more after a check that found nothing: this second
 //               check finds rows that were not committed before, since intake does not wake queues that are due with idle_checks = 0
@@ -143,19 +157,19 @@ WITH relaxed AS MATERIALIZED (
   SELECT s.tenant_id, w.retries, d.event_id, d.is_retry FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
-    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' LIMIT s.share) q) w
+    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q) w
   CROSS JOIN LATERAL (SELECT CASE WHEN w.retries <= w.quota THEN w.retries ELSE greatest(w.quota, least(w.retries, s.share - (
     SELECT count(*) FROM (
       SELECT FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' LIMIT s.share) q)))
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q)))
     END AS retries) t
   CROSS JOIN LATERAL (
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms'
+      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND ${expired}
       ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
     UNION ALL
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms'
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND ${expired}
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
   UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
@@ -171,13 +185,14 @@ WITH relaxed AS MATERIALIZED (
     ELSE coalesce((
       SELECT due_at FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
         SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry
-          AND due_at <= now() AND leased_until <= now() - $9::integer * interval '1 ms' ORDER BY due_at LIMIT 1) held LIMIT 1
+          AND due_at <= now() AND ${expired} ORDER BY due_at LIMIT 1) held LIMIT 1
     ), (
       SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
         (SELECT due_at AS at FROM deliveries_due
         WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
         UNION ALL
-        (SELECT min(leased_until) FROM deliveries_due
+        (SELECT min(greatest(leased_until, least(leased_until + $9::integer * interval '1 ms', now() + interval '${checkAgainMs} ms')))
+        FROM deliveries_due
         WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) ends)) END AS soonest
   FROM shares s CROSS JOIN LATERAL (
     SELECT coalesce(max(taken), 0) AS taken, bool_or(has_missed) AS has_missed FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
@@ -193,8 +208,8 @@ WITH relaxed AS MATERIALIZED (
       ELSE coalesce(k.soonest, 'infinity') END
   FROM checked k WHERE l.tenant_id = k.tenant_id
 )
-SELECT n.queues, n.has_full_share, c.event_id, c.tenant_id, to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle,
-  c.attempts, c.claims, c.is_retry, c.tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open))
+SELECT n.queues, n.has_full_share, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, c.event_id, c.tenant_id,
+  to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle, c.attempts, c.claims, c.is_retry, c.tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open))
 FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
@@ -202,7 +217,7 @@ LEFT JOIN claimed c ON true`
 /** Row of a claim's result. Each row repeats the columns of `Checked`. A claim of no delivery returns a single row without an event. */
 type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
-type Checked = [queues: number, hasFullShare: boolean]
+type Checked = [queues: number, hasFullShare: boolean, ranAtMs: number]
 
 type TakenRow = [
   eventId: EventId,
@@ -245,12 +260,16 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       lease.lengthMs,
       request.wokenAlone ? 0 : candidatesMax,
       Math.ceil(request.graceMs ?? 0),
+      request.sentAtMs === undefined ? null : new Date(request.sentAtMs).toISOString(),
     ],
   })
-  const [queues = 0, hasFullShare = false] = rows[0] ?? []
+  const [first] = rows
+  if (first === undefined) throw new Error('a claim returned no row')
+  const [queues, hasFullShare, ranAtMs] = first
   return {
-    claimed: rows.flatMap((row) => (row[2] === null ? [] : [claimedOf(row)])),
+    claimed: rows.flatMap((row) => (row[3] === null ? [] : [claimedOf(row)])),
     hasMore: hasFullShare || queues >= Math.min(queuesMax, request.rowsMax),
+    ranAtMs,
   }
 }
 
@@ -268,7 +287,7 @@ export const queueSessionSettings = {
 } as const
 
 function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
-  const [, , eventId, queueId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
+  const [, , , eventId, queueId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
     row
   const { tenantId, target } = ownerOfQueue(queueId)
   return {

@@ -6,9 +6,11 @@ import {
   receivedAtMsOf,
   type TenantId,
 } from '#internal/base/index.ts'
+import { type Pool, readDatabaseId } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
 import type { ReceivedEvent } from './insert.ts'
+import { leaseMsMax } from './lease.ts'
 import type { OwnProvider } from './origin.ts'
 import { queueIdOf } from './queue-id.ts'
 
@@ -17,11 +19,12 @@ import { queueIdOf } from './queue-id.ts'
 // lost: the lease then ends, and the delivery is claimed.
 
 /**
- * Returns the Redis channel on which forwarders announce which deliveries they accept.
- * @param databaseId id of the database, since installations can share a Redis, and an event must not reach a forwarder of another one
+ * Returns a function that finds the Redis channel on which forwarders announce which deliveries they accept. It reads the id of the database
+ * until that has succeeded once: installations can share a Redis, and an event must not reach a forwarder of another one.
  */
-export function offersChannelOf(databaseId: string): string {
-  return `latchkey:offers:${databaseId}`
+export function offersChannelFrom(pool: Pool): () => Promise<string> {
+  let channel: string | undefined
+  return async () => (channel ??= `latchkey:offers:${await readDatabaseId(pool)}`)
 }
 
 /** Returns the Redis channel of the events that are handed to a forwarder. */
@@ -64,11 +67,28 @@ export function encodeOffer({ leaseToken, number, leaseMs, refused }: HandOffOff
 export function decodeOffer(message: string): HandOffOffer | undefined {
   const parsed = parsedArray(message)
   const [leaseToken, number, leaseMs, refused] = parsed ?? []
-  if (typeof leaseToken !== 'string' || !Number.isSafeInteger(number) || !Number.isSafeInteger(leaseMs))
-    return undefined
+  if (typeof leaseToken !== 'string' || !tokenForm.test(leaseToken)) return undefined
+  if (!isOfferNumber(number) || !isLeaseMs(leaseMs)) return undefined
   const isList = Array.isArray(refused) && refused.length <= refusedMax
-  if (refused !== 'all' && !(isList && refused.every((id) => typeof id === 'string'))) return undefined
-  return { leaseToken, number: number as number, leaseMs: leaseMs as number, refused }
+  if (refused !== 'all' && !(isList && refused.every(isQueueText))) return undefined
+  return { leaseToken, number, leaseMs, refused }
+}
+
+/** Form of `randomToken`. */
+const tokenForm = /^[\w-]{22}$/
+const queueIdCharsMax = 64
+
+function isOfferNumber(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 1
+}
+
+/** A longer lease would keep all forwarders from the delivery for as long. */
+function isLeaseMs(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= leaseMsMax
+}
+
+function isQueueText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= queueIdCharsMax
 }
 
 /** Event that was handed to a forwarder, under its lease. */
@@ -122,7 +142,7 @@ export function encodeHandOff(
 /** Decodes a message to a forwarder. Returns undefined for an invalid message. */
 export function decodeHandOff(message: string): HandOff | undefined {
   const [offerNumber, leaseMs, rows] = parsedArray(message) ?? []
-  if (typeof offerNumber !== 'number' || typeof leaseMs !== 'number') return undefined
+  if (!isOfferNumber(offerNumber) || !isLeaseMs(leaseMs)) return undefined
   if (!Array.isArray(rows) || !rows.every(isHandedRow)) return undefined
   return { offerNumber, leaseMs, events: rows.map(handedOf) }
 }

@@ -58,7 +58,7 @@ export {
   type HandOffOffer,
   HandOffs,
   handOffChannelOf,
-  offersChannelOf,
+  offersChannelFrom,
   refusedMax,
 } from './hand-off.ts'
 export {
@@ -79,7 +79,7 @@ export {
   statusFilterPattern,
   withDeliveryFacts,
 } from './last-attempt.ts'
-export { releaseLeases, renewLeases } from './lease.ts'
+export { leaseMsMax, releaseLeases, renewLeases } from './lease.ts'
 export {
   type EventListRequest,
   type EventPage,

@@ -3,6 +3,9 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './claim.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
+/** Maximum duration of a forwarder's lease. */
+export const leaseMsMax = 30_000
+
 // Finds rows of this process by event id, lease and number of claims. SKIP LOCKED skips rows that another statement is completing or
 // claiming in a different lock order; the next renewal finds these rows. Does not change tenant queues: at worst they are checked too
 // early.

@@ -1,11 +1,11 @@
 // Version N−1 and version N beside each other on one schema and one Redis, as during an upgrade and a rollback (docs/change-policy.md).
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type EventId, parseTenantId, systemClock, type TenantId } from '#internal/base/index.ts'
-import { encodeOffer, offersChannelOf } from '#internal/events/index.ts'
+import { type EventId, parseTenantId, randomToken, systemClock, type TenantId } from '#internal/base/index.ts'
+import { encodeOffer, offersChannelFrom } from '#internal/events/index.ts'
 import { Spool } from '#internal/intake/spool.ts'
 import type * as OpenApi from '#internal/openapi/index.ts'
 import type * as Settings from '#internal/settings/store.ts'
-import { openRedis, type Pool, readDatabaseId, withTx } from '#internal/storage/index.ts'
+import { openRedis, type Pool, withTx } from '#internal/storage/index.ts'
 import type * as Emissions from '#internal/usage/emissions.ts'
 import type * as Overrides from '#internal/usage/overrides.ts'
 import { readiness } from '#test/support/api-process.ts'
@@ -496,14 +496,15 @@ test('versions: an event that N stored under the lease of a forwarder that is go
       ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 0`,
       [tenantId],
     )
-    const offer = encodeOffer({ leaseToken: 'gone', number: 1, leaseMs: 3_500, refused: [] })
-    const channel = offersChannelOf(await readDatabaseId(pair.pool))
+    const leaseToken = randomToken()
+    const offer = encodeOffer({ leaseToken, number: 1, leaseMs: 3_500, refused: [] })
+    const channel = await offersChannelFrom(pair.pool)()
     // Rejects until the connection is there.
     const publish = () => redis.publish(channel, offer).catch(() => 0)
     await until('an offer that the API got', async () => (await publish()) > 0)
     const { sourceId } = await sendWebhook(pair.current)
     const id = await eventOf(sourceId)
-    expect(await valueOf('SELECT lease FROM deliveries_due WHERE event_id = $1', id)).toBe('gone')
+    expect(await valueOf('SELECT lease FROM deliveries_due WHERE event_id = $1', id)).toBe(leaseToken)
     await pair.previous.withForwarder(async () => {
       await becomes('processed', stateOf, sourceId)
     })

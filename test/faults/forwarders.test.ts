@@ -7,13 +7,19 @@ import { cloneTenants } from '#test/support/cloned-tenants.ts'
 import { checkDelivery } from '#test/support/delivery-check.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { until } from '#test/support/until.ts'
+import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { EventLedger, printCounts } from './event-ledger.ts'
-import { type EventScene, loadSlug, openEventScene } from './event-scene.ts'
+import { callbackYaml, type EventScene, loadSlug, openEventScene, tenantAt } from './event-scene.ts'
 
 /** Payload of which a tenant's payload memory in a forwarder holds 16. */
 const payloadBytes = 1024 * 1024
 const sendingMax = 16
 const eventCount = 24
+/** Minimum events that intake has handed to a forwarder at its end. */
+const handedMin = 8
+/** Tenant whose events are sent to the API. */
+const calledSlug = 'called'
+const calledApiKey = 'lk_test_called_0123456789abcdef0123456789abcd'
 /** Documented bound for the work of a killed forwarder. CI allows more, since its other work delays the processes. */
 const takeoverMsMax = process.env['CI'] === undefined ? 5_000 : 15_000
 /** Longer than a lease and than the take-over by another forwarder. */
@@ -31,11 +37,11 @@ let first: TestProcess
 let second: TestProcess | undefined
 
 beforeAll(async () => {
-  scene = await openEventScene()
+  callback = startHeldCallback()
+  scene = await openEventScene({ manifests: tenantAt(calledSlug, calledApiKey, callbackYaml(callback.url)) })
   const bounds = { connectionsMax: 2, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   pool = createPool({ url: scene.postgres.url, applicationName: 'test', ...bounds })
-  callback = startHeldCallback()
-  tenantIds = await cloneTenants(pool, { of: loadSlug, count: 3, callback: { url: callback.url } })
+  tenantIds = await cloneTenants(pool, { of: loadSlug, count: 4, callback: { url: callback.url } })
 }, 60_000)
 afterAll(async () => {
   await pool?.end()
@@ -125,6 +131,32 @@ async function count(condition: string): Promise<number> {
   return rows[0]?.n ?? 0
 }
 
+/** Sends an event to the API. */
+async function sendCall(): Promise<void> {
+  const url = `${scene.api.url}/v1/t/${calledSlug}/webhooks/generic`
+  const { status } = await fetch(url, { method: 'POST', ...signGeneric(genericBody()) })
+  expect(status).toBe(200)
+}
+
+/** Returns the number of events that intake has handed to the first forwarder. */
+async function handedCount(): Promise<number> {
+  const { opsPort } = await first.logged('listening')
+  const metrics = await (await fetch(`http://localhost:${opsPort}/metrics`)).text()
+  return Number(/\nlatchkey_delivery_handed_total (\d+)\n/.exec(metrics)?.[1])
+}
+
+/** Sends events one by one until the first forwarder has got this many more from intake. Returns how many were sent. */
+async function sendUntilHanded(more: number): Promise<number> {
+  const before = await handedCount()
+  let sent = 0
+  await until(`${more} handed events`, async () => {
+    await sendCall()
+    sent += 1
+    return (await handedCount()) >= before + more
+  })
+  return sent
+}
+
 /** Waits until the first forwarder has renewed all of its leases. */
 async function untilRenewed(): Promise<void> {
   const { rows } = await pool.query<{ until: Date }>(
@@ -173,6 +205,43 @@ test('SIGKILL of a forwarder: its calls in progress and its waiting claims are d
     ...{ sent: eventCount, acknowledged: eventCount, delivered: eventCount },
     ...{ lost: 0, twice: sendingMax },
   })
+  expect(tookMs).toBeLessThan(takeoverMsMax)
+}, 90_000)
+
+test('SIGKILL of a forwarder: events that intake handed to it are delivered by another within 5 s', async () => {
+  const { rows: found } = await pool.query<{ id: TenantId }>('SELECT id FROM tenants WHERE slug = $1', [
+    calledSlug,
+  ])
+  tenantId = found[0]?.id ?? tenantId
+  callback.release()
+  const before = await sendUntilHanded(1)
+  await until('completion of the first events', async () => (await count('true')) === 0)
+  callback.hold()
+  const sent = await sendUntilHanded(handedMin)
+  await until('calls of the first forwarder', () => callback.held() === sent)
+  second = await scene.startForwarder()
+  await untilRenewed()
+  expect(await count('claims = 1')).toBe(sent)
+  const { ledger } = callback
+  const { rows } = await pool.query<{ id: string }>(
+    'SELECT event_id AS id FROM deliveries_due WHERE tenant_id = $1',
+    [tenantId],
+  )
+  // From now on the ledger counts their deliveries: those by the second forwarder.
+  for (const { id } of rows) {
+    ledger.sent(id)
+    ledger.acknowledged(id, 200)
+  }
+  const killedMs = performance.now()
+  first.signal('SIGKILL')
+  await first.exited
+  callback.release()
+  await until('delivery of all events again', () => ledger.counts().delivered === sent)
+  const tookMs = performance.now() - killedMs
+  await expectCompletedOnce(before + sent)
+  const note = `at least ${handedMin} were handed; all delivered again after ${tookMs.toFixed(0)} ms`
+  printCounts('SIGKILL of a forwarder with handed events', ledger.counts(), note)
+  expect(ledger.counts()).toMatchObject({ delivered: sent, lost: 0, twice: 0 })
   expect(tookMs).toBeLessThan(takeoverMsMax)
 }, 90_000)
 
