@@ -292,7 +292,7 @@ export class Forwarder {
       const request = { ...more, lease, graceMs, sentAtMs, woken, queueRowsMax: tenantDeliveriesMax }
       const { claimed, hasMore, ranAtMs } = await claimDue(this.#options.pool, request)
       this.#leases.succeeded(startedMs, performance.now())
-      this.#leases.seen(ranAtMs, performance.now())
+      if (ranAtMs !== undefined) this.#leases.seen(ranAtMs, performance.now())
       this.#claimedRows = claimed.length
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))

@@ -365,7 +365,7 @@ describe('leases', () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [old, recent] = await lab.accept(tenant.id, 2)
-    const { ranAtMs } = await lab.claim({ lease: { token: 'stalled', lengthMs: 90_000 } })
+    const { ranAtMs = 0 } = await lab.claim({ lease: { token: 'stalled', lengthMs: 90_000 } })
     const expire = (id: unknown, agoMs: number) =>
       lab.pool.query(
         "UPDATE deliveries_due SET leased_until = now() - $2 * interval '1 ms' WHERE event_id = $1",

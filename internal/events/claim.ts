@@ -82,8 +82,8 @@ export interface ClaimRequest {
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
-  /** Time of Postgres at the end of the claim. */
-  readonly ranAtMs: number
+  /** Time of Postgres at the end of the claim; undefined if Postgres returned no row. */
+  readonly ranAtMs: number | undefined
 }
 
 /** Maximum tenant queues per claim. */
@@ -263,9 +263,7 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       request.sentAtMs === undefined ? null : new Date(request.sentAtMs).toISOString(),
     ],
   })
-  const [first] = rows
-  if (first === undefined) throw new Error('a claim returned no row')
-  const [queues, hasFullShare, ranAtMs] = first
+  const [queues = 0, hasFullShare = false, ranAtMs] = rows[0] ?? []
   return {
     claimed: rows.flatMap((row) => (row[3] === null ? [] : [claimedOf(row)])),
     hasMore: hasFullShare || queues >= Math.min(queuesMax, request.rowsMax),
