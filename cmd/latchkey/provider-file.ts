@@ -43,8 +43,8 @@ export function parseProviderFile(path: string, text: string): ReadProvider {
   const [error] = document.errors
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    const text = `is not YAML at column ${col}: ${error.message}`
-    return { kind: 'invalid', problems: [`${path}:${line}: ${text}`] }
+    const problem = `is not YAML at column ${col}: ${error.message}`
+    return { kind: 'invalid', problems: [`${path}:${line}: ${problem}`] }
   }
   const provider = parseProvider(document.toJS({ maxAliasCount: 100 }))
   const reserved = provider.kind === 'ok' ? reservedName(provider.declaration) : undefined

@@ -115,7 +115,7 @@ test('notes: a type of the vendor’s own, which begins with its name, is not no
 
 function traceWith(change: object, changedScheme: object = {}, secrets: readonly string[] = [secret]) {
   const declaration = declare({ vectors: undefined }, changedScheme)
-  return traceCall(declaration, callOf({ ...eventVector, ...change } as never), secrets)
+  return traceCall(declaration, callOf({ ...eventVector, ...change }), secrets)
 }
 const signatureOf = (text: string) => ({
   headers: { ...eventVector.headers, 'X-Hive-Signature': text },
