@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { pages } from '#internal/dashboard/pages/pages.ts'
+import { queueIdOf, suspendQueue } from '#internal/events/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
   adminToken,
@@ -20,6 +22,7 @@ import {
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
 import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
 
 const startsMs = 90_000
 const visitMs = 60_000
@@ -323,3 +326,21 @@ describe('accessibility of replacement pages', () => {
     visitMs,
   )
 })
+
+test(
+  'event list: no column is cut off at 1440 px with a long type, a replayed event and a suspended tenant',
+  async () => {
+    const event = receivedEvent({ tenantId: acme.tenantId, type: 'customer.subscription.updated' })
+    await acceptEvents(backoffice.pool, [event])
+    await backoffice.pool.query('UPDATE events SET cycle = 2')
+    const suspension = { cause: 'gone', nowMs: Date.now() } as const
+    await suspendQueue(backoffice.pool, queueIdOf(acme.tenantId, 'callback'), suspension)
+    const page = await visit('/events')
+    await page.getByText('Accepted, suspended').first().waitFor()
+    await page.setViewportSize({ width: 1_440, height: 900 })
+    const table = page.getByRole('region', { name: 'Events' })
+    const [needed, given] = await table.evaluate((region) => [region.scrollWidth, region.clientWidth])
+    expect(needed).toBeLessThanOrEqual(given ?? 0)
+  },
+  visitMs,
+)
