@@ -1,17 +1,44 @@
-import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
-import type { ApiKeyScope, CallbackSpec, TenantSpec } from './model.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import type {
+  DirectoryKeyRow,
+  DirectoryRow,
+  DirectorySecretRow,
+  DirectorySink,
+  RecordStoreOfTenant,
+} from './directory-store.ts'
+import type {
+  ApiKeyScope,
+  CallbackSpec,
+  Limits,
+  NotificationsSpec,
+  RecordRules,
+  TenantSpec,
+} from './model.ts'
 
 /**
  * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.
  */
-export interface DirectoryTenant
-  extends Omit<DirectoryRow, 'deleted' | 'version' | 'callback' | 'notifications' | 'providers' | 'keys'> {
+export interface DirectoryTenant {
+  readonly id: TenantId
+  readonly namespace: string
+  readonly name: string
+  /** Slug of the tenant; null while another tenant holds the wanted slug. A tenant without a slug is not served. */
+  readonly slug: string | null
+  readonly suspended: boolean
+  readonly records: RecordRules
+  readonly recordStore: RecordStoreOfTenant
+  readonly limits: Limits
   /** Undefined for a tenant that only pulls its events. */
   readonly callback: DirectoryCallback | undefined
   /** Undefined, or absent, for a tenant that gets no notifications. */
   readonly notifications?: DirectoryNotifications | undefined
   /** Enabled providers under their neutral names. */
   readonly providers: readonly DirectoryProvider[]
+  readonly walletStage: TenantSpec['walletRollout']['stage']
+  readonly retention: TenantSpec['retention']
+  /** Fields masked in displayed payloads, in addition to the built-in ones. */
+  readonly redactedFields: readonly string[]
+  readonly secrets: readonly DirectorySecretRow[]
 }
 
 /** Callback URL of a tenant, and its delivery rules. */
@@ -20,15 +47,18 @@ export interface DirectoryCallback {
   readonly rules: Omit<CallbackSpec, 'url' | 'signingSecretRef'>
 }
 
-/** Receiver of a tenant's notifications. */
-export type DirectoryNotifications = NonNullable<DirectoryRow['notifications']>
+/** Receiver of a tenant's notifications. `url` is absent if a Secret contains it. */
+export type DirectoryNotifications = Omit<NotificationsSpec, 'signingSecretRef' | 'urlSecretRef'>
 
 /** An enabled provider with its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
 
 /** API key data that requests use. */
-export interface DirectoryKey extends Omit<DirectoryKeyRow, 'sha256Base64' | 'scopes'> {
+export interface DirectoryKey {
+  readonly name: string
   readonly scopes: ReadonlySet<ApiKeyScope>
+  /** The key's expiry or the end of its rotation, whichever is earlier. */
+  readonly expiresAtMs: number | null
 }
 
 /** An API key and its tenant. */
@@ -38,26 +68,28 @@ export interface FoundKey {
 }
 
 interface Entry {
-  readonly tenant: DirectoryTenant
-  readonly sha256s: readonly string[]
+  readonly tenant: Omit<DirectoryTenant, 'secrets'> & { secrets: readonly DirectorySecretRow[] }
+  sha256s: readonly string[]
 }
 
 const sharedMax = 1_000
+const noSecrets: readonly DirectorySecretRow[] = []
+const noSha256s: readonly string[] = []
 
 /** Index of tenants by id, slug and key. If there are more than `tenantsMax` tenants, it skips the rest and sets `overfull`. */
-export class DirectoryIndex {
+export class DirectoryIndex implements DirectorySink {
   readonly #tenantsMax: number
   readonly #byId = new Map<string, Entry>()
   readonly #bySlug = new Map<string, DirectoryTenant>()
   readonly #byKey = new Map<string, FoundKey>()
-  readonly #shared = new Map<string, object>()
+  readonly #shared = new SharedValues()
   #overfull = false
 
   constructor(tenantsMax: number) {
     this.#tenantsMax = tenantsMax
   }
 
-  /** Adds, replaces or removes a tenant. Idempotent. */
+  /** Adds, replaces or removes a tenant. Its keys and secrets are added afterwards. Idempotent. */
   put(row: DirectoryRow): void {
     this.#forget(row.id)
     if (row.deleted) return
@@ -65,30 +97,44 @@ export class DirectoryIndex {
       this.#overfull = true
       return
     }
-    const tenant: DirectoryTenant = {
-      id: row.id,
-      namespace: row.namespace,
-      name: row.name,
-      slug: row.slug,
-      suspended: row.suspended,
-      records: this.#share(row.records),
-      recordStore: this.#share(row.recordStore),
-      limits: this.#share(row.limits),
-      callback: this.#callbackOf(row),
-      ...(row.notifications && { notifications: row.notifications }),
-      providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
-      walletStage: row.walletStage,
-      retention: this.#share(row.retention),
-      redactedFields: this.#share(row.redactedFields),
-      secrets: row.secrets,
+    const { id, name, slug, suspended, callback, notifications } = row
+    const shared = this.#shared
+    const tenant: Entry['tenant'] = {
+      id,
+      namespace: shared.name(row.namespace),
+      name,
+      slug,
+      suspended,
+      records: shared.records(row.records),
+      recordStore: shared.recordStore(row.recordStore),
+      limits: shared.limits(row.limits),
+      callback:
+        callback === null ? undefined : { url: callback.url, rules: shared.callbackRules(callback.rules) },
+      ...(notifications !== null && { notifications: shared.notifications(notifications) }),
+      providers: shared.providers(row.providers),
+      walletStage: shared.walletStage(row.walletStage),
+      retention: shared.retention(row.retention),
+      redactedFields: shared.redactedFields(row.redactedFields),
+      secrets: noSecrets,
     }
-    this.#byId.set(row.id, { tenant, sha256s: row.keys.map((key) => key.sha256Base64) })
-    if (tenant.slug === null) return
-    this.#bySlug.set(tenant.slug, tenant)
-    for (const { sha256Base64, name, scopes, expiresAtMs } of row.keys) {
-      const key = { name, scopes: this.#scopeSet(scopes), expiresAtMs }
-      this.#byKey.set(sha256Base64, { tenant, key })
-    }
+    this.#byId.set(id, { tenant, sha256s: noSha256s })
+    if (slug !== null) this.#bySlug.set(slug, tenant)
+  }
+
+  /** Adds a key of a tenant; nothing if the tenant was skipped, or is not served because it has no slug. */
+  addKey(tenantId: string, { sha256Base64, rules }: DirectoryKeyRow): void {
+    const entry = this.#byId.get(tenantId)
+    if (entry === undefined || entry.tenant.slug === null) return
+    entry.sha256s = [...entry.sha256s, sha256Base64]
+    this.#byKey.set(sha256Base64, { tenant: entry.tenant, key: this.#shared.key(rules) })
+  }
+
+  /** Adds a secret of a tenant behind its other ones; nothing if the tenant was skipped. */
+  addSecret(tenantId: string, { field, keyId, sealedBase64 }: DirectorySecretRow): void {
+    const tenant = this.#byId.get(tenantId)?.tenant
+    if (tenant === undefined) return
+    const secret = { field: this.#shared.name(field), keyId: this.#shared.name(keyId), sealedBase64 }
+    tenant.secrets = [...tenant.secrets, secret]
   }
 
   findKey(sha256Base64: string, now: number): FoundKey | undefined {
@@ -141,30 +187,59 @@ export class DirectoryIndex {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
     }
   }
+}
 
-  #callbackOf({ callback }: DirectoryRow): DirectoryCallback | undefined {
-    if (callback === null) return undefined
-    const { url, ...rules } = callback
-    return { url, rules: this.#share(rules) }
-  }
+/**
+ * Values that tenants share. Saves memory and parsing, because most tenants have one of a few sets of rules. A field remembers the first
+ * 1 000 values; further ones belong to one tenant each.
+ */
+class SharedValues {
+  readonly name = sharing((text) => text)
+  readonly records = sharing(parseFrozen<DirectoryTenant['records']>)
+  readonly recordStore = sharing(parseRecordStore)
+  readonly limits = sharing(parseFrozen<DirectoryTenant['limits']>)
+  readonly callbackRules = sharing(parseFrozen<DirectoryCallback['rules']>)
+  readonly notifications = sharing(parseFrozen<DirectoryNotifications>)
+  readonly walletStage = sharing((text) => text as DirectoryTenant['walletStage'])
+  readonly retention = sharing(parseFrozen<DirectoryTenant['retention']>)
+  readonly redactedFields = sharing(parseFrozen<DirectoryTenant['redactedFields']>)
+  readonly #enabledProviders = sharing(parseFrozen<readonly DirectoryProvider[]>)
+  /** Parses the providers of a spec. Those of two tenants can be equal without the names of their Secrets. */
+  readonly providers = sharing((text) => {
+    const all = JSON.parse(text) as TenantSpec['providers']
+    return this.#enabledProviders(JSON.stringify(all.filter(({ enabled }) => enabled).map(toProvider)))
+  })
+  readonly #scopes = sharing((text): ReadonlySet<ApiKeyScope> => new Set(text.split(' ') as ApiKeyScope[]))
+  readonly key = sharing((text): DirectoryKey => {
+    const [name, scopes, expiresAtMs] = JSON.parse(text) as [string, ApiKeyScope[], number | null]
+    return { name, scopes: this.#scopes(scopes.sort().join(' ')), expiresAtMs }
+  })
+}
 
-  #scopeSet(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {
-    const sorted = [...scopes].sort()
-    return this.#shareAs(`scopes ${sorted.join()}`, () => new Set(sorted))
-  }
-
-  /** Returns one shared object for equal rules of several tenants. Saves memory, because most tenants have one of a few sets of rules. */
-  #share<T extends object>(value: T): T {
-    return this.#shareAs(JSON.stringify(value), () => Object.freeze(value))
-  }
-
-  #shareAs<T extends object>(text: string, make: () => T): T {
-    const known = this.#shared.get(text)
-    if (known !== undefined) return known as T
-    const made = make()
-    if (this.#shared.size < sharedMax) this.#shared.set(text, made)
+/** Returns a parser that returns the same value for equal texts, as far as it remembers them. */
+function sharing<T>(parse: (text: string) => T): (text: string) => T {
+  const byText = new Map<string, T>()
+  return (text) => {
+    const known = byText.get(text)
+    if (known !== undefined) return known
+    const made = parse(text)
+    if (byText.size < sharedMax) byText.set(text, made)
     return made
   }
+}
+
+function parseFrozen<T extends object>(text: string): T {
+  return Object.freeze(JSON.parse(text) as T)
+}
+
+function parseRecordStore(text: string): RecordStoreOfTenant {
+  const [current, before, generation, fence] = JSON.parse(text) as [
+    RecordStoreOfTenant['current'],
+    RecordStoreOfTenant['before'],
+    number,
+    number,
+  ]
+  return Object.freeze({ current, before, generation, fence })
 }
 
 function toProvider({
@@ -173,7 +248,7 @@ function toProvider({
   storefront,
   wallet,
   gateway,
-}: DirectoryRow['providers'][number]): DirectoryProvider {
+}: TenantSpec['providers'][number]): DirectoryProvider {
   return {
     name,
     ...(acceptUnverified && { acceptUnverified }),

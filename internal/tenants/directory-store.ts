@@ -1,47 +1,37 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
-import type {
-  ApiKeyScope,
-  CallbackSpec,
-  Limits,
-  NotificationsSpec,
-  RecordDurability,
-  RecordRules,
-  TenantSpec,
-} from './model.ts'
+import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
+import type { RecordDurability } from './model.ts'
 
-/** An API key in a directory row. `expiresAtMs` is its expiry or the end of its rotation, whichever is earlier. */
+/** An API key in a directory row. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
-  readonly name: string
-  readonly scopes: readonly ApiKeyScope[]
-  readonly expiresAtMs: number | null
+  /** JSON array of the name, the scopes, and the expiry or the end of the rotation in ms, whichever is earlier, or null. */
+  readonly rules: string
 }
 
-/** A tenant with its keys and secrets. If `deleted` is true, the directory must remove the tenant. */
+/**
+ * A tenant as stored. If `deleted` is true, the directory must remove the tenant. Rules are JSON texts, because most tenants have one of a
+ * few texts, and the index parses each text once.
+ */
 export interface DirectoryRow {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
-  /** Slug of the tenant; null while another tenant holds the wanted slug. A tenant without a slug is not served. */
   readonly slug: string | null
   readonly suspended: boolean
   readonly deleted: boolean
-  readonly version: number
-  readonly records: RecordRules
-  readonly recordStore: RecordStoreOfTenant
-  readonly limits: Limits
+  readonly records: string
+  /** Array of the fields of `RecordStoreOfTenant`. */
+  readonly recordStore: string
+  readonly limits: string
   /** Null for a tenant that only pulls its events. */
-  readonly callback: Omit<CallbackSpec, 'signingSecretRef'> | null
-  /** Null for a tenant that gets no notifications. `url` is absent if a Secret contains it. */
-  readonly notifications: Omit<NotificationsSpec, 'signingSecretRef' | 'urlSecretRef'> | null
-  readonly providers: TenantSpec['providers']
-  readonly walletStage: TenantSpec['walletRollout']['stage']
-  readonly retention: TenantSpec['retention']
-  /** Fields masked in displayed payloads, in addition to the built-in ones. */
-  readonly redactedFields: readonly string[]
-  readonly keys: readonly DirectoryKeyRow[]
-  readonly secrets: readonly DirectorySecretRow[]
+  readonly callback: { readonly url: string; readonly rules: string } | null
+  /** Null for a tenant that gets no notifications. */
+  readonly notifications: string | null
+  readonly providers: string
+  readonly walletStage: string
+  readonly retention: string
+  readonly redactedFields: string
 }
 
 /** Where a tenant's records and locks are. */
@@ -72,34 +62,52 @@ export interface ChangeCursor {
   readonly id: string
 }
 
-type RawKey = [string, string, ApiKeyScope[], number | null]
-type RawSecret = [string, string, string]
-type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
-  readonly id: string
-  readonly keys: RawKey[]
-  readonly secrets: RawSecret[]
+/** Receives directory rows, each tenant before its keys and secrets. */
+export interface DirectorySink {
+  put(row: DirectoryRow): void
+  addKey(tenantId: string, key: DirectoryKeyRow): void
+  addSecret(tenantId: string, secret: DirectorySecretRow): void
+  /** True after a tenant was skipped, so that a complete read can stop. */
+  readonly overfull: boolean
 }
 
-// SQL text instead of the query builder, because each process reads all tenants with one consistent statement that includes keys and
-// secrets. The statements are not prepared: a generic plan cached while the tables were small would scan all keys for each tenant.
-const columns = `
-  t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
-  t.spec -> 'records' AS records,
-  json_build_object('current', t.record_store, 'before', t.record_store_before, 'generation', t.record_store_generation,
-    'fence', t.record_fence) AS "recordStore", t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
-  (t.spec -> 'notifications') - 'signingSecretRef' - 'urlSecretRef' AS notifications,
-  t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
-  coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
-  coalesce((
-    SELECT json_agg(json_build_array(encode(k.sha256, 'base64'), k.name, k.scopes,
-      floor(extract(epoch FROM least(k.expires_at, k.ends_at)) * 1000)::bigint))
-    FROM api_keys k WHERE k.tenant_id = t.id
-  ), '[]') AS keys,
-  coalesce((
-    SELECT json_agg(json_build_array(s.field, s.key_id, translate(encode(s.nonce || s.ciphertext, 'base64'), E'\\n', ''))
-      ORDER BY s.field, s.ordinal)
-    FROM tenant_secrets s WHERE s.tenant_id = t.id
-  ), '[]') AS secrets`
+/** Rows per page of a read, and the signal that ends it between pages. */
+export interface PageOptions {
+  readonly pageRows: number
+  readonly signal: AbortSignal
+}
+
+type Flag = 't' | 'f'
+interface TextRow extends Omit<DirectoryRow, 'id' | 'suspended' | 'deleted' | 'callback'> {
+  readonly id: string
+  readonly suspended: Flag
+  readonly deleted: Flag
+  readonly version: string
+  readonly callbackUrl: string | null
+  readonly callbackRules: string
+}
+interface OfTenant {
+  readonly tenantId: string
+}
+
+/** Leaves columns as the texts that Postgres sends. `pg` would parse the JSON of each row. */
+const asTexts = { getTypeParser: () => (text: string) => text }
+
+// SQL text instead of the query builder, because each process reads all tenants: extracting parts of a spec costs Postgres less than
+// building objects of them.
+const tenantColumns = `
+  t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version, t.spec -> 'records' AS records,
+  json_build_array(t.record_store, t.record_store_before, t.record_store_generation, t.record_fence) AS "recordStore",
+  t.spec -> 'limits' AS limits, t.spec #>> '{callback,url}' AS "callbackUrl",
+  (t.spec -> 'callback') - '{url,signingSecretRef}'::text[] AS "callbackRules",
+  (t.spec -> 'notifications') - '{signingSecretRef,urlSecretRef}'::text[] AS notifications,
+  t.spec -> 'providers' AS providers, t.spec #>> '{walletRollout,stage}' AS "walletStage", t.spec -> 'retention' AS retention,
+  coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields"`
+const keyRules = `json_build_array(k.name, k.scopes, floor(extract(epoch FROM least(k.expires_at, k.ends_at)) * 1000)::bigint)`
+const keyColumns = `k.tenant_id AS "tenantId", encode(k.sha256, 'base64') AS "sha256Base64", ${keyRules} AS rules`
+const secretColumns = `s.tenant_id AS "tenantId", s.field, s.key_id AS "keyId",
+  translate(encode(s.nonce || s.ciphertext, 'base64'), E'\\n', '') AS "sealedBase64"`
+const secretOrder = 's.tenant_id, s.field, s.ordinal'
 
 /** Reads the version of the last committed change. The next statement sees all changes up to that version. */
 export async function readDirectoryVersion(pool: Pool): Promise<number> {
@@ -113,44 +121,93 @@ export async function readDirectoryVersion(pool: Pool): Promise<number> {
 }
 
 /**
- * Lists tenants that are not deleted, ordered by id, starting after `afterId` ('' for the first page). The pages are not one snapshot:
- * callers must afterwards read the changes made since the first page.
+ * Passes all tenants that are not deleted to the sink, then all keys, then all secrets, and stops if the sink is overfull. Cursors read the
+ * tables in their stored order: by index, each of 100 000 rows would be a random access. The three reads are not one snapshot: callers must
+ * afterwards read the changes made since before this call.
  */
-export async function listDirectoryPage(
-  pool: Pool,
-  afterId: string,
-  rowsMax: number,
-): Promise<DirectoryRow[]> {
-  const { rows } = await pool.query<RawRow>({
-    text: `SELECT ${columns} FROM tenants t WHERE t.deleted_at IS NULL AND t.id > $1 ORDER BY t.id LIMIT $2`,
-    values: [afterId, rowsMax],
+export async function readDirectory(pool: Pool, sink: DirectorySink, options: PageOptions): Promise<void> {
+  await withTx(pool, async (client) => {
+    const tenants = `SELECT ${tenantColumns} FROM tenants t WHERE t.deleted_at IS NULL`
+    for await (const rows of cursorPages<TextRow>(client, 'directory_tenants', tenants, options)) {
+      for (const row of rows) sink.put(toDirectoryRow(row))
+      if (sink.overfull) break
+    }
+    const keys = `SELECT ${keyColumns} FROM api_keys k`
+    for await (const rows of cursorPages<DirectoryKeyRow & OfTenant>(client, 'directory_keys', keys, options))
+      for (const row of rows) sink.addKey(row.tenantId, row)
+    const secrets = `SELECT ${secretColumns} FROM tenant_secrets s ORDER BY ${secretOrder}`
+    for await (const rows of cursorPages<DirectorySecretRow & OfTenant>(
+      client,
+      'directory_secrets',
+      secrets,
+      options,
+    ))
+      for (const row of rows) sink.addSecret(row.tenantId, row)
   })
-  return rows.map(toDirectoryRow)
 }
 
-/** Lists the tenants that changed after the cursor, ordered by version. Includes deleted tenants. */
-export async function listDirectoryChanges(
+/** Reads a statement's rows through a cursor of the transaction. Postgres produces the next page while the caller handles one. */
+async function* cursorPages<Row extends object>(
+  client: PoolClient,
+  name: string,
+  select: string,
+  { pageRows, signal }: PageOptions,
+): AsyncGenerator<readonly Row[]> {
+  await client.query(`DECLARE ${name} NO SCROLL CURSOR FOR ${select}`)
+  const fetchPage = () => {
+    const page = client.query<Row>({ text: `FETCH ${pageRows} FROM ${name}`, types: asTexts })
+    // A caller that stops early does not await the page that was requested ahead.
+    page.catch(() => undefined)
+    return page
+  }
+  let next: ReturnType<typeof fetchPage> | undefined = fetchPage()
+  while (next !== undefined) {
+    signal.throwIfAborted()
+    const rows: readonly Row[] = (await next).rows
+    next = rows.length < pageRows ? undefined : fetchPage()
+    yield rows
+  }
+}
+
+/**
+ * Passes the tenants that changed after the cursor to the sink, ordered by version, with their keys and secrets. Includes deleted tenants.
+ * Returns the number of tenants and the cursor after the last one.
+ */
+export async function readDirectoryChanges(
   pool: Pool,
+  sink: DirectorySink,
   after: ChangeCursor,
   rowsMax: number,
-): Promise<DirectoryRow[]> {
-  const { rows } = await pool.query<RawRow>({
-    text: `SELECT ${columns} FROM tenants t WHERE (t.version, t.id) > ($1, $2) ORDER BY t.version, t.id LIMIT $3`,
+): Promise<{ readonly count: number; readonly last: ChangeCursor | undefined }> {
+  // One statement, so that a tenant gets the keys and secrets of its version. It is not prepared: a generic plan cached while the tables
+  // were small would scan all keys for each tenant.
+  const { rows } = await pool.query<TextRow & { readonly keys: string; readonly secrets: string }>({
+    text: `SELECT ${tenantColumns},
+        coalesce((SELECT json_agg(k) FROM (
+          SELECT encode(k.sha256, 'base64') AS "sha256Base64", (${keyRules})::text AS rules FROM api_keys k WHERE k.tenant_id = t.id
+        ) k), '[]') AS keys,
+        coalesce((SELECT json_agg(s) FROM (
+          SELECT ${secretColumns} FROM tenant_secrets s WHERE s.tenant_id = t.id ORDER BY ${secretOrder}
+        ) s), '[]') AS secrets
+      FROM tenants t WHERE (t.version, t.id) > ($1, $2) ORDER BY t.version, t.id LIMIT $3`,
     values: [after.version, after.id, rowsMax],
+    types: asTexts,
   })
-  return rows.map(toDirectoryRow)
+  for (const row of rows) {
+    sink.put(toDirectoryRow(row))
+    for (const key of JSON.parse(row.keys) as DirectoryKeyRow[]) sink.addKey(row.id, key)
+    for (const secret of JSON.parse(row.secrets) as DirectorySecretRow[]) sink.addSecret(row.id, secret)
+  }
+  const last = rows.at(-1)
+  return { count: rows.length, last: last && { version: Number(last.version), id: last.id } }
 }
 
-function toDirectoryRow(row: RawRow): DirectoryRow {
+function toDirectoryRow({ callbackUrl, callbackRules, ...row }: TextRow): DirectoryRow {
   return {
     ...row,
     id: parseTenantId(row.id),
-    keys: row.keys.map(([sha256Base64, name, scopes, expiresAtMs]) => ({
-      sha256Base64,
-      name,
-      scopes,
-      expiresAtMs,
-    })),
-    secrets: row.secrets.map(([field, keyId, sealedBase64]) => ({ field, keyId, sealedBase64 })),
+    suspended: row.suspended === 't',
+    deleted: row.deleted === 't',
+    callback: callbackUrl === null ? null : { url: callbackUrl, rules: callbackRules },
   }
 }

@@ -3,7 +3,7 @@ import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
-import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
+import { readDirectory, readDirectoryChanges, readDirectoryVersion } from './directory-store.ts'
 import { type Declarations, emptyDeclarations, withChanges } from './providers/declarations.ts'
 import { listDeclarationChanges } from './providers/store.ts'
 
@@ -186,35 +186,28 @@ export class Directory {
     return index.tenantCount < this.#options.tenantsMax
   }
 
-  /** Reads all tenants in pages. The pages are not a snapshot, so changes since `version` are applied before the new index is used. */
+  /** Reads all tenants. They are not a snapshot, so changes since `version` are applied before the new index is used. */
   async #readSnapshot(version: number, signal: AbortSignal): Promise<void> {
-    const index = new DirectoryIndex(this.#options.tenantsMax)
-    let afterId = ''
-    while (!index.overfull) {
-      signal.throwIfAborted()
-      const rows = await listDirectoryPage(this.#options.pool, afterId, this.#options.pageRows)
-      for (const row of rows) index.put(row)
-      afterId = rows.at(-1)?.id ?? afterId
-      if (rows.length < this.#options.pageRows) break
-    }
+    const { pool, pageRows, tenantsMax } = this.#options
+    const index = new DirectoryIndex(tenantsMax)
+    await readDirectory(pool, index, { pageRows, signal })
     await this.#readChanges(index, version, signal)
     await this.#readDeclarations(emptyDeclarations, -1)
     this.#index = index
   }
 
   async #readChanges(index: DirectoryIndex, since: number, signal: AbortSignal): Promise<void> {
+    const { pool, pageRows } = this.#options
+    let after = { version: since + 1, id: '' }
     let version = since
-    let cursor = { version: since + 1, id: '' }
     for (;;) {
       signal.throwIfAborted()
-      const rows = await listDirectoryChanges(this.#options.pool, cursor, this.#options.pageRows)
-      for (const row of rows) index.put(row)
-      const last = rows.at(-1)
+      const { count, last } = await readDirectoryChanges(pool, index, after, pageRows)
       if (last !== undefined) {
+        after = last
         version = last.version
-        cursor = { version, id: last.id }
       }
-      if (rows.length < this.#options.pageRows) break
+      if (count < pageRows) break
     }
     this.#version = version
     this.#reportOverflow(index)
