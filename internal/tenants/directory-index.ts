@@ -1,10 +1,11 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type {
-  DirectoryKeyRow,
-  DirectoryRow,
-  DirectorySecretRow,
-  DirectorySink,
-  RecordStoreOfTenant,
+import {
+  type DirectoryKeyRow,
+  type DirectoryRow,
+  type DirectorySecretRow,
+  type DirectorySink,
+  type RecordStoreOfTenant,
+  ruleNames,
 } from './directory-store.ts'
 import type {
   ApiKeyScope,
@@ -97,24 +98,24 @@ export class DirectoryIndex implements DirectorySink {
       this.#overfull = true
       return
     }
-    const { id, name, slug, suspended, callback, notifications } = row
+    const { id, name, slug, suspended, callbackUrl, notifications } = row
     const shared = this.#shared
+    const rules = shared.rules(row.rules)
     const tenant: Entry['tenant'] = {
       id,
       namespace: shared.name(row.namespace),
       name,
-      slug,
+      slug: slug === name ? name : slug,
       suspended,
-      records: shared.records(row.records),
-      recordStore: shared.recordStore(row.recordStore),
-      limits: shared.limits(row.limits),
-      callback:
-        callback === null ? undefined : { url: callback.url, rules: shared.callbackRules(callback.rules) },
-      ...(notifications !== null && { notifications: shared.notifications(notifications) }),
-      providers: shared.providers(row.providers),
-      walletStage: shared.walletStage(row.walletStage),
-      retention: shared.retention(row.retention),
-      redactedFields: shared.redactedFields(row.redactedFields),
+      records: rules.records,
+      recordStore: rules.recordStore,
+      limits: rules.limits,
+      callback: callbackUrl === null ? undefined : { url: callbackUrl, rules: rules.callback },
+      notifications: notifications === null ? undefined : shared.notifications(notifications),
+      providers: rules.providers,
+      walletStage: rules.walletStage,
+      retention: rules.retention,
+      redactedFields: rules.redactedFields,
       secrets: noSecrets,
     }
     this.#byId.set(id, { tenant, sha256s: noSha256s })
@@ -125,7 +126,7 @@ export class DirectoryIndex implements DirectorySink {
   addKey(tenantId: string, { sha256Base64, rules }: DirectoryKeyRow): void {
     const entry = this.#byId.get(tenantId)
     if (entry === undefined || entry.tenant.slug === null) return
-    entry.sha256s = [...entry.sha256s, sha256Base64]
+    entry.sha256s = entry.sha256s.concat(sha256Base64)
     this.#byKey.set(sha256Base64, { tenant: entry.tenant, key: this.#shared.key(rules) })
   }
 
@@ -134,7 +135,7 @@ export class DirectoryIndex implements DirectorySink {
     const tenant = this.#byId.get(tenantId)?.tenant
     if (tenant === undefined) return
     const secret = { field: this.#shared.name(field), keyId: this.#shared.name(keyId), sealedBase64 }
-    tenant.secrets = [...tenant.secrets, secret]
+    tenant.secrets = tenant.secrets.concat(secret)
   }
 
   findKey(sha256Base64: string, now: number): FoundKey | undefined {
@@ -195,24 +196,35 @@ export class DirectoryIndex implements DirectorySink {
  */
 class SharedValues {
   readonly name = sharing((text) => text)
-  readonly records = sharing(parseFrozen<DirectoryTenant['records']>)
-  readonly recordStore = sharing(parseRecordStore)
-  readonly limits = sharing(parseFrozen<DirectoryTenant['limits']>)
-  readonly callbackRules = sharing(parseFrozen<DirectoryCallback['rules']>)
-  readonly notifications = sharing(parseFrozen<DirectoryNotifications>)
-  readonly walletStage = sharing((text) => text as DirectoryTenant['walletStage'])
-  readonly retention = sharing(parseFrozen<DirectoryTenant['retention']>)
-  readonly redactedFields = sharing(parseFrozen<DirectoryTenant['redactedFields']>)
-  readonly #enabledProviders = sharing(parseFrozen<readonly DirectoryProvider[]>)
-  /** Parses the providers of a spec. Those of two tenants can be equal without the names of their Secrets. */
-  readonly providers = sharing((text) => {
-    const all = JSON.parse(text) as TenantSpec['providers']
-    return this.#enabledProviders(JSON.stringify(all.filter(({ enabled }) => enabled).map(toProvider)))
+  readonly notifications = sharing((text) => parseFrozen(text) as DirectoryNotifications)
+  readonly #records = sharing((text) => parseFrozen(text) as DirectoryTenant['records'])
+  readonly #recordStore = sharing(parseRecordStore)
+  readonly #limits = sharing((text) => parseFrozen(text) as DirectoryTenant['limits'])
+  readonly #callback = sharing((text) => parseFrozen(text) as DirectoryCallback['rules'])
+  readonly #retention = sharing((text) => parseFrozen(text) as DirectoryTenant['retention'])
+  readonly #redactedFields = sharing((text) => parseFrozen(text) as DirectoryTenant['redactedFields'])
+  readonly #providers = sharing((text) => parseFrozen(text) as readonly DirectoryProvider[])
+  readonly #scopes = sharing((text): ReadonlySet<ApiKeyScope> => new Set(JSON.parse(text) as ApiKeyScope[]))
+
+  /** All rules of a tenant. If they differ in one part, such as the names of providers' Secrets, tenants still share the other parts. */
+  readonly rules = sharing((text) => {
+    const lines = text.split('\n')
+    const line = (name: (typeof ruleNames)[number]) => lines[ruleNames.indexOf(name)] ?? ''
+    return {
+      records: this.#records(line('records')),
+      recordStore: this.#recordStore(line('recordStore')),
+      limits: this.#limits(line('limits')),
+      callback: this.#callback(line('callback')),
+      providers: this.#providers(enabledProviders(line('providers'))),
+      walletStage: line('walletStage') as DirectoryTenant['walletStage'],
+      retention: this.#retention(line('retention')),
+      redactedFields: this.#redactedFields(line('redactedFields')),
+    }
   })
-  readonly #scopes = sharing((text): ReadonlySet<ApiKeyScope> => new Set(text.split(' ') as ApiKeyScope[]))
+
   readonly key = sharing((text): DirectoryKey => {
     const [name, scopes, expiresAtMs] = JSON.parse(text) as [string, ApiKeyScope[], number | null]
-    return { name, scopes: this.#scopes(scopes.sort().join(' ')), expiresAtMs }
+    return Object.freeze({ name, scopes: this.#scopes(JSON.stringify(scopes.sort())), expiresAtMs })
   })
 }
 
@@ -228,8 +240,9 @@ function sharing<T>(parse: (text: string) => T): (text: string) => T {
   }
 }
 
-function parseFrozen<T extends object>(text: string): T {
-  return Object.freeze(JSON.parse(text) as T)
+/** Parses a part of a spec; an absent part, which no supported version stores, is null. */
+function parseFrozen(text: string): object {
+  return Object.freeze(JSON.parse(text || 'null') as object)
 }
 
 function parseRecordStore(text: string): RecordStoreOfTenant {
@@ -240,6 +253,12 @@ function parseRecordStore(text: string): RecordStoreOfTenant {
     number,
   ]
   return Object.freeze({ current, before, generation, fence })
+}
+
+/** Returns the JSON of a spec's enabled providers without what requests do not use. */
+function enabledProviders(text: string): string {
+  const all = JSON.parse(text) as TenantSpec['providers']
+  return JSON.stringify(all.filter(({ enabled }) => enabled).map(toProvider))
 }
 
 function toProvider({
