@@ -42,7 +42,7 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
     readonly shutdownDelaySeconds?: number
     /** Address of the documentation, to which errors link. Default: no links. */
     readonly docsUrl?: string | undefined
-    /** Base URL under which callers outside reach the API, for its OpenAPI document. `npm run dev` has none. */
+    /** Base URL under which callers outside reach the API, for its OpenAPI document. */
     readonly publicUrl?: string | undefined
   }
 

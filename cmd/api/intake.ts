@@ -52,6 +52,8 @@ export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly publicUrl?: string | undefined
   readonly egressProxy?: string | undefined
   readonly certificates?: CertificateConfig
+  /** Called for each refused call of a known tenant. Must not throw. */
+  readonly onRefused?: Intake['onRefused']
 }
 
 /** Replaces parts of the infrastructure in which vendors publish certificates and keys, in tests. */
@@ -157,6 +159,7 @@ export async function startIntake(
     checkLimits: (tenant) => usage.meter.events.check(tenant.id, usage.limits.of(tenant).all),
     retentionDefaults: () => settings.current.retention,
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
+    onRefused: config.onRefused,
     onCall: (provider, outcome, tenantId) => {
       observer.called(provider, outcome)
       countCall(stats, tenantId, outcome)

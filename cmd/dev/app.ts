@@ -8,13 +8,14 @@ import { startService } from '#cmd/run/service.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { fixedOperators, operatorRoleNames, tokenDigest } from '#internal/access/index.ts'
-import { randomToken } from '#internal/base/index.ts'
+import { randomToken, systemClock } from '#internal/base/index.ts'
 import { type Config, runnable } from '#internal/config/index.ts'
 import { inPortTurn, portChooser, StoreStartError, startSink, startStores } from '#internal/dev/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { type Directory, type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { createStatsNote, startDemo } from './demo.ts'
+import { createRefusedLines } from './refused-lines.ts'
 import { awaitTenants, sinkAddress } from './tenants.ts'
 import { knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.ts'
 
@@ -108,12 +109,13 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const token = await keptSecret(config.dataDir, 'operator-token', randomToken)
   const internal = { url: '', token }
   const opened: { directory?: Directory } = {}
+  const sayLine = repeating(say, () => `Pages: ${dashboardUrl(internal)}`)
   const sink = await host.scope.open({
     name: 'dev sink',
     open: () =>
       startSink({
         ...{ port: sinkPort, bindAddress, keyRing },
-        say: repeating(say, () => `Pages: ${dashboardUrl(internal)}`),
+        say: sayLine,
         findTenant: (id) => opened.directory?.findTenantById(id),
       }),
     close: (each) => each.stop(),
@@ -122,6 +124,12 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const service = await startService(host, {
     ...{ ...config, apiPort, opsPort, backofficePort, runProcesses: runnable },
     ...{ callbackUrl: sinkAddress(sink.url), isLocal: true },
+    onRefused: createRefusedLines({
+      ...{ say: sayLine, clock: systemClock },
+      findTenant: (id) => opened.directory?.findTenantById(id),
+    }),
+    onProviderInForce: (name, vectorsPassed) =>
+      say(`Provider ${name} is in force (vectors that hold: ${vectorsPassed})`),
     operators: fixedOperators([{ ...operator, namespaces: undefined, endsAtMs: null }]),
   })
   const { core, api, tenants } = service

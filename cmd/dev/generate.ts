@@ -17,6 +17,7 @@ import { crdPagePath, crdPageText } from './reference/crd-page.ts'
 import { errorPages } from './reference/error-pages.ts'
 import { metricsPagePath, metricsPageText } from './reference/metrics-page.ts'
 import { providerPages } from './reference/provider-pages.ts'
+import { refusedPagePath, refusedPageText } from './reference/refused-page.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
@@ -36,6 +37,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [crdPagePath, crdPageText(readdirSync(resolve(root, 'crds')).map((name) => `crds/${name}`))],
     [chartPagePath, chartPageText()],
     [metricsPagePath, metricsPageText()],
+    [refusedPagePath, refusedPageText()],
     [apiTypesPath, await apiTypesText()],
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],

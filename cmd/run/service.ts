@@ -34,7 +34,7 @@ export type ServiceConfig = ApiConfig &
   DeliveriesConfig &
   Omit<BackofficePortConfig, 'drainMs'> &
   Pick<Config<'run'>, 'runProcesses' | 'tenantsDir' | 'dataDir'> &
-  Pick<FolderTenantsOptions, 'callbackUrl' | 'rules'> & {
+  Pick<FolderTenantsOptions, 'callbackUrl' | 'rules' | 'onProviderInForce'> & {
     /** IP address of the backoffice's port. Default: `bindAddress`. */
     readonly backofficeBindAddress?: string | undefined
     /** Whether callers reach the API at its own address, if there is no `publicUrl`. Default false. */
@@ -85,10 +85,10 @@ export async function startService(process: Host, config: ServiceConfig): Promis
 }
 
 function openTenants(host: Host, config: ServiceConfig, { redis, directory, keyRingGate }: Core) {
-  const { keyRing, callbackUrl, rules, publicUrl } = config
+  const { keyRing, callbackUrl, rules, publicUrl, onProviderInForce } = config
   return openFolderTenants(host, {
     ...{ database: databaseOf(config), redis, directory, keyRing, keyRingOpened: keyRingGate.opened },
     ...{ tenantsDir: resolve(config.tenantsDir), dataDir: resolve(config.dataDir) },
-    ...{ callbackUrl, rules, publicUrl, callbackBounds: callbackBoundsOf(config) },
+    ...{ callbackUrl, rules, publicUrl, onProviderInForce, callbackBounds: callbackBoundsOf(config) },
   })
 }

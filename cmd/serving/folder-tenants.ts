@@ -32,6 +32,8 @@ export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' 
   readonly directory: Directory
   readonly callbackBounds: CallbackBounds
   readonly publicUrl?: string | undefined
+  /** Called when a Provider of the folder is in force as its manifest says. Must not throw. */
+  readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
 }
 
 /** Tenants of a folder of manifests. */
@@ -66,6 +68,7 @@ export async function openFolderTenants(host: Host, options: FolderTenantsOption
     ...tenantPartsOf(pool, redis),
     ...{ source, keyRing, log, clock: systemClock, random: randomBytes, actor: 'operator', health },
     ...{ callbackBounds: options.callbackBounds, publicUrl: options.publicUrl },
+    onProviderInForce: options.onProviderInForce,
     ...{ resyncMs: 30_000, sweepMs: 30_000, retryMsMax: 1_500 },
     onChanged: () => {
       directory.notify()

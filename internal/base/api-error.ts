@@ -24,7 +24,10 @@ const catalogue = {
     405,
     'This route does not support this method: the Allow header lists those that it supports',
   ],
-  provider_unknown: [404, 'There is no provider of this name: GET /v1/openapi.json lists the providers'],
+  provider_unknown: [
+    404,
+    'No provider of this name is in force: see status.urls of the Tenant, and the condition Ready of a Provider of your own',
+  ],
   lock_lost: [409, 'This lockToken no longer owns the lock: discard the result, or read the record again'],
   record_exists: [
     409,

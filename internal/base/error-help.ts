@@ -52,8 +52,8 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
     next: 'Use a method that the header `Allow` of the response lists.',
   },
   provider_unknown: {
-    when: 'The path of a webhook names a provider that does not exist.',
-    next: 'Correct the URL at the provider. The status of the Tenant has the complete URL of each of its providers (`kubectl describe tenant NAME`).',
+    when: 'The path of a webhook names a provider that does not exist, or a Provider that is not in force because its declaration or one of its vectors is wrong.',
+    next: 'Correct the URL at the provider. For a Provider of your own, read its condition `Ready`; `npm run dev` logs it. The status of the Tenant has the complete URL of each of its providers (`kubectl describe tenant NAME`).',
   },
   lock_lost: {
     when: 'A save or a release names a `lockToken` that does not own the lock any more: it expired, and another caller has taken it over, or the record was saved by another holder.',

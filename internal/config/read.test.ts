@@ -127,7 +127,6 @@ describe('the schema', () => {
   test('settings: dev uses all settings except those of clusters and of the command line, and no process requires a setting that it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
-      'LATCHKEY_PUBLIC_URL',
       // Dev brings its schema up to date itself, on stores that it has waited for.
       'LATCHKEY_MIGRATE_WAIT_SECONDS',
       // Dev has one operator, whose token it makes at its first start, and runs every process.

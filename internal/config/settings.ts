@@ -284,8 +284,8 @@ export const settings = {
     env: 'LATCHKEY_PUBLIC_URL',
     type: httpUrl,
     defaultNote: 'none: paths only',
-    doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, and in the OpenAPI document.',
-    usedBy: ['api', 'operator', 'backoffice', 'run'],
+    doc: 'Public base URL of the API: of the webhook URLs in the status of a Tenant, in the OpenAPI document, and of the URL that a provider signs. dev: the address of a tunnel.',
+    usedBy: ['api', 'operator', 'backoffice', 'run', 'dev'],
   },
   docsUrl: {
     env: 'LATCHKEY_DOCS_URL',

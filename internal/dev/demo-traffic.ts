@@ -124,7 +124,10 @@ export class DemoTraffic {
       }
       case 'notEnabled':
         return (
-          (await this.#hook({ provider: 'paypal', body: '{"id":"WH-DEMO"}', headers: {} }, signal)) === 403
+          (await this.#hook(
+            { provider: 'paypal', body: '{"id":"WH-DEMO"}', headers: { [demoHeader]: 'taken' } },
+            signal,
+          )) === 403
         )
       case 'record':
         return this.#record(signal)

@@ -5,6 +5,7 @@ import {
   DeliveryLog,
   deliveriesKeptMax,
   lineOf,
+  linesPerSecondMax,
   Tally,
   TerminalLines,
   timeOf,
@@ -91,13 +92,13 @@ test('terminal line: control characters are removed, and long texts are truncate
 test('terminal lines: at most twenty deliveries per second are printed, followed by the number of omitted ones', async () => {
   const said: string[] = []
   let nowMs = 0
-  const lines = new TerminalLines((line) => said.push(line), { now: () => nowMs })
-  for (let count = 0; count < 50; count += 1) lines.show(delivery)
+  const lines = new TerminalLines((line) => said.push(line), { now: () => nowMs }, linesPerSecondMax)
+  for (let count = 0; count < 50; count += 1) lines.show(() => lineOf(delivery))
   expect(said).toHaveLength(20)
   nowMs = 1000
-  lines.show(delivery)
+  lines.show(() => lineOf(delivery))
   expect(said.slice(20)).toEqual(['… and 30 more in that second', lineOf(delivery)])
-  for (let count = 0; count < 24; count += 1) lines.show(delivery)
+  for (let count = 0; count < 24; count += 1) lines.show(() => lineOf(delivery))
   expect(said).toHaveLength(41)
   // The second ends although no further delivery arrives.
   expect(await poll(() => said[41], { deadlineMs: 5000 })).toBe('… and 5 more in that second')

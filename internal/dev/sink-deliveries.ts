@@ -60,7 +60,8 @@ const charsKeptMax = 16 * 1024 * 1024
 /** Maximum characters of a header or field that is shown in one line. */
 const fieldCharsMax = 128
 const idsCountedMax = 10_000
-const linesPerSecondMax = 20
+/** Maximum lines of deliveries a second. */
+export const linesPerSecondMax = 20
 const wordCharsMax = 48
 
 /** Parses any call, even a malformed one, and verifies its signature with the secrets of the tenant that the body names. Never fails. */
@@ -178,22 +179,24 @@ function charsOf({ body, headers, path }: Delivery): number {
   return headers.reduce((sum, [name, value]) => sum + name.length + value.length, body.length + path.length)
 }
 
-/** Prints one line per delivery, at most 20 per second, and then the number of omitted deliveries. */
+/** Prints lines up to a number per second, and then the number of omitted ones. */
 export class TerminalLines {
   readonly #say: (line: string) => void
   readonly #clock: Clock
+  readonly #perSecondMax: number
   #secondEndsMs = Number.NEGATIVE_INFINITY
   #printed = 0
   #skipped = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(say: (line: string) => void, clock: Clock) {
+  constructor(say: (line: string) => void, clock: Clock, perSecondMax: number) {
     this.#say = say
     this.#clock = clock
+    this.#perSecondMax = perSecondMax
   }
 
-  /** Prints the delivery's line, or counts the delivery as omitted. */
-  show(delivery: Delivery): void {
+  /** Prints a line, or counts it as omitted. `line` is called only for a line that is printed. */
+  show(line: (nowMs: number) => string): void {
     const nowMs = this.#clock.now()
     if (nowMs >= this.#secondEndsMs) {
       this.flush()
@@ -201,7 +204,7 @@ export class TerminalLines {
       this.#printed = 0
     }
     this.#printed += 1
-    if (this.#printed <= linesPerSecondMax) return this.#say(lineOf(delivery))
+    if (this.#printed <= this.#perSecondMax) return this.#say(line(nowMs))
     this.#skipped += 1
     this.#timer ??= setTimeout(() => this.flush(), this.#secondEndsMs - nowMs).unref()
   }

@@ -5,7 +5,15 @@ import { type Clock, systemClock } from '#internal/base/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import { sleep } from '#internal/process/index.ts'
 import { type DemoFate, demoFateOf } from './demo-events.ts'
-import { DeliveryLog, readCall, type SinkTenants, Tally, TerminalLines } from './sink-deliveries.ts'
+import {
+  DeliveryLog,
+  lineOf,
+  linesPerSecondMax,
+  readCall,
+  type SinkTenants,
+  Tally,
+  TerminalLines,
+} from './sink-deliveries.ts'
 import { pageOf, rowsOf, trials } from './sink-page.ts'
 
 /** Options of the sink, a server that receives callbacks. */
@@ -99,7 +107,7 @@ class Sink implements RunningSink {
     this.#options = options
     this.#clock = clock
     this.#startedAtMs = clock.now()
-    this.#lines = new TerminalLines(say, clock)
+    this.#lines = new TerminalLines(say, clock, linesPerSecondMax)
     this.#server = Bun.serve({
       port: options.port,
       hostname: bindAddress,
@@ -152,7 +160,7 @@ class Sink implements RunningSink {
     }
     const { status, isSlow } = decideAnswer(pathname, () => this.#flaky.count(read.webhookId))
     const delivery = this.#log.add({ ...read, status })
-    this.#lines.show(delivery)
+    this.#lines.show(() => lineOf(delivery))
     if (isSlow)
       await sleep(this.#options.slowMs ?? slowMsDefault, AbortSignal.any([signal, this.#stopping.signal]))
     const { number, attempt, signature } = delivery

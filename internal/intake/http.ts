@@ -31,6 +31,16 @@ export interface Intake extends AcceptContext {
   readonly publicUrl?: string | undefined
   /** Called once per call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
+  /** Called for each refused call of a known tenant. Must not throw. */
+  readonly onRefused?: ((refused: RefusedNote) => void) | undefined
+}
+
+/** A refused call, as `onRefused` gets it. */
+export interface RefusedNote {
+  readonly tenantId: TenantId
+  readonly provider: ProviderName
+  readonly cause: RefusedCause
+  readonly headers: Headers
 }
 
 /** Outcome of a call; value of a metric label. `handshake`: the vendor checked the URL and got its answer. */
@@ -317,6 +327,7 @@ function noteRefusal(
   body?: Uint8Array,
 ): void {
   intake.onCall(provider, cause, tenant.id)
+  intake.onRefused?.({ tenantId: tenant.id, provider, cause, headers: head.request.headers })
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
   const refused: RefusedCall = {
     tenantId: tenant.id,

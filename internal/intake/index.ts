@@ -22,7 +22,13 @@ export {
   ownNames,
   parseStored,
 } from './find-declaration.ts'
-export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
+export {
+  type CallOutcome,
+  type Intake,
+  type RefusedNote,
+  unverifiedOutcomes,
+  webhookRoutes,
+} from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
 export { isObject, type JsonObject, memberReader } from './normalize.ts'

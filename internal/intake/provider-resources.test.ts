@@ -196,7 +196,9 @@ test.each([
   )
   const { status, reason, message } = await conditionOfTenant()
   expect([status, reason]).toEqual(['False', 'ProviderUnknown'])
-  expect(message).toStartWith(`there is no provider ${wrong} (did you mean ${right}?): its calls are 404`)
+  expect(message).toStartWith(
+    `there is no provider ${wrong} (did you mean ${right}?) in force: its calls are 404`,
+  )
 })
 
 test('Provider: a deleted one goes on verifying while a tenant uses it, and then goes', async () => {

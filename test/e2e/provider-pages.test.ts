@@ -1,7 +1,9 @@
 // Follows the page on adding a provider as it stands, beside `npm run dev` with a folder that has a Provider and a Tenant.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { parse, stringify } from 'yaml'
 import { poll, removeStores } from '#internal/dev/index.ts'
 import {
   type DevAddresses,
@@ -10,12 +12,15 @@ import {
   root,
   startDevServer,
 } from '#test/support/dev-server.ts'
+import { latchkey } from '#test/support/latchkey.ts'
 import { blockNamed } from '#test/support/page.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
 const page = 'docs/guides/add-provider.md'
 /** Maximum time from a change of a file to its effect on calls. */
 const inForceMsMax = 2_000
+/** Address of a tunnel, under which a vendor would call. */
+const publicUrl = 'https://tunnel.example.com'
 
 let dev: DevServer
 let ready: DevAddresses
@@ -34,9 +39,9 @@ afterAll(async () => {
 }, 60_000)
 
 /** Runs commands of the page in the clone, with the folder and the ports of this test. */
-async function run(name: string): Promise<string> {
-  const script = blockNamed(page, name)
-    .text.replaceAll('../parcels', folder)
+async function run(name: string, before = ''): Promise<string> {
+  const script = `${before}\n${blockNamed(page, name).text}`
+    .replaceAll('../parcels', folder)
     .replaceAll('http://127.0.0.1:8080', ready?.api ?? '')
   const printed = await Bun.$`bash -euc ${script}`.cwd(root).env(inheritedEnv()).text()
   return printed.replaceAll(folder, '../parcels')
@@ -58,13 +63,38 @@ test('add a provider: the declaration of the page is written, valid, and verifie
   expect(await run('check')).toBe(shown)
 }, 60_000)
 
+test('add a provider: the parts with the signed path and the ping verify such calls', async () => {
+  const provider = parse(blockNamed(page, 'declaration').text)
+  Object.assign(provider.spec, parse(blockNamed(page, 'signed-path').text))
+  const url = '/v1/t/parcels/webhooks/parcelwise'
+  const secret = readFileSync(join(folder, 'secret'), 'utf8')
+  const called = (body: string) => {
+    const text = `POST\n${url}\n1794300002.${body}`
+    const sig = createHmac('sha256', secret).update(text).digest('hex')
+    return { url, body, headers: { 'Parcel-Signature': `ts=1794300002;sig=${sig}` } }
+  }
+  const [vector] = provider.spec.vectors
+  provider.spec.vectors = [
+    { ...vector, ...called(vector.body) },
+    { ...vector, ...called('{"event":"ping","challenge":"abc"}'), name: 'ping', expect: { answer: 'abc' } },
+  ]
+  const file = join(folder, 'signed-path.yaml')
+  writeFileSync(file, stringify(provider))
+  const linted = await latchkey(['providers', 'lint', file], {})
+  expect(linted).toMatchObject({ code: 0, out: `${file}: no problem\n` })
+  expect(await latchkey(['providers', 'test', file], {})).toMatchObject({ code: 0, err: '' })
+}, 60_000)
+
 test('add a provider: a signed call is accepted, and its event is delivered', async () => {
   write(join(folder, 'tenants/parcels.yaml'), blockNamed(page, 'tenant').text)
   dev = startDevServer({
     dataDir: dataDir(),
-    env: { LATCHKEY_TENANTS_DIR: join(folder, 'tenants') },
+    env: { LATCHKEY_TENANTS_DIR: join(folder, 'tenants'), LATCHKEY_PUBLIC_URL: publicUrl },
   })
   ready = await dev.ready()
+  await dev.prints('Provider parcelwise is in force (vectors that hold: 1)')
+  const document = await (await fetch(`${ready.api}/v1/openapi.json`)).json()
+  expect(document.servers[0].url).toBe(publicUrl)
   expect(await run('send')).toBe(blockNamed(page, 'send').shown)
   await dev.prints('parcelwise shipment.delivered → parcels')
   const delivery = await poll(async () => (await dev.deliveries())[0], { deadlineMs: 10_000 })
@@ -78,6 +108,17 @@ test('add a provider: the command line simulates a signed call and lists the eve
   const printed = await run('trigger')
   expect(printed).toMatch(/^signature +verified, as that of a real call$/m)
   expect(printed.match(/ parcelwise /g)?.length).toBe(2)
+}, 60_000)
+
+test('add a provider: a wrong signature is refused, with a line of dev and its cause in the list', async () => {
+  expect(await run('wrong')).toBe(blockNamed(page, 'wrong').shown)
+  await dev.prints('parcelwise refused: signature_mismatch → parcels')
+  const [variables = ''] = blockNamed(page, 'trigger').text.split('\n')
+  const listed = await poll(
+    async () => ((await run('refused', variables)).includes('signature_mismatch') ? true : undefined),
+    { deadlineMs: 20_000 },
+  )
+  expect(listed).toBe(true)
 }, 60_000)
 
 test('add a provider: a change of the file is in force within 2 s', async () => {
@@ -100,5 +141,9 @@ test('add a provider: with a failing vector the log says why, and the declaratio
     'stays in force: spec.vectors[0].expect (delivered) does not hold: the call is refused as signature_mismatch',
   )
   expect(await status()).toBe('200')
+  const count = () => dev.output().split('Provider parcelwise is in force').length
+  const earlier = count()
   writeFileSync(declaration(), before)
+  // The declaration is that which stayed in force, but its problem is gone.
+  expect(await poll(() => count() > earlier || undefined, { deadlineMs: 10_000 })).toBe(true)
 }, 60_000)

@@ -34,7 +34,72 @@ function indexText(declarations: readonly Declaration[]): string {
   ])
   return `${intro}\n${table(['Vendor', 'Name', 'Verified', 'Signature'], rows)}
 
+## By feature
+
+Declarations to copy from, for [one of your own](../../guides/add-provider.md): \`latchkey providers show <name>\`.
+
+${table(
+  ['Feature', 'Declarations'],
+  features.map(([feature, has]) => [feature, exemplars(declarations, has)]),
+)}
+
 Vendors that are missing here, and what would be needed: [not supported, and why](../../operate/providers.md#not-supported-and-why).\n`
+}
+
+type Has = (declaration: Declaration) => boolean
+type Scheme = Declaration['signature']['schemes'][number]
+
+const someScheme =
+  (has: (scheme: Scheme) => boolean): Has =>
+  ({ signature }) =>
+    signature.schemes.some(has)
+const signs = (text: string) => someScheme((scheme) => scheme.signs?.includes(text) ?? false)
+
+/** Features of declarations that somebody who writes one looks for. */
+const features: readonly (readonly [feature: string, has: Has])[] = [
+  ['key in hex', someScheme(({ key, algorithm }) => algorithm.startsWith('hmac') && key?.decode === 'hex')],
+  [
+    'key in base64',
+    someScheme(({ key, algorithm }) => algorithm.startsWith('hmac') && key?.decode === 'base64'),
+  ],
+  ['signed method', signs('{method}')],
+  ['signed path', signs('{path}')],
+  ['signed URL', signs('{url}')],
+  ['newline in the signed text', signs('\n')],
+  ['pairs such as `t=…,v1=…`', someScheme(({ signature }) => signature.pairs !== undefined)],
+  ['form bodies', ({ body }) => body.form !== undefined],
+  [
+    'POST that is answered with its challenge',
+    ({ handshakes = [] }) =>
+      handshakes.some(
+        ({ method, reply }) => method === 'POST' && JSON.stringify(reply).includes('{challenge}'),
+      ),
+  ],
+  ['signed handshake', ({ handshakes = [] }) => handshakes.some(({ isSigned }) => isSigned)],
+  ['GET that is answered', ({ handshakes = [] }) => handshakes.some(({ method }) => method === 'GET')],
+  ['public key', someScheme(({ algorithm }) => /^(ed25519|ecdsa|rsa)/.test(algorithm))],
+  ['JSON Web Token', someScheme(({ algorithm }) => algorithm === 'jwt')],
+  ['id from a hash', ({ event }) => event.id.some(({ hash }) => hash !== undefined)],
+]
+
+/** Maximum declarations that a feature names. */
+const exemplarsMax = 4
+
+/** Returns the shortest declarations that have a feature, the verified ones first. */
+function exemplars(declarations: readonly Declaration[], has: Has): string {
+  const found = declarations
+    .filter(has)
+    .toSorted(
+      (one, other) =>
+        Number(one.unverified ?? false) - Number(other.unverified ?? false) ||
+        lengthOf(one) - lengthOf(other),
+    )
+    .slice(0, exemplarsMax)
+  return found.length === 0 ? 'none' : found.map(({ name }) => `[${name}](${name}.md)`).join(', ')
+}
+
+function lengthOf({ signature, event, handshakes }: Declaration): number {
+  return JSON.stringify({ signature, event, handshakes }).length
 }
 
 function pageText(declaration: Declaration): string {

@@ -11,12 +11,12 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   signature_malformed: {
     title: 'Signature malformed',
     means: 'The signature header does not have the provider’s format.',
-    todo: 'Check that the provider is configured with its own URL, and that no proxy rewrites headers.',
+    todo: 'Check that the provider is configured with its own URL, and that no proxy rewrites headers. For a declaration of your own, verify a captured call: the reason is shown.',
   },
   signature_mismatch: {
     title: 'Invalid signature',
     means: 'The signature does not match the body with any current secret.',
-    todo: 'Copy the signing secret from the provider into the tenant’s Secret again. After a rotation, keep the old secret beside it for a while.',
+    todo: 'Copy the signing secret from the provider into the tenant’s Secret again. After a rotation, keep the old secret beside it for a while. For a declaration of your own, verify a captured call and compare the signed text.',
   },
   timestamp_outside_window: {
     title: 'Timestamp out of range',

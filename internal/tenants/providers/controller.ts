@@ -26,6 +26,8 @@ export interface ProviderControllerOptions {
   readonly health?: Health
   /** Returns false after the leader was deposed. Checked before each write to the source. */
   isHeld(): boolean
+  /** Called when a Provider is in force as its manifest says, after a change or after its problem is gone. Must not throw. */
+  readonly onInForce?: ((name: string, vectorsPassed: number) => void) | undefined
   /** Called after declarations changed, with the tenants that name them. */
   onChanged(users: readonly ProviderUser[]): Promise<void>
 }
@@ -149,10 +151,16 @@ export class ProviderController {
   }
 
   /** Logs each problem when it appears, and each change of what is in force. */
-  #report({ name, step, problem }: ProviderPlan): void {
-    const { log } = this.#options
-    if (step.kind === 'put')
-      log.info({ provider: name, generation: step.provider.generation }, 'provider in force')
+  #report({ name, object, step, problem, vectorsPassed }: ProviderPlan): void {
+    const { log, onInForce } = this.#options
+    if (vectorsPassed !== undefined && (step.kind === 'put' || this.#problems.has(name))) {
+      const generation = object?.metadata.generation
+      log.info(
+        { provider: name, generation, vectors: vectorsPassed },
+        'provider in force as its manifest says',
+      )
+      onInForce?.(name, vectorsPassed)
+    }
     if (step.kind === 'remove') log.info({ provider: name }, 'provider removed')
     if (problem === this.#problems.get(name)) return
     if (problem === undefined) this.#problems.delete(name)

@@ -37,6 +37,8 @@ export interface ProviderPlan {
   readonly releases: boolean
   /** Status to write; undefined if it is unchanged or the Provider goes. */
   readonly status: ProviderStatus | undefined
+  /** Number of vectors that hold, if the manifest is in force after this plan; otherwise undefined. */
+  readonly vectorsPassed: number | undefined
   /** Log line for the platform team; undefined for nothing to report. */
   readonly problem: string | undefined
 }
@@ -75,7 +77,15 @@ function planProvider(
 ): ProviderPlan {
   const { name, uid = '', generation = 1, deletionTimestamp, finalizers = [] } = object.metadata
   const isHeld = finalizers.includes(tenantFinalizer)
-  const plan = { object, name, holds: false, releases: false, status: undefined, problem: undefined }
+  const plan = {
+    object,
+    name,
+    holds: false,
+    releases: false,
+    status: undefined,
+    problem: undefined,
+    vectorsPassed: undefined,
+  }
   const using = users.get(name) ?? []
   if (deletionTimestamp !== undefined && using.length === 0) {
     const step: DeclarationStep = stored ? { kind: 'remove', name } : { kind: 'none' }
@@ -99,6 +109,7 @@ function planProvider(
     holds: deletionTimestamp === undefined && !isHeld,
     status: isDeepStrictEqual(status, object.status) ? undefined : status,
     problem: ready?.status === 'False' ? ready.message : undefined,
+    vectorsPassed: wanted?.kind === 'accepted' ? wanted.vectorsPassed : undefined,
   }
 }
 
@@ -169,7 +180,10 @@ function planVanished(stored: StoredProvider, { users }: ProviderFacts): Provide
   const { name } = stored
   const using = users.get(name) ?? []
   const kept = `Provider is gone, but stays in force. ${waitingFor(using).message}`
-  const rest = { object: undefined, name, holds: false, releases: false, status: undefined }
+  const rest = {
+    ...{ object: undefined, name, holds: false, releases: false },
+    ...{ status: undefined, vectorsPassed: undefined },
+  }
   if (using.length > 0) return { ...rest, step: { kind: 'none' }, problem: kept }
   return { ...rest, step: { kind: 'remove', name }, problem: undefined }
 }

@@ -20,6 +20,8 @@ export interface TenantControllerOptions extends TenantParts {
   readonly leadership?: Leadership
   readonly metrics?: KubeMetrics
   readonly health?: Health
+  /** Called when a Provider is in force as its manifest says. Must not throw. */
+  readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
   /** Maximum concurrent reconciliations; default 8. */
   readonly concurrency?: number
   /** Maximum interval between two reconciliations of a tenant; default 10 min. */
@@ -185,13 +187,14 @@ export class TenantController {
   }
 
   #createProviders(): ProviderController | undefined {
-    const { source, pool, declarations: rules, clock, log, health } = this.#options
+    const { source, pool, declarations: rules, clock, log, health, onProviderInForce } = this.#options
     if (!rules) return undefined
     const { fence, isHeld } = this.#context
     return new ProviderController({
       ...{ source: source.providers, pool, rules, clock, log, isHeld },
       ...(fence && { fence }),
       ...(health && { health }),
+      onInForce: onProviderInForce,
       onChanged: async (users) => {
         await notifyChanged(this.#context)
         for (const user of users) this.#queue?.add(objectKey(user))

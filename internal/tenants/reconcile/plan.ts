@@ -128,7 +128,7 @@ function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFac
       if (known === undefined) {
         const meant = didYouMean(name, providerNames, name.length < 5 ? 1 : 2)
         const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
-        const message = `there is no provider ${name}${hint}: its calls are 404 until the platform applies a Provider of this name`
+        const message = `there is no provider ${name}${hint} in force: its calls are 404 until a Provider of this name is in force, as its condition Ready says`
         return [{ reason: 'ProviderUnknown', message }]
       }
       const other = seen.get(known.name)
