@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+// Tests may import any file of a room.
+import { handOffChannelOf } from '#internal/events/hand-off.ts'
+import { offersChannelFrom } from '#internal/events/index.ts'
+import { createPool, openRedis, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { readiness, startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
@@ -147,6 +150,34 @@ describe('forwarder process', () => {
     second.signal('SIGTERM')
     await second.exited
     expect(await count('attempts')).toBe(1)
+  }, 60_000)
+
+  test('forwarder: listens before each offer to intake', async () => {
+    const { redisUrl } = await testStores()
+    const redis = openRedis({ url: redisUrl, onError: () => undefined })
+    const listeners: Promise<number>[] = []
+    const onOffer = (message: string) => {
+      const [leaseToken] = JSON.parse(message) as [string]
+      // A message that the forwarder ignores.
+      listeners.push(redis.publish(handOffChannelOf(leaseToken), '[]'))
+    }
+    try {
+      const channel = await offersChannelFrom(pool)()
+      const subscribe = () =>
+        redis.subscribe(channel, onOffer).then(
+          () => true,
+          () => undefined,
+        )
+      expect(await poll(subscribe, { deadlineMs: 20_000 })).toBe(true)
+      const forwarder = startProcess('forwarder', env)
+      await started(forwarder)
+      expect(await poll(() => listeners.length >= 3 || undefined, { deadlineMs: 20_000 })).toBe(true)
+      expect(new Set(await Promise.all(listeners))).toEqual(new Set([1]))
+      forwarder.signal('SIGTERM')
+      expect(await forwarder.exited).toBe(0)
+    } finally {
+      await redis.close()
+    }
   }, 60_000)
 
   test('forwarder: is handed the events of a tenant without a backlog, and delivers them without claims', async () => {
