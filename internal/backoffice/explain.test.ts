@@ -146,7 +146,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     ended('delivery_failed', { attempt: 2, status: 422, cause: 'aborted' }),
     'failed',
     'The delivery has failed after 2 attempts: the callback asked not to receive this event again (webhook-delivery: abort-message).',
-    'No action needed: the callback does not want this event. It can still be replayed.',
+    'The callback refused this event for good (webhook-delivery: abort-message). If that was wrong, repair the callback and replay the event.',
     { startedAtMs: completedAtMs },
   ],
   [

@@ -176,7 +176,8 @@ const resumeTodo = 'Resume the callback on the tenant’s page, then replay the 
 const endTodos: Readonly<Record<string, string>> = {
   gone: resumeTodo,
   disabled: resumeTodo,
-  aborted: 'No action needed: the callback does not want this event. It can still be replayed.',
+  aborted:
+    'The callback refused this event for good (webhook-delivery: abort-message). If that was wrong, repair the callback and replay the event.',
   payload_expired:
     'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
 }

@@ -7,6 +7,7 @@ import {
   countHeldDeliveries,
   heldMax,
   listCallbackHalts,
+  listSuspendedTenants,
   type PausedForwarding,
   readCallbackHalt,
   readCallbacksDigest,
@@ -46,6 +47,8 @@ export type Halt =
       readonly startedAtMs: number | undefined
       /** End of the open time of the circuit breaker. Undefined unless it is open. */
       readonly endsAtMs: number | undefined
+      /** Present if a pause holds the deliveries, too: nothing is attempted. */
+      readonly isPaused?: true
     }
 
 /** Kinds of halts that last until a user or the platform team ends them. */
@@ -120,14 +123,23 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
         cause: `${suspensionCauses[halt.cause] ?? `The callback asked for no more deliveries (${halt.cause})`}, so it is suspended until it is resumed`,
       }
     case 'callback_resumed':
+      if (halt.isPaused) return { title: 'Callback resumed', badge: 'Callback resumed', ...pausedTrouble }
       return {
         ...{ title: 'Callback resumed', badge: 'Callback resumed' },
         cause: 'The callback was resumed and has accepted no event since',
         effect: `${oneProbe}; ${restWaits}`,
       }
     case 'callback_failing':
-      return { title: 'Callback failing', badge: 'Callback failing', ...failingTexts[halt.breaker] }
+      return {
+        ...{ title: 'Callback failing', badge: 'Callback failing' },
+        ...(halt.isPaused ? pausedTrouble : failingTexts[halt.breaker]),
+      }
   }
+}
+
+const pausedTrouble = {
+  cause: 'Calls to the callback failed before deliveries were paused',
+  effect: 'nothing is attempted until the pause ends',
 }
 
 const suspensionCauses: Readonly<Record<string, string>> = {
@@ -167,8 +179,8 @@ async function readTenantsVersion(pool: Pool): Promise<string> {
 const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
 
 /**
- * Reads what halts a tenant. Without a tenant, reads the pauses of all tenants and those of single tenants that the actor sees; a user who
- * sees no tenants of the selection gets the pauses of all tenants only.
+ * Reads what halts a tenant. Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the
+ * actor sees; a user who sees no tenants of the selection gets the pauses of all tenants only.
  */
 async function halts(
   parts: DeskParts,
@@ -194,8 +206,25 @@ async function halts(
   if (tenantId !== undefined) {
     if (reached?.value.suspended) own.push({ kind: 'tenant_suspended', tenantId })
     if (halt) own.push(...haltsOf({ tenantId, ...halt }))
-  }
-  return ok({ halts: [...pauses, ...own], version: versionOf(stored.version, tenants) })
+  } else own.push(...(await suspendedCallbacks(parts, actor, selection)))
+  return ok({ halts: besidePauses(pauses, own), version: versionOf(stored.version, tenants) })
+}
+
+/** Maximum number of suspended callbacks that pages of all tenants show. */
+const suspendedMax = 20
+
+/** Returns the suspended callbacks of the selection, at most `suspendedMax`; none to an actor that sees no tenants of it. */
+async function suspendedCallbacks(
+  parts: DeskParts,
+  actor: Actor,
+  selection: TenantSelection,
+): Promise<Halt[]> {
+  if ((await listSuspendedTenants(parts.pool, 1)).length === 0) return []
+  const scope = await reachList(parts, actor, selection)
+  if (scope.kind !== 'ok') return []
+  const tenantIds = scope.value.kind === 'all' ? undefined : scope.value.tenantIds
+  const found = await listCallbackHalts(parts.pool, { tenantIds, rowsMax: suspendedMax })
+  return found.flatMap(haltsOf).filter(({ kind }) => kind === 'callback_suspended')
 }
 
 async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelection) {
@@ -240,7 +269,7 @@ async function ofTenants(
           ...pauses.filter(({ tenantId }) => tenantId === null || tenantId === id),
           ...own.filter(({ tenantId }) => tenantId === id),
         ]
-        return found.length === 0 ? [] : [[id, found] as const]
+        return found.length === 0 ? [] : [[id, besidePauses([], found)] as const]
       }),
     ),
   )
@@ -265,6 +294,13 @@ export async function pausesOf(
     const provider = pausedProviderOf(name)
     return provider === undefined ? [] : [{ kind: 'provider_paused', provider, ...pause }]
   })
+}
+
+/** Returns the halts of one tenant, of which a pause of deliveries changes what a failing callback means. Pure. */
+function besidePauses(pauses: readonly Halt[], own: readonly Halt[]): readonly Halt[] {
+  const all = [...pauses, ...own]
+  if (!all.some(({ kind }) => kind === 'forwarding_paused')) return all
+  return all.map((halt) => ('breaker' in halt ? { ...halt, isPaused: true } : halt))
 }
 
 /** Returns what halts the deliveries of a tenant's callback, or of its notifications. Pure. */

@@ -11,9 +11,10 @@ export const statusFilterPattern = '^([1-5][0-9][0-9]|[1-5]xx|none)$'
 
 const statusFilterForm = new RegExp(statusFilterPattern)
 
-/** Parses a filter by status. Returns undefined for any other text. Pure. */
+/** Parses a filter by status, in any case. Returns undefined for any other text. Pure. */
 export function parseStatusFilter(text: string): StatusFilter | undefined {
-  return statusFilterForm.test(text) ? (text as StatusFilter) : undefined
+  const lower = text.toLowerCase()
+  return statusFilterForm.test(lower) ? (lower as StatusFilter) : undefined
 }
 
 /** Returns whether only failed attempts have such a status: no response, or any status but 2xx. Pure. */

@@ -39,13 +39,13 @@ export async function haltNotices(
   halts: readonly Halt[],
   tenantId: TenantId | undefined,
 ): Promise<ComponentChildren> {
-  const isOfOne = (halt: Halt): halt is Paused =>
-    tenantId === undefined && isPause(halt) && halt.tenantId !== null
+  const isOfOne = (halt: Halt): halt is HaltOfOne =>
+    tenantId === undefined && halt.tenantId !== null && (isPause(halt) || halt.kind === 'callback_suspended')
   const own = halts.filter((halt) => !isOfOne(halt))
-  const groups = [...Map.groupBy(halts.filter(isOfOne), settingOf).values()]
+  const groups = [...Map.groupBy(halts.filter(isOfOne), causeOf).values()]
   const shownOwn = own.slice(0, noticesMax)
   const shownGroups = groups.slice(0, noticesMax - shownOwn.length)
-  const named = shownGroups.map((pauses) => pauses.slice(0, namedMax))
+  const named = shownGroups.map((group) => group.slice(0, namedMax))
   // The rights are read once for all notices.
   const described = await withActions(
     context,
@@ -65,8 +65,8 @@ export async function haltNotices(
           )}
         </Notice>
       ))}
-      {shownGroups.map((pauses, at) => (
-        <PausesNotice {...{ context, pauses }} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
+      {shownGroups.map((group, at) => (
+        <HaltsNotice {...{ context, group }} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
       ))}
       {hiddenCount > 0 && (
         <Notice tone="warn" id="halts-more" title={`${countText(hiddenCount)} more pauses`}>
@@ -91,28 +91,44 @@ export function settingOf(pause: Paused): string {
   return pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
 }
 
-interface PausesParts {
+/** A pause of one tenant, or its suspended callback. */
+type HaltOfOne = Paused | Extract<Halt, { kind: 'callback_suspended' }>
+
+/** Returns what halts of single tenants share a notice: the setting of pauses, or the suspension. Pure. */
+const causeOf = (halt: HaltOfOne): string =>
+  halt.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(halt)
+
+function groupTitle(first: HaltOfOne, count: number): string {
+  const whose = `${countText(count)} ${count === 1 ? 'tenant' : 'tenants'}`
+  if (first.kind === 'callback_suspended')
+    return `${count === 1 ? 'The callback is' : 'Callbacks are'} suspended for ${whose}`
+  const what = first.kind === 'forwarding_paused' ? 'Forwarding' : `Provider ${first.provider}`
+  return `${what} is paused for ${whose}`
+}
+
+interface GroupParts {
   readonly context: PageContext
-  readonly pauses: readonly Paused[]
-  /** The first ones of `pauses`. */
+  /** Halts of single tenants that share `causeOf`. */
+  readonly group: readonly HaltOfOne[]
+  /** The first ones of `group`. */
   readonly named: readonly Described[]
 }
 
-/** Renders the pauses of single tenants by one setting, on a page of all tenants. */
-function PausesNotice({ context, pauses, named }: PausesParts) {
-  const [first] = pauses
+/** Renders halts of single tenants that share their cause, on a page of all tenants. */
+function HaltsNotice({ context, group, named }: GroupParts) {
+  const [first] = group
   if (first === undefined) return null
-  const what = first.kind === 'forwarding_paused' ? 'Forwarding' : `Provider ${first.provider}`
   return (
     <Notice
       tone="warn"
-      id={`halts-${settingOf(first).replaceAll('.', '-')}`}
-      title={`${what} is paused for ${countText(pauses.length)} ${pauses.length === 1 ? 'tenant' : 'tenants'}`}
+      id={`halts-${causeOf(first).replaceAll('.', '-')}`}
+      title={groupTitle(first, group.length)}
     >
       <ul class="halted">
         {named.map(({ id, title, tenantId, by, startedAtMs, action }) => (
           <li id={id} data-notice={title}>
-            {tenantId && <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>} by {by}
+            {tenantId && <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>}
+            {by !== undefined && ` by ${by}`}
             {startedAtMs !== undefined && (
               <>
                 , <Ago atMs={startedAtMs} nowMs={context.nowMs} />
@@ -127,10 +143,11 @@ function PausesNotice({ context, pauses, named }: PausesParts) {
           </li>
         ))}
       </ul>
-      {pauses.length > named.length && (
+      {group.length > named.length && (
         <p>
-          And {countText(pauses.length - named.length)} more:{' '}
-          <a href={`/settings#${settingOf(first)}`}>settings</a>.
+          And {countText(group.length - named.length)} more:{' '}
+          {isPause(first) ? <a href={`/settings#${settingOf(first)}`}>settings</a> : <a href="/">overview</a>}
+          .
         </p>
       )}
     </Notice>

@@ -17,7 +17,6 @@ import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
 import { haltsByTenant, link, mayReplay, nameOf, type PageContext } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
-import { HaltBadge } from './tenants.tsx'
 import { TypeHint } from './type-hint.tsx'
 
 /** Choices of the state of an event. */
@@ -64,7 +63,14 @@ export const eventsRow = listRow({
     )
     return {
       kind: 'ok',
-      value: { next, items: items.map((event) => ({ ...event, halts: halts.get(event.tenantId) ?? [] })) },
+      value: {
+        next,
+        items: items.map((event) => ({
+          ...event,
+          halts: halts.get(event.tenantId) ?? [],
+          nowMs: context.nowMs,
+        })),
+      },
     }
   },
   actions: actionsOf,
@@ -225,29 +231,37 @@ function Selection({ event, context }: SelectionParts) {
 }
 
 /** An event of the list, with what halts its tenant. */
-type Row = ListedEvent & { readonly halts: readonly Halt[] }
+type Row = ListedEvent & { readonly halts: readonly Halt[]; readonly nowMs: number }
 
 /** Returns what holds back the delivery of an event, which is queued; undefined if nothing does. Pure. */
-function holdOf({ halts, nextAttemptAtMs, origin }: Row): Halt | undefined {
+function holdOf({ halts, nextAttemptAtMs, origin, nowMs }: Row): Halt | undefined {
   if (nextAttemptAtMs === null) return undefined
   // Notifications have a receiver of their own, and only the pause of all tenants stops them.
-  const isNotification = origin.kind === 'notification'
-  return halts.find((halt) =>
-    isNotification
-      ? halt.kind === 'tenant_suspended' || (halt.kind === 'forwarding_paused' && halt.tenantId === null)
-      : standingHalts.has(halt.kind),
+  if (origin.kind === 'notification')
+    return halts.find(
+      ({ kind, tenantId }) =>
+        kind === 'tenant_suspended' || (kind === 'forwarding_paused' && tenantId === null),
+    )
+  const standing = halts.find(({ kind }) => standingHalts.has(kind))
+  // A breaker holds back what is due before its next probe.
+  return (
+    standing ??
+    halts.find(
+      (halt) => 'breaker' in halt && halt.breaker !== 'closed' && nextAttemptAtMs <= (halt.endsAtMs ?? nowMs),
+    )
   )
+}
+
+function holdText(hold: Halt): string {
+  if ('breaker' in hold) return 'Accepted, waiting for a probe'
+  return hold.kind === 'forwarding_paused' ? 'Accepted, paused' : 'Accepted, suspended'
 }
 
 /** Renders the state of an event, and of a queued one what holds it back. */
 function EventState({ event }: { readonly event: Row }) {
   const hold = holdOf(event)
   if (hold === undefined) return <StateBadge state={event.state} />
-  return (
-    <Badge tone="warn">
-      {hold.kind === 'forwarding_paused' ? 'Accepted, paused' : 'Accepted, suspended'}
-    </Badge>
-  )
+  return <Badge tone="warn">{holdText(hold)}</Badge>
 }
 
 /** Renders the time of the next attempt, unless nothing happens then. */
@@ -298,13 +312,10 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
   const ofTenant: Column<Row> = {
     title: 'Tenant',
     isMinor: true,
-    cell: ({ tenantId, halts }) => (
-      <span class="two-lines">
-        <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
-          {tenantLabel(tenantId)}
-        </a>
-        <HaltBadge halts={halts} />
-      </span>
+    cell: ({ tenantId }) => (
+      <a class="quiet-link" href={link('/events', { ...query, after: undefined, tenant: tenantId })}>
+        {tenantLabel(tenantId)}
+      </a>
     ),
   }
   return [
@@ -316,11 +327,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
           <span class="two-lines">
             <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
             <span class="when-narrow second-line">
-              {tenant === undefined && (
-                <>
-                  {tenantLabel(event.tenantId)} <HaltBadge halts={event.halts} /> ·{' '}
-                </>
-              )}
+              {tenant === undefined && <>{tenantLabel(event.tenantId)} · </>}
               <ProviderCell event={event} />
             </span>
           </span>

@@ -79,7 +79,9 @@ describe('pauses of one tenant', () => {
       expect(plain(rowOf(tenants, backoffice.tenantId('acme')))).toContain(`by user:${user}, `)
       expect(badgesIn(rowOf(tenants, backoffice.tenantId('bolt')))).toEqual(['Ready'])
       const { html: events } = await operator.get('/events')
-      expect(badgesIn(rowOf(events, acmeEvent))).toContain(badge)
+      // The pause of a provider holds back calls, and no stored event.
+      const state = name === 'forwarding.paused' ? 'Accepted, paused' : 'Accepted'
+      expect(badgesIn(rowOf(events, acmeEvent))).toEqual([state])
       expect((await operator.get('/settings')).html).toMatch(/but paused for <a href="[^"]*">acme<\/a>/)
     },
   )
@@ -137,11 +139,46 @@ describe('badges', () => {
     expect(html).not.toContain(user)
   })
 
-  test('halts: a queued event is shown as held back, and not with a time at which nothing happens', async () => {
+  test.each<[string, () => Promise<unknown>, string]>([
+    ['a suspended callback', suspend, 'Accepted, suspended'],
+    [
+      'an open breaker',
+      () => openBreaker(backoffice.pool, queueOf('acme'), 30_000),
+      'Accepted, waiting for a probe',
+    ],
+    [
+      'a half-open breaker',
+      () => openBreaker(backoffice.pool, queueOf('acme'), -1),
+      'Accepted, waiting for a probe',
+    ],
+  ])(
+    'halts: %s holds back a queued event, whose list has no time at which nothing happens',
+    async (_case, halt, badge) => {
+      await halt()
+      const row = rowOf((await operator.get('/events?tenant=acme')).html, acmeEvent)
+      expect(badgesIn(row)).toEqual([badge])
+      expect(plain(row)).toContain('next held back')
+    },
+  )
+
+  test('halts: a suspended callback has a notice on the pages of all tenants', async () => {
     await suspend()
-    const row = rowOf((await operator.get('/events?tenant=acme')).html, acmeEvent)
-    expect(badgesIn(row)).toEqual(['Accepted, suspended'])
-    expect(plain(row)).toContain('next held back')
+    for (const path of ['/events', '/tenants', '/settings', '/replays']) {
+      const notices = noticesOf((await operator.get(path)).html)
+      expect([path, plain(notices)]).toEqual([
+        path,
+        expect.stringContaining('The callback is suspended for 1 tenant'),
+      ])
+      expect(notices).toContain(`href="/tenants/${backoffice.tenantId('acme')}"`)
+    }
+  })
+
+  test('halts: beside a pause, a failing callback is not said to be attempted', async () => {
+    await openBreaker(backoffice.pool, queueOf('acme'), 30_000)
+    await pause({ name: 'forwarding.paused', tenant: 'acme' })
+    const notices = plain(noticesOf((await operator.get('/events?tenant=acme')).html))
+    expect(notices).toContain('Calls to the callback failed before deliveries were paused')
+    expect(notices).not.toContain('uses an attempt')
   })
 })
 

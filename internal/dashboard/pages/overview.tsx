@@ -167,7 +167,7 @@ function StatTiles({ stats, context, held }: Pick<OverviewParts, 'stats' | 'cont
       />
       {queue !== undefined && (
         <Tile
-          label={stepMs <= minuteMs ? 'Queue' : `Peak queue (${durationText(stepMs)})`}
+          label={stepMs <= minuteMs ? 'Queue' : `Peak queue (this ${durationText(stepMs)})`}
           value={compactText(queue.dueCount)}
           note={queue.dueCount === 0 ? 'none ready' : `ready, oldest ${durationText(queue.oldestAgeMs)}`}
           tone={queue.oldestAgeMs > minuteMs ? 'warn' : undefined}
