@@ -175,7 +175,7 @@ def test_nothing_happened_releases_the_lock(client: Client, key: str) -> None:
 
 
 def test_result_that_is_not_json_counts_as_an_exception_of_work(client: Client, key: str) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="the result of the operation is not JSON, so it is not saved"):
         client.once(SCOPE, key, lambda _lock: object())
     assert client.once(SCOPE, key, lambda _lock: 1, wait_ms=5000) == TakenOver("before")
 
@@ -413,6 +413,21 @@ def test_client_refuses_a_malformed_address_and_key(url: str, api_key: str) -> N
     for client in (Latchkey, AsyncLatchkey):
         with pytest.raises(ValueError, match="Latchkey"):
             client(url, api_key)
+
+
+@pytest.mark.parametrize(
+    ("url", "api_key", "message"),
+    [
+        (None, "k", r"`url` is missing \(None\): if you pass os.environ.get\('LATCHKEY_URL'\), set it"),
+        ("http://a", None, r"`api_key` is missing \(None\)"),
+        ("http://a", "", r"`api_key` is missing \(empty\)"),
+    ],
+)
+def test_client_names_a_missing_address_or_key(url: Any, api_key: Any, message: str) -> None:
+    from latchkey import Latchkey
+
+    with pytest.raises(ValueError, match=message):
+        Latchkey(url, api_key)
 
 
 def test_outcomes_can_be_matched() -> None:

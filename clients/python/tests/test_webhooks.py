@@ -150,6 +150,19 @@ def test_malformed_secrets_are_refused_without_naming_them(secrets: Any) -> None
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("secrets", "message"),
+    [
+        ([None], r"`secrets\[0\]` is missing \(None\)"),
+        ([SECRET, ""], r"`secrets\[1\]` is missing \(empty\)"),
+        ([SECRET, "whsec_a"], r"`secrets\[1\]` is malformed: a signing secret is `whsec_` and base64"),
+    ],
+)
+def test_a_missing_or_malformed_secret_is_named_by_its_place(secrets: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Receiver(ignore, secrets=secrets)
+
+
 def test_exception_of_the_handler_is_500_logged_and_the_redelivery_is_told(caplog: pytest.LogCaptureFixture) -> None:
     contexts: list[Context] = []
 

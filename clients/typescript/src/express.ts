@@ -1,6 +1,6 @@
 import { Guard, type IdempotencyOptions } from './guard.ts'
 import type { Latchkey } from './latchkey.ts'
-import { type NodeRequest, readNodeBody, readUnparsedBody } from './node-http.ts'
+import { type NodeMessage, readNodeBody, readUnparsedBody } from './node-http.ts'
 import { type NodeResponse, ResponseCapture, sendCaptured } from './node-response.ts'
 import type { Receiver } from './webhooks.ts'
 
@@ -8,8 +8,19 @@ export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts
 
 const lockSecondsDefault = 60
 
-/** The part of a request of Express that is used. */
-export interface ExpressRequest extends NodeRequest {
+declare global {
+  namespace Express {
+    /** Requests of Express. Libraries such as passport add their members here. */
+    interface Request {}
+  }
+}
+
+/**
+ * The part of a request of Express that is used. It has no `body`: TypeScript would take its type for that of the handler's
+ * `request.body`.
+ */
+export interface ExpressRequest extends NodeMessage, Express.Request {
+  get(name: string): string | undefined
   readonly originalUrl: string
   readonly baseUrl: string
   readonly route?: { readonly path?: unknown } | undefined
@@ -76,11 +87,11 @@ async function respond<Req extends ExpressRequest>(
  */
 export function expressReceiver(
   receive: Receiver,
-): (request: NodeRequest, response: NodeResponse, next: Next) => void {
+): (request: NodeMessage, response: NodeResponse, next: Next) => void {
   return (request, response, next) => void deliver(receive, request, response).then(undefined, next)
 }
 
-async function deliver(receive: Receiver, request: NodeRequest, response: NodeResponse): Promise<void> {
+async function deliver(receive: Receiver, request: NodeMessage, response: NodeResponse): Promise<void> {
   const delivered = await receive.deliver({
     header: (name) => request.headers[name]?.toString(),
     readBody: (bytesMax) => readUnparsedBody(request, bytesMax),

@@ -1,4 +1,4 @@
-import { type Parts, runOnce, save, saveMsDefault } from './once.ts'
+import { type Parts, refuseUnknownOptions, runOnce, save, saveMsDefault } from './once.ts'
 import {
   type Address,
   type Codec,
@@ -40,7 +40,8 @@ export class Latchkey {
    * not JSON counts as an exception of `work`.
    * @throws the exception of `work`; LatchkeyRequestError for a call that can never succeed; the reason of `signal` if it aborts before `work`
    */
-  once<T>(options: OnceOptions<T>, work: Work<T>): Promise<Outcome<T>> {
+  async once<T>(options: OnceOptions<T>, work: Work<T>): Promise<Outcome<T>> {
+    refuseUnknownOptions(options)
     return runOnce(this.#parts, valueCodec as Codec<T>, options, work)
   }
 

@@ -1,20 +1,23 @@
 import { concatBytes, encodeText, type ReadBytes } from './bytes.ts'
 import { canonicalJson } from './fingerprint.ts'
 
-/** The part of a request of `node:http` and Express that is used. */
-export interface NodeRequest {
+/** The part of a request of `node:http` that is used. */
+export interface NodeMessage {
   readonly method?: string | undefined
   readonly url?: string | undefined
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
   /** The whole message has been received. */
   readonly complete: boolean
   readonly readableEnded: boolean
-  /** Body as a parser left it. */
-  readonly body?: unknown
   read(): unknown
   unshift(chunk: Uint8Array): unknown
   on(event: string, listener: (error?: unknown) => void): unknown
   off(event: string, listener: (error?: unknown) => void): unknown
+}
+
+/** Request with the body as a parser left it. */
+export interface NodeRequest extends NodeMessage {
+  readonly body?: unknown
 }
 
 /**

@@ -210,6 +210,8 @@ test.each([
   ['acquireMs', -1],
   ['saveMs', Number.NaN],
   ['lockSeconds', Number.NaN],
+  ['locksSeconds', 60],
+  ['constructor', 1],
 ])('once: refuses the option %s: %d', async (name, value) => {
   const { latchkey, faults, address } = caller()
   await expect(latchkey.once({ ...address, [name]: value }, () => 1)).rejects.toBeInstanceOf(TypeError)

@@ -118,7 +118,12 @@ describe('once: exception of the work', () => {
 
   test('a result that is not JSON counts as one', async () => {
     const address = fresh()
-    await expect(latchkey.once<unknown>(address, () => 1n)).rejects.toBeInstanceOf(TypeError)
+    const error = await latchkey.once<unknown>(address, () => 1n).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(TypeError)
+    expect(error).toMatchObject({
+      message: expect.stringContaining('the result of the operation is not JSON, so it is not saved'),
+      cause: expect.any(TypeError),
+    })
     expect(await latchkey.once<unknown>(address, never)).toEqual({ kind: 'taken_over', phase: 'before' })
   })
 })
@@ -281,10 +286,17 @@ test.each([
   ['a text that is no address', { url: 'latchkey', apiKey: testApiKey }],
   ['an address of another protocol', { url: 'ftp://example.com', apiKey: testApiKey }],
   ['an address with a query', { url: 'https://example.com/?a=1', apiKey: testApiKey }],
-  ['a missing address', { url: undefined as unknown as string, apiKey: testApiKey }],
-  ['an empty API key', { url: 'https://example.com', apiKey: '' }],
-  ['a missing API key', { url: 'https://example.com', apiKey: undefined as unknown as string }],
   ['an API key with a line feed', { url: 'https://example.com', apiKey: `${testApiKey}\n` }],
 ])('Latchkey: refuses %s', (_name, options) => {
   expect(() => new Latchkey(options)).toThrow(/^Latchkey: `(url|apiKey)` must be/)
+})
+
+test.each([
+  ['url', undefined, 'undefined', 'LATCHKEY_URL'],
+  ['apiKey', undefined, 'undefined', 'LATCHKEY_API_KEY'],
+  ['apiKey', '', 'empty', 'LATCHKEY_API_KEY'],
+])('Latchkey: says of %s %p that it is missing', (name, value, state, variable) => {
+  const options = { url: 'https://example.com', apiKey: testApiKey, [name]: value }
+  const message = `Latchkey: \`${name}\` is missing (${state}): if you pass process.env.${variable}, set it`
+  expect(() => new Latchkey(options)).toThrow(message)
 })

@@ -66,6 +66,20 @@ export async function runOnce<T>(
   }
 }
 
+const optionNames: Readonly<Record<keyof OnceOptions<unknown>, true>> = {
+  ...{ scope: true, key: true, fingerprint: true, ttlSeconds: true, lockSeconds: true, waitMs: true },
+  ...{ acquireMs: true, saveMs: true, signal: true, onTakenOver: true, onUnavailable: true },
+}
+
+/** @throws TypeError for a misspelt option, which JavaScript would ignore */
+export function refuseUnknownOptions(options: object): void {
+  for (const name in options)
+    if (!Object.hasOwn(optionNames, name))
+      throw new TypeError(
+        `Latchkey: \`once\` has no option \`${name}\`: it takes ${Object.keys(optionNames).join(', ')}`,
+      )
+}
+
 async function runOperation<T>(operation: Operation<T>, onCall: () => void): Promise<Outcome<T>> {
   const { parts, codec, options, acquisition } = operation
   const { service, debug, cache } = parts

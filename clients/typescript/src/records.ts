@@ -31,7 +31,14 @@ export function saveText({ scope, key, lockToken, ttlSeconds, record }: Pending)
     ...{ scope, key, lockToken, status: record.status, headers: record.headers, body: record.body },
     ...(ttlSeconds !== undefined && { ttlSeconds }),
   }
-  return JSON.stringify(request)
+  try {
+    return JSON.stringify(request)
+  } catch (cause) {
+    throw new TypeError(
+      'Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run: whether it had its effect is uncertain for later calls with its key',
+      { cause },
+    )
+  }
 }
 
 /** Saves a record. */

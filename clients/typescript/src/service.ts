@@ -58,6 +58,8 @@ export class Service {
 
   /** @throws TypeError for a malformed address or API key, such as one of a missing environment variable */
   constructor({ url, apiKey, fetch }: { url: string; apiKey: string; fetch: Fetch | undefined }) {
+    refuseMissing('url', url, 'LATCHKEY_URL')
+    refuseMissing('apiKey', apiKey, 'LATCHKEY_API_KEY')
     const parsed = URL.canParse(url) ? new URL(url) : undefined
     if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search !== '' || parsed.hash !== '')
       throw new TypeError('Latchkey: `url` must be an http or https address without query and fragment')
@@ -95,6 +97,14 @@ export class Service {
       signal?.removeEventListener('abort', abort)
     }
   }
+}
+
+/** @throws TypeError for an option without a value, as that of an unset environment variable */
+function refuseMissing(name: string, value: string | null | undefined, variable: string): void {
+  if (value === undefined || value === null || value === '')
+    throw new TypeError(
+      `Latchkey: \`${name}\` is missing (${value === '' ? 'empty' : value}): if you pass process.env.${variable}, set it`,
+    )
 }
 
 function replyOf<T>(

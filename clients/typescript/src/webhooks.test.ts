@@ -169,12 +169,19 @@ test('receiver: in a transaction, the effect and the event are committed togethe
   expect(rows).toEqual([{ id: event.id }])
 })
 
-test.each([[[]], [['whsec_']], [['not base64!']]])(
-  'receiver: the secrets %j are refused at the start',
-  (wrong) => {
-    expect(() => receiver({ secrets: wrong }, () => undefined)).toThrow()
-  },
-)
+const missing = 'is missing (undefined): pass the signing secret of the tenant'
+test.each<[string, unknown, string]>([
+  ['no list', undefined, '`secrets` must be a list'],
+  ['an empty list', [], '`secrets` must be a list'],
+  ['an unset variable', [undefined], `\`secrets[0]\` ${missing}`],
+  ['an unset variable after a secret', [secrets[0], undefined], `\`secrets[1]\` ${missing}`],
+  ['an empty text', [''], '`secrets[0]` is missing (empty)'],
+  ['a prefix alone', ['whsec_'], '`secrets[0]` is malformed: a signing secret is `whsec_` and base64'],
+  ['a text that is not base64', ['abc'], '`secrets[0]` is malformed'],
+  ['a number', [7], '`secrets[0]` is malformed'],
+])('receiver: %s as secrets is refused at the start, by the name of the option', (_name, wrong, message) => {
+  expect(() => receiver({ secrets: wrong as string[] }, () => undefined)).toThrow(`Latchkey: ${message}`)
+})
 
 test('receiver: the type of an event narrows its providers and raw types', () => {
   const read = (event: LatchkeyEvent) => {

@@ -135,10 +135,9 @@ const rejections = {
 function createDeliver(options: AnyOptions, handler: AnyHandler): Receiver['deliver'] {
   const { secrets, name = 'events', bodyBytesMax = bodyBytesDefault } = options
   const { onInvalid = createRefusalLog() } = options
-  if (secrets.length === 0) throw new TypeError('Latchkey: the receiver needs a signing secret')
+  const webhooks = webhooksOf(secrets)
   if (name.length === 0 || name.length > nameCharsMax)
     throw new TypeError(`Latchkey: the name of a receiver has 1 to ${nameCharsMax} characters`)
-  const webhooks = secrets.map((secret) => new Webhook(secret))
   return async ({ header, readBody }) => {
     const body = await readBody(bodyBytesMax)
     if (body.kind === 'beyond') return answerOf(413)
@@ -149,6 +148,26 @@ function createDeliver(options: AnyOptions, handler: AnyHandler): Receiver['deli
     }
     return handleOnce({ options, handler, scope: `webhook ${name}` }, event)
   }
+}
+
+/** @throws TypeError for a missing or malformed secret, without any part of it */
+function webhooksOf(secrets: readonly (string | undefined)[]): readonly Webhook[] {
+  if (!Array.isArray(secrets) || secrets.length === 0)
+    throw new TypeError('Latchkey: `secrets` must be a list with the signing secret of the tenant')
+  return secrets.map((secret: unknown, index) => {
+    if (secret === undefined || secret === null || secret === '')
+      throw new TypeError(
+        `Latchkey: \`secrets[${index}]\` is missing (${secret === '' ? 'empty' : secret}): pass the signing secret of the tenant, such as process.env.LATCHKEY_SIGNING_SECRET`,
+      )
+    try {
+      return new Webhook(secret as string)
+    } catch {
+      // The exception can contain a part of the secret.
+      throw new TypeError(
+        `Latchkey: \`secrets[${index}]\` is malformed: a signing secret is \`whsec_\` and base64, as the Secret of the tenant has it`,
+      )
+    }
+  })
 }
 
 /** Returns the event of a signed delivery, or why it is none. */

@@ -47,7 +47,10 @@ afterAll(async () => {
 
 /** Replaces the ports that the tutorial shows by those of this test. */
 function ported(text: string): string {
-  return text.replaceAll(/\b3000\b/g, String(port)).replaceAll('http://127.0.0.1:8080', apiUrl)
+  return text
+    .replaceAll(/\b3000\b/g, String(port))
+    .replaceAll('http://127.0.0.1:8080', apiUrl)
+    .replaceAll('../shop/.latchkey', dataDir)
 }
 
 test.each(Object.entries(languages))(

@@ -217,11 +217,22 @@ class Unsaved(Generic[T]):
     """Encoded request, so that each retry sends the same bytes."""
 
 
+_NOT_JSON = (
+    "Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run: whether it had its effect is"
+    " uncertain for later calls with its key"
+)
+
+
 def save_body(pending: Pending) -> bytes:
     """Returns the request that saves a record. Raises `TypeError` or `ValueError` if the record is not JSON."""
     ttl = {"ttlSeconds": pending["ttlSeconds"]} if "ttlSeconds" in pending else {}
     address = {"scope": pending["scope"], "key": pending["key"], "lockToken": pending["lockToken"]}
-    return json_bytes({**address, **pending["record"], **ttl})
+    try:
+        return json_bytes({**address, **pending["record"], **ttl})
+    except TypeError as error:
+        raise TypeError(_NOT_JSON) from error
+    except ValueError as error:
+        raise ValueError(_NOT_JSON) from error
 
 
 def save(environment: Environment, unsaved: Unsaved[T], save_ms: int) -> Steps[Outcome[T]]:

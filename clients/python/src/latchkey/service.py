@@ -71,6 +71,8 @@ class Address:
     """Address and credentials of the service."""
 
     def __init__(self, url: str, api_key: str) -> None:
+        _refuse_missing("url", url, "LATCHKEY_URL")
+        _refuse_missing("api_key", api_key, "LATCHKEY_API_KEY")
         parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
             raise ValueError("Latchkey: `url` must be an http or https address without query and fragment")
@@ -83,6 +85,12 @@ class Address:
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
         }
+
+
+def _refuse_missing(name: str, value: str | None, variable: str) -> None:
+    if value is None or value == "":
+        state = "None" if value is None else "empty"
+        raise ValueError(f"Latchkey: `{name}` is missing ({state}): if you pass os.environ.get('{variable}'), set it")
 
 
 def reply_of(call: Call, status: int, headers: Mapping[str, str], content: bytes | None) -> Reply:

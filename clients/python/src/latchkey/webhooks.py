@@ -85,11 +85,23 @@ def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> E
 def _webhooks_of(secrets: Sequence[str]) -> list[Webhook]:
     if isinstance(secrets, str) or not secrets:
         raise ValueError("Latchkey: the receiver needs a list of signing secrets")
+    return [_webhook_of(secret, f"`secrets[{index}]`") for index, secret in enumerate(secrets)]
+
+
+def _webhook_of(secret: str | None, where: str) -> Webhook:
+    if secret is None or secret == "":
+        state = "None" if secret is None else "empty"
+        raise ValueError(
+            f"Latchkey: {where} is missing ({state}): pass the signing secret of the tenant, such as"
+            " os.environ['LATCHKEY_SIGNING_SECRET']"
+        )
     try:
-        return [Webhook(secret) for secret in secrets]
+        return Webhook(secret)
     except Exception:
         # The text of the exception may contain a part of the secret.
-        raise ValueError("Latchkey: a signing secret is malformed") from None
+        raise ValueError(
+            f"Latchkey: {where} is malformed: a signing secret is `whsec_` and base64, as the Secret of the tenant has it"
+        ) from None
 
 
 def _verify(webhooks: Sequence[Webhook], headers: Mapping[str, str], body: bytes) -> Event:
