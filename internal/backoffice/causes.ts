@@ -97,6 +97,10 @@ export function statusAdvice(status: number): Omit<Advice, 'title'> | undefined 
 }
 
 const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
+  400: {
+    means: 'The callback rejected the request, as a receiver does if the signature is not valid.',
+    todo: 'Compare the signing secret of its receiver with the Secret in spec.callback.signingSecretRef, and look in its log for the same webhook-id.',
+  },
   401: {
     means: 'The callback did not accept the signature, or requires a login.',
     todo: 'Check that it verifies with the current signing secret, and that this path needs no login.',
@@ -115,7 +119,7 @@ const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
   410: {
     means: 'The callback asked for no more deliveries, so it is suspended, and the event is not retried.',
-    todo: 'Resume the callback on the tenant’s page, then replay the event.',
+    todo: 'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.',
   },
   413: {
     means: 'The callback does not accept a body of this size.',
@@ -135,7 +139,7 @@ const classAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   3: { means: 'Redirects are not followed.', todo: 'Set spec.callback.url to the redirect’s target.' },
   4: {
     means: 'The callback rejected the request.',
-    todo: 'Read its response, and its log for the same webhook-id.',
+    todo: 'Look in its log for the same webhook-id, which is the event’s id.',
   },
   5: {
     means: 'The callback failed.',

@@ -118,7 +118,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     ended('delivery_failed', { status: 410, cause: 'gone' }),
     'failed',
     'The delivery has failed after 1 attempt: the callback answered 410 Gone and is suspended until it is resumed.',
-    'Resume the callback on the tenant’s page, then replay the event.',
+    'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.',
     { startedAtMs: completedAtMs },
   ],
   [
@@ -206,14 +206,14 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { halts: [suspended('gone')], ...waiting },
     'callback_suspended',
     'The callback answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
-    'Resume the callback once it accepts events again.',
+    'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
     { startedAtMs: completedAtMs },
   ],
   [
     { halts: [suspended('disabled')] },
     'callback_suspended',
     'The callback answered webhook-delivery: disable, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
-    'Resume the callback once it accepts events again.',
+    'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
     { startedAtMs: completedAtMs },
   ],
   [
@@ -254,7 +254,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { halts: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
     'callback_suspended',
     'The receiver of notifications answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
-    'Resume the receiver of notifications once it accepts events again.',
+    'Resume the receiver of notifications once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
     { startedAtMs: completedAtMs },
   ],
   [

@@ -171,7 +171,8 @@ function endOf({ status, cause }: Attempt): { readonly text: string; readonly to
   return text === undefined || todo === undefined ? undefined : { text, todo }
 }
 
-const resumeTodo = 'Resume the callback on the tenant’s page, then replay the event.'
+const resumeTodo =
+  'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.'
 
 const endTodos: Readonly<Record<string, string>> = {
   gone: resumeTodo,
@@ -220,7 +221,7 @@ function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanatio
     case 'callback_suspended':
       return {
         ...{ ...explained, startedAtMs: halt.startedAtMs },
-        todo: 'Resume the callback once it accepts events again.',
+        todo: 'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
       }
     case 'callback_failing':
     case 'callback_resumed': {

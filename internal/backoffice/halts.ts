@@ -158,7 +158,8 @@ const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<HaltText, '
   },
   closed: {
     cause: 'Calls to the callback have failed repeatedly',
-    effect: 'deliveries continue; each failed call uses an attempt and is repeated by the retry schedule',
+    effect:
+      'deliveries continue; each failed call uses an attempt and is repeated by the retry schedule; this notice ends once none has failed for 5 minutes',
   },
 }
 

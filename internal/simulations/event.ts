@@ -160,13 +160,10 @@ async function simulate(
     return apiError('invalid_request', unknownProviderText(given, parts.declarations()))
   const isBuiltIn = neutralProviderName(provider) !== undefined
   const sample = isBuiltIn ? sampleOf(provider, type) : undefined
-  if (isBuiltIn && sample === undefined)
-    return apiError(
-      'invalid_request',
-      `"${provider}" has no events of this type: see GET /v1/event-types?provider=${provider}`,
-    )
   const notReady = refuseUnready(parts.callers, tenant, { provider })
   if (notReady) return notReady
+  if (isBuiltIn && sample === undefined)
+    return apiError('invalid_request', unknownTypeText(given, provider, type))
   const caller = parts.callers.byTenant(tenant, provider)
   if (caller.kind === 'refused') return apiError('provider_paused', undefined, { 'Retry-After': '30' })
   const event = { id: `evt_sim_${randomToken()}`, overrides, type, occurredAtMs: parts.clock.now() }
@@ -185,6 +182,20 @@ async function simulate(
 function unknownProviderText(given: string, declarations: Declarations): string {
   const meant = didYouMean(given, allProviderNames(declarations))
   return `There is no provider "${given}"${meant === undefined ? '' : `: did you mean ${meant}?`}`
+}
+
+/** Text for a type that a built-in provider lacks, with the type that was probably meant. Suggests none for a wholly different name. */
+function unknownTypeText(given: string, provider: ProviderName, type: string): string {
+  const name = given === provider ? given : `${given} (${provider})`
+  const ofProvider = eventCatalogue.flatMap((entry) =>
+    entry.providers
+      .filter((each) => each.provider === provider)
+      .map(({ providerRawType }) => ({ type: entry.type, rawType: providerRawType })),
+  )
+  const byRawType = ofProvider.find(({ rawType }) => rawType === type)
+  if (byRawType) return `"${type}" is a raw type of ${name}: its normalized type is ${byRawType.type}`
+  const meant = didYouMean(type, [...new Set(ofProvider.map((each) => each.type))])
+  return `${name} has no type "${type}": ${meant === undefined ? `GET /v1/event-types?provider=${provider} and the reference page of events list its types` : `did you mean ${meant}?`}`
 }
 
 interface WantedEvent {

@@ -9,8 +9,8 @@ const text = (
   <>
     <p>This program was built without the documentation site.</p>
     <p>
-      In a clone, run <code>npm run docs</code>, which takes about a minute, and start the server again.
-      Released programs and images contain the site.
+      In a clone, run <code>npm run docs</code>, which takes about a minute. Released programs and images
+      contain the site.
     </p>
     <p>
       The same pages are in the folder <code>docs</code> of the repository.

@@ -245,7 +245,7 @@ function saidOf(cause: CallbackSuspension['cause']): string {
 function suspensionMessage({ cause, suspendedAtMs }: CallbackSuspension): string {
   return (
     `the callback ${saidOf(cause)} at ${new Date(suspendedAtMs).toISOString()}; its events are accepted and queued: ` +
-    'fix the callback, then set the annotation latchkey.dev/resume-callback'
+    'fix the callback, then run latchkey tenants resume, or set the annotation latchkey.dev/resume-callback'
   )
 }
 
