@@ -8,7 +8,7 @@ const called = {
     ...['listEvents', 'readEvent', 'explainEvent', 'readEventPayload', 'replayEvent', 'retryEvent'],
     ...['previewReplay', 'startReplay', 'listReplays', 'readReplay', 'cancelReplay'],
     ...['listRefusedCalls', 'readUsage'],
-    ...['fetchRecord', 'removeRecord', 'simulateEvent'],
+    ...['fetchRecord', 'checkRecord', 'saveRecord', 'removeRecord', 'simulateEvent'],
     ...['listSubscriptions', 'writeSubscription', 'seekSubscription', 'deleteSubscription'],
     ...['acknowledgeEvents', 'searchPayloads'],
   ],

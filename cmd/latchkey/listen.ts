@@ -36,7 +36,7 @@ export function addListenCommand(program: Program, cli: Cli): void {
     .addHelpText('after', afterHelp)
     .requiredOption(
       '--forward-to <url>',
-      'URL that gets the events, such as localhost:3000/webhooks',
+      'URL that gets the events, such as localhost:3000/webhooks; a number is a port of 127.0.0.1',
       parseTarget,
     )
     .option(...typesOption)
@@ -93,8 +93,10 @@ export function addTailCommand(events: Program, cli: Cli): void {
     )
 }
 
-/** Parses a URL, or a host with a port and a path, for which the scheme is http. */
+/** Parses a URL, a host with a port and a path, for which the scheme is http, or a port of this machine with a path. */
 function parseTarget(text: string): string {
+  // As a URL, http://3100 is the address 0.0.12.28.
+  if (/^\d+(\/|$)/.test(text)) return parseUrl(`http://127.0.0.1:${text}`)
   return parseUrl(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
 }
 

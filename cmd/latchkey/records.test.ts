@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { dashboardKey } from '#test/support/backoffice-tenants.ts'
 import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
 import { latchkey } from '#test/support/latchkey.ts'
+import { until } from '#test/support/until.ts'
 
 let lab: CommandLab
 beforeAll(async () => {
@@ -40,14 +41,52 @@ describe('latchkey records get', () => {
     await call('POST', { scope: 'orders', key })
     const { code, out, err } = await lab.run('records', 'get', 'orders', key)
     expect({ code, out }).toEqual({ code: 3, out: '' })
-    expect(err).toBe('No response is saved under this scope and key, which may be locked\n')
+    expect(err).toStartWith(
+      'No response is saved under this scope and key. An attempt may run, or have ended',
+    )
+    expect(err).not.toContain('middleware')
   })
+
+  test.each([
+    ['order-1', true],
+    ['-:order-1', false],
+    [`${'_'.repeat(22)}:order-1`, false],
+  ])(
+    'latchkey records get: for %s of a route, hints at the key of the middleware: %p',
+    async (key, hints) => {
+      const { code, err } = await lab.run('records', 'get', 'POST /nothing-saved', '--', key)
+      expect([code, err.includes(`-:${key} for the principal 'none'`)]).toEqual([3, hints])
+    },
+  )
 
   test('latchkey records get: with a key of another scope ends with code 4', async () => {
     expect(await latchkey(['records', 'get', 'a', 'b'], lab.env('reader'))).toMatchObject({
       code: 4,
       out: '',
     })
+  })
+})
+
+describe('latchkey records save', () => {
+  test('latchkey records save: saves the response of an unfinished attempt, once, after a question', async () => {
+    const key = crypto.randomUUID()
+    await call('POST', { scope: 'orders', key, lockSeconds: 1 })
+    const run = (...flags: string[]) => lab.run('records', 'save', 'orders', key, '{"id":"ch_1"}', ...flags)
+    expect(await run()).toMatchObject({ code: 2, err: expect.stringContaining('confirm with --yes') })
+    expect(await run('--yes')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('An attempt holds the lock'),
+    })
+    await until('the lock ends', async () => {
+      const { code, out } = await run('--yes', '--status', '201')
+      return code === 0 && out === 'The response is saved: in place of an attempt that ended without one\n'
+    })
+    expect((await lab.run('records', 'get', 'orders', key)).out).toBe('status  201\n\n{"id":"ch_1"}\n')
+    expect(await run('--yes')).toMatchObject({ code: 1, err: expect.stringContaining('saved already') })
+  })
+
+  test('latchkey records save: a body that is not JSON is a wrong use', async () => {
+    expect(await lab.run('records', 'save', 'a', 'b', '{id}', '--yes')).toMatchObject({ code: 2, out: '' })
   })
 })
 

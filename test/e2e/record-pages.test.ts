@@ -9,6 +9,7 @@ import { runToEnd } from '#test/support/client-scene.ts'
 import { root } from '#test/support/dev-server.ts'
 import { blockNamed, blocksNamed } from '#test/support/page.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 
 const library = 'clients/typescript/README.md'
 const tutorial = 'docs/tutorials/first-record.md'
@@ -55,6 +56,23 @@ test('guide of records: the program without a library prints the shown output', 
   const both = JSON.parse(/^both (.*)$/m.exec(output)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
   expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
+})
+
+test('guide of records: the commands for an unfinished attempt save its result, and a later call gets it', async () => {
+  const { text, shown } = blockNamed(records, 'unfinished')
+  const env = { LATCHKEY_URL: api.url, LATCHKEY_API_KEY: 'lk_demo_0000000000000000000000000000' }
+  const check = async () => {
+    const headers = { authorization: `Bearer ${env.LATCHKEY_API_KEY}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ scope: 'charge', key: 'order-7', lockSeconds: 1 })
+    return (await fetch(`${api.url}/v1/record`, { method: 'POST', headers, body })).json()
+  }
+  expect(await check()).toMatchObject({ locked: true })
+  const printed = await until('the commands after the end of the lock', async () => {
+    const { exitCode, output } = await runToEnd(['bash', '-euc', text], env)
+    return exitCode === 0 && output
+  })
+  expect(printed).toBe(shown)
+  expect(await check()).toMatchObject({ cached: true, record: { body: { chargeId: 'ch_7' } } })
 })
 
 const programs = [
