@@ -192,7 +192,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { halts: [pause(null)], mayEndPause: true },
     'forwarding_paused',
     'Deliveries of all tenants are paused by user:ada (setting forwarding.paused): events are accepted and wait, and use no attempt.',
-    'Clear the setting forwarding.paused of the installation to resume deliveries.',
+    'Resume deliveries of all tenants.',
     { startedAtMs: completedAtMs },
   ],
   [
@@ -416,7 +416,7 @@ describe('GET events/{eventId}/explain', () => {
     const { json } = await backoffice.call('GET', `/internal/v1/events/${id}/explain`)
     expect(json).toMatchObject({
       sentence: expect.stringMatching(/^Deliveries of all tenants are paused by operator:dev [(]setting /),
-      todo: 'Clear the setting forwarding.paused of the installation to resume deliveries.',
+      todo: 'Resume deliveries of all tenants.',
     })
     await execute(`UPDATE events SET payload_expires_on = current_date - 1 WHERE id = $1`, id)
     expect(await read(id)).toMatchObject({ position: 'payload_expired' })

@@ -202,6 +202,12 @@ function countText(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
+/** Advice to an actor who may end a pause of deliveries. The page of the event links to the action. */
+export const resumeAdvice = {
+  all: 'Resume deliveries of all tenants.',
+  tenant: 'Resume deliveries of this tenant.',
+} as const
+
 /** Explains why the deliveries of the tenant are halted; undefined if they are not, or not for this event. */
 function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
   const [halt] = halts
@@ -212,9 +218,8 @@ function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanatio
     case 'tenant_suspended':
       return { ...explained, todo: 'Set spec.suspended of the Tenant to false.' }
     case 'forwarding_paused': {
-      const whose = halt.tenantId === null ? 'the installation' : 'this tenant'
       const todo = mayEndPause
-        ? `Clear the setting forwarding.paused of ${whose} to resume deliveries.`
+        ? resumeAdvice[halt.tenantId === null ? 'all' : 'tenant']
         : `Ask ${halt.by} to resume deliveries.`
       return { ...explained, todo, startedAtMs: halt.startedAtMs }
     }

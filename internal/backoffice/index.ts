@@ -10,7 +10,7 @@ export {
   valueOf,
 } from './causes.ts'
 export type { EventDetail, EventListRequest, InspectedAttempt } from './events.ts'
-export type { Explanation } from './explain.ts'
+export { type Explanation, resumeAdvice } from './explain.ts'
 export {
   type Halt,
   type HaltsByTenant,

@@ -22,13 +22,13 @@ async function readUntil(answer: Streaming, wanted: RegExp): Promise<string> {
 
 const ada = { sessionKey: 'first', actorName: 'user:ada' }
 
-test('live stream: sends a tick event in each interval, and a slow event with every fifth tick', async () => {
+test('live stream: sends a tick event at once and in each interval, and a slow event in every fifth interval', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   expect(answer.headers?.['Content-Type']).toBe('text/event-stream')
   const text = await readUntil(answer, /slow/)
   expect(text).toStartWith(': open\n\n')
-  expect(text.match(/event: tick\n/g)?.length).toBe(5)
+  expect(text.match(/event: tick\n/g)?.length).toBe(6)
   expect(text).toEndWith('event: slow\ndata: 1\n\n')
 })
 

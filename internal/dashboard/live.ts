@@ -13,7 +13,7 @@ export interface Follower {
 /** Streams of server-sent events by which the open pages of a process refresh themselves. */
 export interface LiveStreams {
   /**
-   * Opens a stream of server-sent events: `tick` every 3 s, `slow` with every fifth tick, and `status` within 1 s of a change of the status
+   * Opens a stream of server-sent events: `tick` after 1 s and then every 3 s, `slow` every 15 s, and `status` within 1 s of a change of the status
    * that pages show, or at once if it changed since the page was rendered. The stream ends after 10 minutes; the page then opens another
    * stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open streams.
    */
@@ -25,6 +25,8 @@ export interface LiveStreams {
 }
 
 const tickMs = 3_000
+/** Time until the first tick, as a share of the interval: what the user has just begun changes at once. */
+const firstTickShare = 1 / 3
 /** Interval at which the status is read. */
 const statusMs = 1_000
 const slowEvery = 5
@@ -146,6 +148,10 @@ function tickingStream(
           const slow = ticks % slowEvery === 0 ? 'event: slow\ndata: 1\n\n' : ''
           controller.enqueue(encoder.encode(`event: tick\ndata: 1\n\n${slow}`))
         }, everyMs)
+        const first = setTimeout(
+          () => controller.enqueue(encoder.encode('event: tick\ndata: 1\n\n')),
+          everyMs * firstTickShare,
+        )
         let shown = seen
         const showStatus = (version: string) => {
           if (version === shown) return
@@ -155,6 +161,7 @@ function tickingStream(
         }
         const forget = register({ end, showStatus })
         stop = () => {
+          clearTimeout(first)
           clearInterval(timer)
           forget()
         }

@@ -14,6 +14,7 @@ export {
 } from './job.ts'
 export { countDueOutcomes, countOutcome, findReplaysOfEvent, readReplayedIds } from './outcome.ts'
 export {
+  isMoving,
   type ReplayEventOutcome,
   type ReplayOutcome,
   type ReplayStage,

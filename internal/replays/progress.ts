@@ -42,6 +42,11 @@ export function stageOf({ state, queuedCount, outcome }: Omit<ProgressFacts, 'sk
   return outcome.failedCount > 0 ? 'failed_again' : 'done'
 }
 
+/** Returns whether the stage of a replay changes by itself. Pure. */
+export function isMoving(facts: Omit<ProgressFacts, 'skipped'>): boolean {
+  return ['queued', 'running', 'delivering'].includes(stageOf(facts))
+}
+
 const numbers = new Intl.NumberFormat('en-US')
 
 /** Returns the progress of a replay in words, such as "12 queued: 9 delivered, 3 failed again; 1 skipped". Pure. */

@@ -115,6 +115,12 @@ async function failed(page: Page, name: string, type: string): Promise<string> {
   return path
 }
 
+/** Sends the events of the stream that refresh a list, without the wait for them. */
+const refreshNow = (page: Page) =>
+  page.evaluate(
+    "for (const name of ['tick', 'slow']) document.querySelector('#live').dispatchEvent(new Event(name))",
+  )
+
 test(
   'events: the page of a failed event shows its cause, and shows its success after a replay without reloading',
   () =>
@@ -162,8 +168,7 @@ test(
       await first.focus()
       await first.hover()
       const news = page.locator('[data-news]')
-      // The stream sends this event each 15 s.
-      const refresh = () => page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      const refresh = () => refreshNow(page)
       for (const type of ['order.second', 'order.third']) await provide('plain', { type })
       await until('the new events', async () => {
         await refresh()
@@ -204,7 +209,7 @@ test.each(['pointer', 'focus'] as const)(
       await page.evaluate("document.querySelector('#list thead').remove()")
       await (way === 'pointer' ? link.hover() : link.focus())
       const before = (await link.boundingBox())?.y
-      await page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      await refreshNow(page)
       const head = page.locator('#list thead')
       await head.waitFor()
       expect((await head.boundingBox())?.height).toBeGreaterThan(16)
@@ -308,7 +313,7 @@ test(
       receiver.answer(() => new Response(null, { status: 500 }))
       await page.getByRole('checkbox', { name: /^Select order\.several/ }).check()
       const updated = page.waitForResponse((answer) => answer.url() === page.url())
-      await page.evaluate("document.querySelector('#live').dispatchEvent(new Event('slow'))")
+      await refreshNow(page)
       await updated
       await page.getByRole('button', { name: 'Replay 1 event' }).click()
       await page.getByRole('button', { name: 'Replay 1 event' }).click()

@@ -76,8 +76,17 @@
     delete output.dataset.rest
   }
 
+  /** Dims a row that does not match the filters any more, and replaces its state, which may be past. */
+  const markGone = (row) => {
+    row.classList.add('is-gone')
+    const badge = row.querySelector('td .badge')
+    if (!badge) return
+    badge.className = 'badge is-quiet'
+    badge.textContent = 'No longer matches'
+  }
+
   /** Gives an update of a table the order of the rows that are shown. Returns the number of rows that it holds back. */
-  const holdRows = (shown, update) => {
+  const holdRows = (shown, update, isWhole) => {
     const fresh = new Map([...update.tBodies[0].rows].map((row) => [row.id, row]))
     const news = [...fresh.keys()].filter((id) => document.getElementById(id) === null)
     const lastKnown = [...shown.tBodies[0].rows].findLastIndex(({ id }) => fresh.has(id))
@@ -85,8 +94,9 @@
       const known = fresh.get(row.id)
       if (known) return known
       const copied = row.cloneNode(true)
-      // A row before one that is still listed does not match the filters any more. A later one only made room for new rows.
-      copied.classList.toggle('is-gone', nth < lastKnown)
+      // A row does not match the filters any more if the update is the whole list, or if a later row is still listed. Others may only
+      // have made room for new rows.
+      if (isWhole || nth < lastKnown) markGone(copied)
       return copied
     })
     update.tBodies[0].replaceChildren(...rows)
@@ -110,7 +120,8 @@
         const shown = document.getElementById(update.id)
         const waits = update.dataset.stable === 'wait'
         if (!shown || !(waits || shown.matches(':hover, :focus-within'))) continue
-        const news = holdRows(shown, update)
+        const isWhole = waits && !fragment.querySelector('.pager [rel=next]')
+        const news = holdRows(shown, update, isWhole)
         if (!waits) continue
         // The next page continues after the rows that are shown.
         const pager = document.querySelector('.pager')

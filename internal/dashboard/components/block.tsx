@@ -177,11 +177,14 @@ interface ShareBarParts {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
+  /** A second share, of what has failed, after the first. */
+  readonly badShare?: number
 }
 
 /** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
-export function ShareBar({ share, label, tone = 'info' }: ShareBarParts) {
-  const width = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 1)) * 100
+export function ShareBar({ share, label, tone = 'info', badShare = 0 }: ShareBarParts) {
+  const percentOf = (part: number) => Math.max(0, Math.min(1, Number.isFinite(part) ? part : 1)) * 100
+  const width = percentOf(share)
   return (
     <svg
       class={`share is-${tone}`}
@@ -192,6 +195,15 @@ export function ShareBar({ share, label, tone = 'info' }: ShareBarParts) {
     >
       <rect class="share-rest" width="100" height="6" rx="1" />
       <rect class="share-used" width={width.toFixed(1)} height="6" rx="1" />
+      {badShare > 0 && (
+        <rect
+          class="share-bad"
+          x={width.toFixed(1)}
+          width={percentOf(badShare).toFixed(1)}
+          height="6"
+          rx="1"
+        />
+      )}
     </svg>
   )
 }

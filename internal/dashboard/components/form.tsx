@@ -107,6 +107,9 @@ export const slowerThanField = {
   expected: `Enter 1 to ${slowerThanMsMax} ms`,
 }
 
+/** The earliest time that a field accepts, which stands for any time. */
+export const earliestText = '2000-01-01T00:00:00Z'
+
 /** Filters by an earlier replay of the events, and by their outcome in it. */
 export const replayedFields = [
   {

@@ -131,6 +131,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   rows?(items: readonly Row[], context: PageContext): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow' | 'status'
+  /** Returns whether rows change soon, so that the first page refreshes with each tick. Called if `live` does not return `tick`. */
+  isMoving?(context: PageContext): Promise<boolean>
   /** Returns the id of a row. Required for a table that refreshes: new rows then wait until the user asks for them. */
   rowId?(row: Row): string
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
@@ -171,6 +173,8 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
       const { items } = listed.value
       const bar = items.length > 0 && (await spec.bar?.(context, items))
       const list = <List spec={spec} context={context} page={listed.value} columns={columns} />
+      const every = spec.live?.(items) ?? 'slow'
+      const isMoving = every !== 'tick' && (await spec.isMoving?.(context)) === true
       const isLive = spec.live !== undefined && query['after'] === undefined
       return shown(
         title,
@@ -187,7 +191,7 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
                   {bar}
                 </LiveBar>
               )}
-              <Live id="list" here={context.here} every={spec.live?.(listed.value.items) ?? 'slow'}>
+              <Live id="list" here={context.here} every={isMoving ? 'tick' : every}>
                 {list}
               </Live>
             </>

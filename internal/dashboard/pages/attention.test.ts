@@ -59,7 +59,7 @@ test('attention: a pause of all deliveries is on every page, with who paused, an
     const { html } = await operator.get(path)
     expect([path, html.includes('Deliveries paused for all tenants')]).toEqual([path, true])
     expect(html).toContain(`Deliveries of all tenants are paused by user:${user} (setting forwarding.paused)`)
-    expect(html).toContain('href="/settings/clear?name=forwarding.paused"')
+    expect(html).toContain('href="/settings/clear?name=forwarding.paused&amp;next=')
   }
   // A tenant sees the pause, but neither who set it nor a link that it may not follow.
   const { html } = await acmeKey.get('/events')

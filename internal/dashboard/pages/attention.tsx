@@ -184,7 +184,7 @@ function isHalt(item: Attention): item is Halt {
   return item.kind in haltTones
 }
 
-function describeHalt({ nowMs, tenantLabel }: PageContext, halt: Halt): Described {
+function describeHalt({ nowMs, tenantLabel, here }: PageContext, halt: Halt): Described {
   const { title, cause, effect } = haltText(halt, tenantLabel)
   const startedAtMs = 'startedAtMs' in halt ? halt.startedAtMs : undefined
   const endsAtMs = 'endsAtMs' in halt ? halt.endsAtMs : undefined
@@ -210,18 +210,25 @@ function describeHalt({ nowMs, tenantLabel }: PageContext, halt: Halt): Describe
         )}
       </>
     ),
-    ...haltAction(halt),
+    ...haltAction(halt, here),
   }
 }
 
+/** Path of the page that asks whether a setting is cleared. */
+export const clearPath = '/settings/clear'
+
 /** Returns the action that ends a halt. A suspended tenant is resumed by its manifest, and a failing callback by an accepted delivery. */
-function haltAction(halt: Halt): Pick<Described, 'action'> {
+function haltAction(halt: Halt, here: string): Pick<Described, 'action'> {
+  const [path = here] = here.split('?')
+  // The page that asks for a confirmation has the button itself.
+  if (path === clearPath || path.endsWith('/resume')) return {}
   if (isPause(halt)) {
-    const href = link('/settings/clear', { name: settingOf(halt), tenant: halt.tenantId ?? undefined })
+    const query = { name: settingOf(halt), tenant: halt.tenantId ?? undefined, next: here }
+    const href = link(clearPath, query)
     return { action: { label: 'Resume', href, right: 'changeSettings' } }
   }
   if (halt.kind !== 'callback_suspended') return {}
-  const href = `/tenants/${halt.tenantId}/resume`
+  const href = link(`/tenants/${halt.tenantId}/resume`, { next: here })
   return { action: { label: 'Resume deliveries', href, right: 'replay' } }
 }
 

@@ -31,7 +31,7 @@ import {
 } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import { deedRows } from './deed.tsx'
-import { readOutlook, resumedAt } from './resumption.tsx'
+import { nextOf, readOutlook, resumedAt } from './resumption.tsx'
 
 type Tenant = NonNullable<PageContext['tenant']>
 
@@ -225,7 +225,8 @@ const resumeRows = deedRows<Tenant>({
   ask: async (tenant, context) => ({
     question: `Resume deliveries to ${nameOf(tenant)}?`,
     button: 'Resume deliveries',
-    back: `/tenants/${tenant.id}`,
+    back: nextOf(context.query['next'], `/tenants/${tenant.id}`),
+    hidden: { next: context.query['next'] },
     text: (
       <>
         <p>{(await readOutlook(context, { tenantId: tenant.id })).text}</p>
@@ -240,7 +241,7 @@ const resumeRows = deedRows<Tenant>({
   async act(tenant, context) {
     const resumed = await context.backoffice.callbacks.resume(context.actor, tenant.id)
     if (resumed.kind !== 'ok') return resumed
-    const path = `/tenants/${tenant.id}`
+    const path = nextOf(context.form['next'], `/tenants/${tenant.id}`)
     return resumed.value.isNew
       ? resumedAt(path, context, { tenantId: tenant.id })
       : goTo(path, 'The callback was not suspended.', 'info')

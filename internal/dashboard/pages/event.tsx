@@ -4,6 +4,7 @@ import {
   adviceOf,
   type EventDetail,
   type Explanation,
+  resumeAdvice,
   statusAdvice,
 } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
@@ -31,6 +32,7 @@ import { attemptName, parseAttemptName } from './attempt-name.ts'
 import { type CycleOrigins, originsText, parseOrigins } from './cycle-origins.ts'
 import { deedRows } from './deed.tsx'
 import { DeliverButtons, RetryButton } from './event-buttons.tsx'
+import { listPathOf } from './events.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
@@ -98,18 +100,19 @@ function Progress({ context, detail, rights, explanation, simulationPath, origin
   const { event } = detail
   const { query } = context
   const kept = { tenant: query['tenant'] }
+  const { list } = query
   const isPending = event.state === 'accepted'
   const known = origins && originsText(event.cycle, origins)
   return (
     <Live
       id="progress"
-      here={link(`/events/${event.id}`, { ...kept, part: 'progress', origins: known })}
+      here={link(`/events/${event.id}`, { ...kept, list, part: 'progress', origins: known })}
       every={isPending ? 'tick' : 'slow'}
     >
       <PageHeader
         title={event.type}
         badge={<EventBadge {...{ event, explanation }} />}
-        crumbs={[{ label: 'Events', path: link('/events', kept) }]}
+        crumbs={[{ label: 'Events', path: listPathOf(list) ?? link('/events', kept) }]}
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Events of this type</LinkButton>
@@ -510,9 +513,23 @@ const halts: ReadonlySet<Explanation['position']> = new Set([
   'breaker_open',
 ])
 
+/** Returns the link to the action that ends what holds back an event; undefined if the actor may not take it. */
+function resumeLink({
+  event: { id, tenantId },
+  explanation: { position, todo },
+  context: { query },
+  rights,
+}: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>) {
+  const next = link(`/events/${id}`, { tenant: query['tenant'], list: query['list'] })
+  if (position === 'callback_suspended' && rights.replay) return link(`/tenants/${tenantId}/resume`, { next })
+  const tenant = todo === resumeAdvice.tenant ? tenantId : undefined
+  if (tenant === undefined && todo !== resumeAdvice.all) return undefined
+  return link('/settings/clear', { name: 'forwarding.paused', tenant, next })
+}
+
 function End({
   context,
-  detail: { event },
+  detail: { event, attempts },
   explanation,
   rights,
 }: Omit<EventParts, 'simulationPath' | 'origins'>) {
@@ -528,14 +545,20 @@ function End({
         {position === 'breaker_open' && ', next probe'} <Ago atMs={waits} nowMs={context.nowMs} />
       </>
     )
+  // An event waits for a pause since it was received or since its last attempt, if the pause is older.
+  const latestMs = Math.max(event.receivedAtMs, ...attempts.map((each) => each.startedAtMs))
+  const sinceMs = startedAtMs === undefined ? undefined : Math.max(startedAtMs, latestMs)
+  const resume = resumeLink({ context, event, explanation, rights })
+  const isResumable = todo !== undefined && resume !== undefined
+  const advice = isResumable ? <a href={resume}>{todo}</a> : todo && <span class="todo">{todo}</span>
   return (
-    <Step id="end" tone={tone} title={shownTitle} atMs={startedAtMs ?? waits}>
-      {sentence} {todo !== undefined && <span class="todo">{todo}</span>}{' '}
+    <Step id="end" tone={tone} title={shownTitle} atMs={sinceMs ?? waits}>
+      {sentence} {advice}{' '}
       {position === 'in_progress' && rights.replay && (
         <span class="muted">If it fails, “Attempt now” makes the next one at once. </span>
       )}
       {position === 'waiting' && <RetryButton {...{ context, event, rights }} tone="normal" />}
-      {halts.has(position) && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
+      {halts.has(position) && !isResumable && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
     </Step>
   )
 }

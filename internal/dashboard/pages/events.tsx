@@ -1,8 +1,10 @@
 import { type EventListRequest, type Halt, standingHalts } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
+import { isMoving } from '#internal/replays/index.ts'
 import type { ReaderClock } from '../components/clock.ts'
 import {
+  earliestText,
   eventProviderField,
   type FieldValues,
   LinkButton,
@@ -78,7 +80,8 @@ export const eventsRow = listRow({
   bar: selectionBar,
   columns: columnsOf,
   rowId: ({ id }) => id,
-  live: () => 'slow',
+  live: (items) => (items.some(({ state }) => state === 'accepted') ? 'tick' : 'slow'),
+  isMoving: hasMovingReplay,
   examined(next) {
     const id = parseEventId(next)
     return <>the events received since {id === undefined ? '–' : <Time atMs={receivedAtMsOf(id)} />}</>
@@ -111,6 +114,12 @@ export function eventFilterOf(
   return { ...filter, replayId, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
 }
 
+/** Returns whether the latest replay changes events by itself. They can be events that the list does not show any more. */
+async function hasMovingReplay({ backoffice, actor, selection }: PageContext): Promise<boolean> {
+  const listed = await backoffice.replays.list(actor, selection)
+  return listed.kind === 'ok' && listed.value.items.slice(0, 1).some(isMoving)
+}
+
 async function actionsOf(context: PageContext) {
   const { backoffice, actor, tenant } = context
   const [replay, rights] = await Promise.all([
@@ -118,11 +127,11 @@ async function actionsOf(context: PageContext) {
     backoffice.tenants.permissions(actor, tenant?.id ?? 'all'),
   ])
   const maySearch = rights.kind === 'ok' && rights.value.readPayloads
+  const { state, type, provider, within, from, to, zone } = context.query
+  const searched = { tenant: tenant?.id, state, type, provider, within, from, to, zone }
   return (
     <>
-      {maySearch && (
-        <LinkButton href={link('/events/search', { tenant: tenant?.id })}>Search payloads…</LinkButton>
-      )}
+      {maySearch && <LinkButton href={link('/events/search', searched)}>Search payloads…</LinkButton>}
       {replay}
     </>
   )
@@ -139,7 +148,10 @@ async function replayAllButton(context: PageContext) {
   const { fromMs, toMs } = receivedRange({ within }, context)
   const textOf = (atMs: number | undefined) => (atMs === undefined ? undefined : timeFieldText(atMs))
   const isExact = from !== undefined || to !== undefined
-  const times = isExact ? { from, to } : { from: textOf(fromMs), to: textOf(toMs) }
+  // A list without a start covers all times, and so does its replay.
+  const times = isExact
+    ? { from: from ?? earliestText, to }
+    : { from: textOf(fromMs) ?? earliestText, to: textOf(toMs) }
   // What an earlier replay queued needs no times, which the form asks for.
   const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
   return (
@@ -152,6 +164,16 @@ async function replayAllButton(context: PageContext) {
 /** Returns the filter of the list as a query with its question mark, for pages that lead back to the same list. */
 function listText({ selected: _selected, ...kept }: PageContext['query']): string {
   return link('', kept) || '?'
+}
+
+/** Maximum length of a filter in the link of each row, which bounds the page. */
+const rowListCharsMax = 300
+
+/** Returns the filter of the list for the links of its rows, whose pages lead back to it; undefined without a filter. Pure. */
+function filterText(context: PageContext): string | undefined {
+  const text = listText(context.query)
+  const isFiltered = eventFields.some(({ name }) => name in context.query)
+  return isFiltered && text.length <= rowListCharsMax ? text : undefined
 }
 
 const listCharsMax = 2_000
@@ -309,6 +331,7 @@ function LastStatus({ event }: { readonly event: ListedEvent }) {
 async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> {
   const { query, tenant, tenantLabel } = context
   const canReplay = await mayReplay(context)
+  const list = filterText(context)
   const ofTenant: Column<Row> = {
     title: 'Tenant',
     isMinor: true,
@@ -325,7 +348,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
         <>
           {canReplay && <Selection {...{ event, context }} />}
           <span class="two-lines">
-            <a href={link(`/events/${event.id}`, { tenant: query['tenant'] })}>{event.type}</a>
+            <a href={link(`/events/${event.id}`, { tenant: query['tenant'], list })}>{event.type}</a>
             <span class="when-narrow second-line">
               {tenant === undefined && <>{tenantLabel(event.tenantId)} · </>}
               <ProviderCell event={event} />

@@ -67,7 +67,7 @@ describe('pauses of one tenant', () => {
         const notices = noticesOf((await operator.get(path)).html)
         expect([path, notices.includes(`<strong>${title}</strong>`)]).toEqual([path, true])
         expect(plain(notices)).toMatch(new RegExp(`acme by user:${user}, (just now|[0-9. ]+s ago) Resume`))
-        expect(notices).toContain(`href="${resume}"`)
+        expect(notices).toContain(`href="${resume}&amp;next=${encodeURIComponent(path)}"`)
         expect(notices).toContain(`href="/tenants/${backoffice.tenantId('acme')}"`)
         // A user without the right sees who paused and since when, but no way to resume.
         const seen = noticesOf((await viewer.get(path)).html)
@@ -239,7 +239,24 @@ describe('resumptions', () => {
     const { asked, told } = await clear(fields)
     expect(asked).toContain('Resume deliveries to acme?')
     expect(asked).toContain('Deliveries to acme resume. 1 event waits.')
-    expect(told).toEqual(['good', 'Deliveries to acme resume. 1 event waits.'])
+    expect(told).toEqual(['info', 'Deliveries to acme were resumed; 1 event is being sent.'])
+  })
+
+  test('halts: an event links to the end of its pause, which leads back to the event', async () => {
+    const fields = { name: 'forwarding.paused', tenant: 'acme' }
+    await pause(fields)
+    const path = `/events/${acmeEvent}`
+    const { html } = await operator.get(path)
+    const next = encodeURIComponent(path)
+    const href = new RegExp(`href="([^"]*next=${next})">Resume deliveries of this tenant[.]<`).exec(html)?.[1]
+    const asked = await operator.get(href?.replaceAll('&amp;', '&') ?? '')
+    // The page that asks has one button, and its notice no link to itself.
+    expect(noticesOf(asked.html)).not.toContain('/settings/clear')
+    const version = /name="version" value="(\d+)"/.exec(asked.html)?.[1] ?? ''
+    expect((await operator.post('/settings/clear', { ...fields, version, next: path })).location).toBe(path)
+    await pause(fields)
+    const away = { ...fields, version: String(Number(version) + 2), next: '//evil.example/' }
+    expect((await operator.post('/settings/clear', away)).location ?? '/').toBe('/')
   })
 
   test('halts: the end of a pause names the suspension that still holds deliveries back', async () => {
@@ -266,7 +283,7 @@ describe('resumptions', () => {
     await suspend()
     const told = await textAfter(`/tenants/${backoffice.tenantId('acme')}/resume`, {})
     const rest = 'One event is delivered first, and the others once it has succeeded.'
-    expect(told).toEqual(['good', `Deliveries to acme resume. 1 event waits. ${rest}`])
+    expect(told).toEqual(['info', `Deliveries to acme were resumed; 1 event waits. ${rest}`])
     const { html } = await operator.get(`/tenants/${backoffice.tenantId('acme')}`)
     expect(headBadges(html)).toEqual(['Callback resumed'])
   })

@@ -7,6 +7,7 @@ import { checkSettingName, settingNames } from '#internal/settings/index.ts'
 import { Card, Empty, PageHeader } from '../components/block.tsx'
 import { FilterForm } from '../components/form.tsx'
 import { goTo, link, nameOf, type PageContext, type PageRow, refOf, sections, shown } from '../page.ts'
+import { stageText } from './replays.tsx'
 import { keyPrefixChars } from './tenants.tsx'
 import { familiesOf, typesLike } from './type-hint.tsx'
 
@@ -133,7 +134,8 @@ async function findReplay(
   id: NonNullable<ReturnType<typeof parseReplayId>>,
 ): Promise<Group> {
   const read = await backoffice.replays.read(actor, id)
-  const targets = read.kind === 'ok' ? [{ href: `/replays/${id}`, label: id, note: read.value.state }] : []
+  const targets =
+    read.kind === 'ok' ? [{ href: `/replays/${id}`, label: id, note: stageText(read.value) }] : []
   return { title: 'Replays', targets, problem: problemIn(read) }
 }
 

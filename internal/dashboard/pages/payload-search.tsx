@@ -130,7 +130,7 @@ function SearchForm({ context, typed, problems = {}, problem, children }: Search
         csrfToken={csrfToken}
         hidden={{ tenant: tenant?.id }}
         button="Search"
-        back={link('/events', { tenant: tenant?.id })}
+        back={link('/events', { tenant: tenant?.id, ...keptFilter(typed) })}
         fields={filled(fields, values, problems)}
         problem={problem === undefined ? undefined : { title: problem }}
         isPaired
@@ -143,6 +143,19 @@ function SearchForm({ context, typed, problems = {}, problem, children }: Search
       {children}
     </>
   )
+}
+
+/** Returns the filters that the search and the list of events have in common. Pure. */
+function keptFilter({
+  state,
+  type,
+  provider,
+  within,
+  from,
+  to,
+  zone,
+}: Form): Record<string, string | undefined> {
+  return { state, type, provider, within, from, to, zone }
 }
 
 interface MatchesParts {

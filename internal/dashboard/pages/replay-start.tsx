@@ -9,6 +9,7 @@ import {
 } from '#internal/replays/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
+  earliestText,
   type Field,
   Fields,
   filled,
@@ -42,8 +43,6 @@ import { originChoices, originWords, ProviderCell } from './origin.tsx'
 
 const dayMs = 86_400_000
 const rateDefault = 50
-/** The earliest time that a field accepts. */
-const earliestText = '2000-01-01T00:00:00Z'
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 const states = [
   { value: 'delivery_failed', label: 'Delivery failed' },
@@ -138,26 +137,45 @@ export function replayFields({
   }
 }
 
-const outcomeWords = { delivered: 'delivered', failed: 'failed again', pending: 'pending' } as const
+const outcomeWords = {
+  delivered: 'that were delivered',
+  failed: 'that failed again',
+  pending: 'that are pending',
+} as const
 const stateWords = { delivery_failed: 'failed', processed: 'processed', verified: 'stored only' } as const
+
+const earliestMs = Date.parse(earliestText)
+const countedText = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { state, provider, type, origin, status, slowerThanMs, fromMs, toMs, replayId, outcome } = filter
+  const { tenantId, state, provider, type, origin, status, slowerThanMs } = filter
+  const { fromMs, toMs, ids, replayId, outcome } = filter
   const selection = selectionOf(filter)
   const words = [
     selection && `${selection.length} selected ${selection.length === 1 ? 'event' : 'events'}`,
-    replayId && `events of an earlier replay${outcome === undefined ? '' : `, ${outcomeWords[outcome]}`}`,
-    ...[state && stateWords[state], provider, type, origin && originWords[origin].toLowerCase()],
+    ...[outcome === undefined && state && stateWords[state], provider, type],
+    origin && originWords[origin].toLowerCase(),
     status && `last status ${status}`,
     slowerThanMs && `slower than ${durationText(slowerThanMs)}`,
   ]
+  const text = words.filter(Boolean).join(' · ')
+  if (replayId !== undefined)
+    return (
+      <span>
+        {ids === undefined ? 'Events' : countedText(ids.length)} of{' '}
+        <a href={link(`/replays/${replayId}`, { tenant: tenantId })}>{replayId}</a>
+        {outcome !== undefined && ` ${outcomeWords[outcome]}`}
+        {text !== '' && ` · ${text}`}
+      </span>
+    )
   return (
     <span>
-      {words.filter((word) => word !== undefined).join(' · ') || 'All processed and failed events'}
-      {selection === undefined && replayId === undefined && (
+      {text || 'All processed and failed events'}
+      {selection === undefined && (
         <>
-          , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
+          , {fromMs === earliestMs ? 'any time' : <Time atMs={fromMs} />} to{' '}
+          {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
         </>
       )}
     </span>
@@ -247,19 +265,26 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
   const fields = replayFields(asked)
   const { list } = context.query
   const selection = selectionOf(asked.filter)
+  const { replayId } = asked.filter
+  const ofReplay = replayId && link(`/replays/${replayId}`, { tenant: fields['tenant'] })
+  const toList = listPathOf(list, selection)
   const change =
     selection === undefined
-      ? link('/replays/new', { ...fields, list })
-      : (listPathOf(list, selection) ?? link('/events', { tenant: fields['tenant'] }))
+      ? ((ofReplay && (toList ?? ofReplay)) ?? link('/replays/new', { ...fields, list }))
+      : (toList ?? link('/events', { tenant: fields['tenant'] }))
+  const isSelection = selection !== undefined
+  const changeLabel = isSelection ? 'Events' : replayId === undefined ? 'New' : 'Replay'
   const isEmpty = total.count === 0
-  const nounOf = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
   const isAll = total.isExact && total.count <= examples.length
+  const tenantIds = [...new Set(examples.map(({ tenantId }) => tenantId))]
+  // A selection of one tenant's events is a replay of this tenant.
+  const onlyTenantId = isAll && isSelection && tenantIds.length === 1 ? tenantIds[0] : undefined
   return (
     <>
       <PageHeader
         title="Start this replay?"
         lead={<ReplayFilterText filter={asked.filter} />}
-        crumbs={[...crumbs, { label: selection === undefined ? 'New' : 'Events', path: change }]}
+        crumbs={[...crumbs, { label: changeLabel, path: change }]}
       />
       {isEmpty ? (
         <Empty icon="search" title="Nothing to replay">
@@ -270,15 +295,15 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
         </Empty>
       ) : (
         <>
-          <Estimate context={context} asked={asked} total={total} />
+          <Estimate {...{ context, asked, total }} tenantIds={isAll && isSelection ? tenantIds : undefined} />
           <PostForm
             action="/replays"
             csrfToken={context.csrfToken}
-            hidden={{ ...fields, list, key: crypto.randomUUID() }}
+            hidden={{ ...fields, tenant: onlyTenantId ?? fields['tenant'], list, key: crypto.randomUUID() }}
             look="toolbar"
           >
             <SendButtons
-              button={total.isExact ? `Replay ${nounOf(total.count)}` : 'Start the replay'}
+              button={total.isExact ? `Replay ${countedText(total.count)}` : 'Start the replay'}
               back={change}
             />
           </PostForm>
@@ -291,18 +316,26 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
   )
 }
 
+interface EstimateParts extends Pick<PreviewParts, 'context' | 'asked'>, Pick<ReplayPreview, 'total'> {
+  /** Tenants of the selected events. Undefined for a replay by a filter. */
+  readonly tenantIds: readonly TenantId[] | undefined
+}
+
 function Estimate({
   context: { tenant, tenantLabel },
   asked: { ratePerSecond },
   total: { count, isExact },
-}: Pick<PreviewParts, 'context' | 'asked'> & Pick<ReplayPreview, 'total'>) {
+  tenantIds,
+}: EstimateParts) {
   const least = isExact ? '' : 'at least '
+  const known = tenant === undefined ? tenantIds : [tenant.id]
+  const durationMs = (count / ratePerSecond) * 1_000
   return (
     <Tiles>
       <Tile
-        label="Tenant"
-        value={tenant === undefined ? 'All' : tenantLabel(tenant.id)}
-        tone={tenant === undefined ? 'warn' : undefined}
+        label={known === undefined || known.length === 1 ? 'Tenant' : 'Tenants'}
+        value={known?.map(tenantLabel).join(', ') ?? 'All'}
+        tone={known === undefined ? 'warn' : undefined}
       />
       <Tile
         label="Events"
@@ -311,7 +344,7 @@ function Estimate({
       />
       <Tile
         label="Duration"
-        value={`${least}${durationText(Math.max(1_000, (count / ratePerSecond) * 1_000))}`}
+        value={durationMs <= 1_000 ? `${least}about a second` : `${least}${durationText(durationMs)}`}
         note={`at ${countText(ratePerSecond)} per second, if the callback keeps up`}
       />
     </Tiles>

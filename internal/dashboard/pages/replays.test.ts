@@ -214,3 +214,41 @@ test('events of a replay: a user who may not see the replay’s tenant finds non
   const { status, html } = await session.get(`/events?tenant=other&replay=${replayId}`)
   expect([status, listed(html)]).toEqual([400, []])
 })
+
+test('replay of a filtered list: a list of any time is replayed from any time, and the payload search keeps its filter', async () => {
+  const [id = ''] = await failed(1, 'order.anytime')
+  const list = '/events?tenant=acme&state=delivery_failed&type=order.anytime'
+  const { html } = await admin.get(list)
+  const form = linkTo(html, 'Replay all that match…') ?? ''
+  expect(new URLSearchParams(form.split('?')[1]).get('from')).toBe('2000-01-01T00:00:00Z')
+  const preview = await admin.get(form.replace('/replays/new', '/replays/preview'))
+  for (const part of ['failed · order.anytime', 'any time to', 'about a second', 'Replay 1 event'])
+    expect(preview.html).toContain(part)
+  const search = await admin.get(linkTo(html, 'Search payloads…') ?? '')
+  expect(search.html).toContain('value="order.anytime"')
+  expect(search.html).toMatch(/<option value="delivery_failed" selected/)
+  // The page of an event leads back to the filtered list.
+  const event = new RegExp(`href="(/events/${id}[^"]*)"`).exec(html)?.[1]?.replaceAll('&amp;', '&') ?? ''
+  expect((await admin.get(event)).html).toContain(`href="${list.replaceAll('&', '&amp;')}"`)
+})
+
+test('replay of a selection: the events of one tenant are a replay of this tenant', async () => {
+  const [id = ''] = await failed(1, 'order.onetenant')
+  const preview = await admin.get(`/replays/preview?selected=yes&list=%3F&${id}=on`)
+  expect(preview.html).toMatch(/Tenant<.*?acme/s)
+  expect(preview.html).toContain(`name="tenant" value="${backoffice.tenantId('acme')}"`)
+})
+
+test('replay of what failed again: names the earlier replay, leads back to it, and ⌘K shows its stage', async () => {
+  const ids = await failed(1, 'order.backagain')
+  const preview = await admin.get('/replays/preview?tenant=acme&type=order.backagain&from=2026-01-01T00:00')
+  const path = (await startFrom(preview.html)).split('?')[0] ?? ''
+  expect((await admin.get(`/jump?find=${path.split('/').at(-1)}`)).html).toContain('Delivering')
+  await end('delivery_failed', ids)
+  const page = await admin.get(path)
+  for (const part of ['class="share-bad"', 'All queued', '100 % of 1 event queued'])
+    expect(page.html).toContain(part)
+  const next = await admin.get(linkTo(page.html, 'Replay this event again…') ?? '')
+  expect(next.html).toMatch(new RegExp(`of <a href="${path}[^"]*">rpl_\\w+</a> that failed again</span>`))
+  expect(linkTo(next.html, 'Back')).toStartWith(path)
+})

@@ -1,6 +1,12 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { ReplayFate } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayEventOutcome, type ReplayJob, stageOf } from '#internal/replays/index.ts'
+import {
+  isMoving,
+  parseReplayId,
+  type ReplayEventOutcome,
+  type ReplayJob,
+  stageOf,
+} from '#internal/replays/index.ts'
 import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow } from '../components/list.tsx'
@@ -10,8 +16,6 @@ import { deedRows } from './deed.tsx'
 import { ReplayFilterText, replayFields, selectionOf } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
-/** Whether the progress of a replay changes by itself. */
-const isMoving = (job: ReplayJob) => isActive(job) || stageOf(job) === 'delivering'
 
 /** List page of replays of many events, newest first. */
 export const replaysRow = listRow({
@@ -44,11 +48,14 @@ export const replaysRow = listRow({
   },
 })
 
+/** Returns which tenants a replay without a tenant covers. Pure. */
+const allOf = ({ ids }: ReplayJob['filter']) => (ids === undefined ? 'all tenants' : 'those of the events')
+
 function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<ReplayJob>[] {
   const ofTenant: Column<ReplayJob> = {
     title: 'Tenant',
-    cell: ({ filter: { tenantId } }) =>
-      tenantId === undefined ? <em>all tenants</em> : tenantLabel(tenantId),
+    cell: ({ filter }) =>
+      filter.tenantId === undefined ? <em>{allOf(filter)}</em> : tenantLabel(filter.tenantId),
   }
   return [
     {
@@ -65,7 +72,7 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
     {
       title: 'Progress',
       cell: (job) => (
-        <span class="two-lines">
+        <span class="two-lines replay-progress">
           {isActive(job) && <ReplayProgress job={job} isShort />}
           <span class="second-line">{job.progress}</span>
         </span>
@@ -104,19 +111,27 @@ function ReplayProgress({ job, isShort = false }: ProgressParts) {
       <ShareBar share={replayShare(job)} label={`${percent} queued`} tone={tone} />
       <span class="number">
         {percent}
-        {!isShort && ` of ${total.isExact ? '' : 'at least '}${countText(total.count)} events queued`}
+        {!isShort &&
+          ` of ${total.isExact ? '' : 'at least '}${countText(total.count)} ${total.count === 1 ? 'event' : 'events'} queued`}
       </span>
     </span>
   )
 }
 
+/** Returns the stage of a replay in a word or two. Pure. */
+export function stageText(job: ReplayJob): string {
+  const stage = stageOf(job)
+  if (stage === 'failed_again') return `${countText(job.outcome?.failedCount ?? 0)} failed again`
+  if (stage === 'done') return 'Completed'
+  return `${stage.charAt(0).toUpperCase()}${stage.slice(1)}`
+}
+
 /** Renders the stage of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
 function ReplayBadge({ job }: { readonly job: ReplayJob }) {
   const stage = stageOf(job)
-  if (stage === 'delivering') return <Badge tone="info">Delivering</Badge>
-  if (stage === 'failed_again')
-    return <Badge tone="bad">{`${countText(job.outcome?.failedCount ?? 0)} failed again`}</Badge>
-  if (stage === 'done') return <Badge tone="good">Completed</Badge>
+  const tones = { delivering: 'info', failed_again: 'bad', done: 'good' } as const
+  if (stage === 'delivering' || stage === 'failed_again' || stage === 'done')
+    return <Badge tone={tones[stage]}>{stageText(job)}</Badge>
   return <StateBadge state={stage} />
 }
 
@@ -174,7 +189,7 @@ function Replay({ context, job, canReplay }: ReplayParts) {
       </PageHeader>
       {noticeOf(job)}
       <div class="columns">
-        <Card title="Progress" note={isActive(job) ? 'updates live' : undefined}>
+        <Card title="Queueing" note={isActive(job) ? 'updates live' : undefined}>
           <div class="card-body">
             <ReplayProgress job={job} />
           </div>
@@ -249,8 +264,9 @@ function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
       <div class="card-body">
         <ShareBar
           share={deliveredCount / examinedCount}
-          label={`${countText(deliveredCount)} of ${countText(examinedCount)} delivered`}
+          label={`${countText(deliveredCount)} of ${countText(examinedCount)} delivered, ${countText(failedCount)} failed again`}
           tone="good"
+          badShare={failedCount / examinedCount}
         />
       </div>
       <Facts
@@ -276,12 +292,12 @@ function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
 }
 
 function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] {
-  const { filter, ratePerSecond, requestedBy, createdAtMs, startedAtMs, endedAtMs } = job
+  const { filter, ratePerSecond, requestedBy, createdAtMs, startedAtMs, endedAtMs, state } = job
   const { tenantId } = filter
   return [
     [
       'Tenant',
-      tenantId === undefined ? 'all tenants' : <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
+      tenantId === undefined ? allOf(filter) : <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
     ],
     ['Progress', job.progress],
     ['Events', <ReplayFilterText filter={filter} />],
@@ -289,7 +305,10 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] 
     ['Requested by', requestedBy],
     ['Requested', <Time atMs={createdAtMs} format="full" />],
     ['Started', startedAtMs === null ? undefined : <Time atMs={startedAtMs} format="full" />],
-    ['Ended', endedAtMs === null ? undefined : <Time atMs={endedAtMs} format="full" />],
+    [
+      state === 'completed' ? 'All queued' : 'Ended',
+      endedAtMs === null ? undefined : <Time atMs={endedAtMs} format="full" />,
+    ],
   ]
 }
 

@@ -4,6 +4,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'
 import { type GoTo, goTo, type PageContext } from '../page.ts'
+import { safePath } from '../request.ts'
 import { type Paused, settingOf } from './attention.tsx'
 
 /** Deliveries, or calls of a provider, that resume: of one tenant, or of all. */
@@ -35,18 +36,32 @@ export function waitingText(held: Outcome<HeldEvents>): string {
     : `${countText(count)} ${count === 1 ? 'event waits' : 'events wait'}.`
 }
 
+/** Returns what happens to the events that waited, after the words that say what was resumed. Pure. */
+function sentText(held: Outcome<HeldEvents>, rest: string): string {
+  if (held.kind !== 'ok') return '.'
+  const { count, isCut } = held.value
+  if (count === 0) return '; no event waits.'
+  const events = `${isCut ? 'more than ' : ''}${countText(count)} ${count === 1 ? 'event' : 'events'}`
+  if (rest !== '') return `; ${events} ${count === 1 && !isCut ? 'waits' : 'wait'}.`
+  return `; ${events} ${count === 1 && !isCut ? 'is' : 'are'} being sent.`
+}
+
 /** What deliveries or calls do after a resumption. */
 interface Outlook {
   /** One or more sentences. */
   readonly text: string
-  readonly isHeld: boolean
+  /** Whether something still holds events back, or they are on their way, which can suspend the callback again. */
+  readonly isPending: boolean
 }
 
 /**
  * Reads what happens after a resumption, as long as it has not happened yet or right after it: how many events wait, and what still holds
  * them back.
  */
-export async function readOutlook(context: PageContext, resumption: Resumption): Promise<Outlook> {
+export async function readOutlook(
+  context: PageContext,
+  { isDone = false, ...resumption }: Resumption & { readonly isDone?: boolean },
+): Promise<Outlook> {
   const { backoffice, actor, tenantLabel } = context
   const { tenantId } = resumption
   const selection = tenantId === undefined ? {} : { tenantId }
@@ -61,8 +76,8 @@ export async function readOutlook(context: PageContext, resumption: Resumption):
   if (providerOf(resumption) !== undefined) {
     const other = halts.find((halt) => 'provider' in halt && settingOf(halt) === resumption.setting)
     if (other === undefined || (other.tenantId !== null && tenantId === undefined))
-      return { text: `${subject} are accepted again within two seconds.`, isHeld: false }
-    return { text: `${subject} are still refused: ${causeOf(other)}.`, isHeld: true }
+      return { text: `${subject} are accepted again within two seconds.`, isPending: false }
+    return { text: `${subject} are still refused: ${causeOf(other)}.`, isPending: true }
   }
   const standing = halts.filter(
     ({ kind, tenantId: owner }) => standingHalts.has(kind) && (owner === null || owner === tenantId),
@@ -70,12 +85,17 @@ export async function readOutlook(context: PageContext, resumption: Resumption):
   if (standing.length > 0)
     return {
       text: `${subject} still wait. ${standing.map((halt) => `${causeOf(halt)}.`).join(' ')} ${waitingText(held)}`.trim(),
-      isHeld: true,
+      isPending: true,
     }
-  return {
-    text: [`${subject} resume.`, waitingText(held), restText(halts)].filter(Boolean).join(' '),
-    isHeld: false,
-  }
+  const rest = restText(halts)
+  if (!isDone)
+    return {
+      text: [`${subject} resume.`, waitingText(held), rest].filter(Boolean).join(' '),
+      isPending: false,
+    }
+  const count = held.kind === 'ok' ? held.value.count : 0
+  const text = [`${subject} were resumed${sentText(held, rest)}`, rest].filter(Boolean).join(' ')
+  return { text, isPending: count > 0 || rest !== '' }
 }
 
 function isEnding(halt: Halt, { setting, tenantId }: Resumption): boolean {
@@ -92,8 +112,12 @@ function restText(halts: readonly Halt[]): string {
   return trouble === undefined ? '' : 'One event is delivered first, and the others once it has succeeded.'
 }
 
+/** Returns the page from which the user came to a resumption, or the given one. Pure. */
+export const nextOf = (next: string | undefined, path: string): string =>
+  next === undefined ? path : safePath(next)
+
 /** Goes to a page with the result of a resumption: what resumes, or what still holds it back. */
 export async function resumedAt(path: string, context: PageContext, resumption: Resumption): Promise<GoTo> {
-  const { text, isHeld } = await readOutlook(context, resumption)
-  return goTo(path, text, isHeld ? 'info' : 'good')
+  const { text, isPending } = await readOutlook(context, { ...resumption, isDone: true })
+  return goTo(path, text, isPending ? 'info' : 'good')
 }

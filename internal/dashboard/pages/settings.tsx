@@ -14,9 +14,9 @@ import {
   shown,
   withRightTo,
 } from '../page.ts'
-import { isPause, type Paused, settingOf } from './attention.tsx'
+import { clearPath, isPause, type Paused, settingOf } from './attention.tsx'
 import { deedRows } from './deed.tsx'
-import { readOutlook, resumedAt, resumedText } from './resumption.tsx'
+import { nextOf, readOutlook, resumedAt, resumedText } from './resumption.tsx'
 
 /** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
 const settingsRow: PageRow = {
@@ -234,7 +234,6 @@ function Origin({ setting: { name, stored, value }, pauses, context: { nowMs } }
 }
 
 const changePath = '/settings/change'
-const clearPath = '/settings/clear'
 
 /** Page with the form that changes a setting. */
 const changeFormRow: PageRow = {
@@ -380,8 +379,9 @@ const clearRows = deedRows<ListedSetting>({
   ...{ path: clearPath, section: 'settings', back: '/settings' },
   ...{ title: 'Clear a setting', right: 'changeSettings', find: findSetting },
   async ask({ name, stored, definition, value }, context) {
-    const hidden = { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0) }
-    const back = listOf(context)
+    const { next } = context.query
+    const hidden = { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0), next }
+    const back = nextOf(next, listOf(context))
     if (isPauseSetting({ name, value })) {
       const resumption = { tenantId: context.tenant?.id, setting: name }
       const what = resumedText(context, resumption)
@@ -409,7 +409,10 @@ const clearRows = deedRows<ListedSetting>({
     if (cleared.kind !== 'ok') return cleared
     const change = { isNew: cleared.value.existed }
     if (change.isNew && isPauseSetting({ name, value }))
-      return resumedAt(listOf(context), context, { tenantId: tenant?.id, setting: name })
+      return resumedAt(nextOf(form['next'], listOf(context)), context, {
+        tenantId: tenant?.id,
+        setting: name,
+      })
     return doneAt(listOf(context), change, `${name} was cleared.`, `${name} was not set.`)
   },
 })
