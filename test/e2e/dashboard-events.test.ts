@@ -110,7 +110,7 @@ async function failed(page: Page, name: string, type: string): Promise<string> {
   const path = await until('the failed event in the list', async () => {
     await page.goto(`/events?state=delivery_failed&type=${type}`)
     const [link] = await page.getByRole('link', { name: type }).all()
-    return (await link?.getAttribute('href')) ?? undefined
+    return (await link?.getAttribute('href'))?.split('?')[0]
   })
   return path
 }
