@@ -336,7 +336,10 @@ test(
     const suspension = { cause: 'gone', nowMs: Date.now() } as const
     await suspendQueue(backoffice.pool, queueIdOf(acme.tenantId, 'callback'), suspension)
     const page = await visit('/events')
-    await page.getByText(/^Accepted, (paused|suspended)$/).first().waitFor()
+    await page
+      .getByText(/^Accepted, (paused|suspended)$/)
+      .first()
+      .waitFor()
     await page.setViewportSize({ width: 1_440, height: 900 })
     const table = page.getByRole('region', { name: 'Events' })
     const [needed, given] = await table.evaluate((region) => [region.scrollWidth, region.clientWidth])

@@ -9,6 +9,7 @@ export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts
 const lockSecondsDefault = 60
 
 declare global {
+  // oxlint-disable-next-line typescript/no-namespace -- as @types/express-serve-static-core declares it
   namespace Express {
     /** Requests of Express. Libraries such as passport add their members here. */
     interface Request {}

@@ -144,11 +144,6 @@ export function TenantBadges({ tenant: { suspended, isReady, reason }, halts }: 
   )
 }
 
-/** Renders the first thing that halts a tenant, beside its name. */
-export function HaltBadge({ halts: [halt] }: Pick<HaltedTenantParts, 'halts'>) {
-  return halt === undefined ? null : <Badge tone={haltTones[halt.kind]}>{badgeOf(halt)}</Badge>
-}
-
 const badgeOf = (halt: Halt) => haltText(halt, String).badge
 
 /** Colours of halts. */
