@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import type { ProviderObject } from '#internal/tenants/index.ts'
+import { blockNamed, fencesOf } from '#test/support/page.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
 import { run } from './installation.ts'
 import { useOperatorLab } from './operator-lab.ts'
 import { kubectl, openTenantApi } from './tenant-api.ts'
@@ -155,6 +159,27 @@ test('Provider: who may write providers but not providers/platform is refused by
   expect(refused?.status).toBe(403)
   expect((await change({ metadata: { labels: { a: 'b' } } })).status).toBe(200)
   await run(['delete', 'clusterrolebinding,clusterrole', user])
+})
+
+test('guides/add-provider.md: its commands put the declaration of the page in force, and print the shown output', async () => {
+  const page = 'docs/guides/add-provider.md'
+  const fences = fencesOf(page)
+  const at = fences.findIndex(({ marker }) => marker?.kind === 'cluster-test')
+  const [commands, shown] = [fences[at]?.text ?? '', fences[at + 1]?.text ?? '']
+  const folder = scratchFolder()
+  try {
+    writeFileSync(join(folder, 'parcelwise.yaml'), blockNamed(page, 'declaration').text)
+    const printed = await Bun.$`bash -euc ${commands}`.cwd(folder).text()
+    const cells = (text: string) =>
+      text
+        .replaceAll(/[ ]+/g, ' ')
+        .replaceAll(/ \d+s$/gm, ' AGE')
+        .trim()
+    expect(cells(printed)).toBe(cells(shown))
+  } finally {
+    await run(['delete', 'provider', 'parcelwise', '--ignore-not-found', '--timeout=30s'])
+    rmSync(folder, { recursive: true, force: true })
+  }
 })
 
 test('Provider: a deleted one waits while a Tenant uses it, and goes when none does', async () => {
