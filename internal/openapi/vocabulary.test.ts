@@ -88,6 +88,7 @@ const severalTypes: Readonly<Record<string, string>> = {
   limit: 'size of a page; in limits of usage the name of one',
   limits: 'limits of a tenant with their usage; in `spec` of a Tenant by name',
   origin: 'origin of an event; in filters its kind',
+  outcome: 'of an attempt or a replayed event, in a word; of a replay, the counts of these words',
   payload: 'JSON of an event; in the form of `gateway` the vendor’s text',
   replay: 'a replay; in permissions the right to replay',
 }
