@@ -64,13 +64,14 @@ const streams = (name: string) =>
 
 describe('latchkey listen', () => {
   test('latchkey listen: takes a number as a port of 127.0.0.1, not as an address', async () => {
-    const args = ['listen', '--forward-to', new URL(url()).port, '--name', named(), '--max', '1']
+    const { port } = new URL(`http://${url()}`)
+    const args = ['listen', '--forward-to', port, '--name', named(), '--max', '1']
     const running = lab.run(...args)
     await streams(args[4] ?? '')
     await accept(1, { type: 'a.b' })
     const { code, out } = await running
     expect(code).toBe(0)
-    expect(out).toContain(`http://127.0.0.1:${new URL(url()).port}`)
+    expect(out).toContain(`http://127.0.0.1:${port}`)
   })
 
   test('latchkey listen: forwards the events of its types, signed with the secret that it prints, which is the same each time', async () => {
