@@ -31,6 +31,7 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/replays': () => ({ from: day(), to: soon(), rate: '50', key: crypto.randomUUID() }),
   '/replays/:id/cancel': () => ({}),
   '/tenants/:tenant/test': () => ({ key: 'planted' }),
+  '/tenants/:tenant/notifications/test': () => ({}),
   '/tenants/:tenant/resume': () => ({}),
   '/usage/override': ({ tenant }) => ({
     ...{ tenant, limit: 'eventsPerMonth', kind: 'none', expiresAt: soon(), reason: 'r', sure: 'yes' },

@@ -330,13 +330,17 @@ test('folder: a change calls the listener within 2 s, until the listener is remo
   await unfollow()
 })
 
-test('folder: callbackUrl rewrites callback URLs', async () => {
-  write('a.yaml', tenant('one'))
+test('folder: callbackUrl rewrites the URLs of callbacks and of receivers of notifications', async () => {
+  write(
+    'a.yaml',
+    tenant('one', '  notifications: {url: "https://owners.example/", signingSecretRef: {name: owners}}'),
+  )
   const options = { tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
   const rewritten = new FolderSource({ ...options, log, callbackUrl: (url) => `${url}hook` })
   await rewritten.refresh()
   expect(specOf(rewritten)?.callback?.url).toBe('https://hooks.example/hook')
+  expect(specOf(rewritten)?.notifications?.url).toBe('https://owners.example/hook')
 })
 
 test('folder: logs each problem once, and logs that it was fixed', async () => {

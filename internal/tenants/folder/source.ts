@@ -27,7 +27,7 @@ export interface FolderOptions {
   /** Folder for generated Secrets (files 0600, folder 0700). It is created if missing. */
   readonly secretsDir: string
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** Rewrites each callback URL; by default URLs stay unchanged. */
+  /** Rewrites each URL of a callback and of a receiver of notifications; by default URLs stay unchanged. */
   readonly callbackUrl?: ((url: string) => string) | undefined
   /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
@@ -324,11 +324,14 @@ export class FolderSource implements TenantSource {
           this.#deleted.add(objectKey(metadata))
           continue
         }
-        const callback = spec.callback && { ...spec.callback, url: callbackUrl(spec.callback.url) }
+        const { callback: written, notifications: notified } = spec
+        const callback = written && { ...written, url: callbackUrl(written.url) }
+        const notifications =
+          notified?.url === undefined ? notified : { ...notified, url: callbackUrl(notified.url) }
         const status = before.get(objectKey(metadata))?.status
         const tenant = {
           metadata,
-          spec: { ...spec, ...(callback && { callback }) },
+          spec: { ...spec, ...(callback && { callback }), ...(notifications && { notifications }) },
           ...(status && { status }),
         }
         this.#tenants.set(objectKey(metadata), tenant)

@@ -19,7 +19,6 @@ from latchkey_internal.models import (
     CallbackFailed,
     CallbackTested,
     CheckGuardrailBody,
-    ClearTenantSettingName,
     Done,
     EmitUsageBody,
     Error,
@@ -37,7 +36,6 @@ from latchkey_internal.models import (
     IngestEventBodyProvider,
     ListEventsState,
     PreviewReplayBody,
-    ReadTenantSettingName,
     ReplayPreview,
     ServiceOrigin,
     Setting,
@@ -52,7 +50,6 @@ from latchkey_internal.models import (
     TenantPage,
     Usage,
     WriteTenantSettingBody,
-    WriteTenantSettingName,
 )
 from results import data_of, environment
 
@@ -131,15 +128,15 @@ def guardrails(tenant_id: str) -> None:
 def settings(tenant_id: str) -> None:
     name = "forwarding.paused"
     body = WriteTenantSettingBody(value=True, expected_version=0)
-    changed = data_of(write_tenant_setting.sync_detailed(tenant_id, WriteTenantSettingName(name), client=client, body=body), SettingChanged)
+    changed = data_of(write_tenant_setting.sync_detailed(tenant_id, name, client=client, body=body), SettingChanged)
     items = data_of(list_tenant_settings.sync_detailed(tenant_id, client=client), Settings).items
     assert [(each.value, each.version) for each in items if each.name == name] == [(True, changed.version)]
     body.value = False
-    stale = data_of(write_tenant_setting.sync_detailed(tenant_id, WriteTenantSettingName(name), client=client, body=body), Error)
+    stale = data_of(write_tenant_setting.sync_detailed(tenant_id, name, client=client, body=body), Error)
     assert stale.code == ErrorCode.CONFLICT
-    one = read_tenant_setting.sync_detailed(tenant_id, ReadTenantSettingName(name), client=client)
+    one = read_tenant_setting.sync_detailed(tenant_id, name, client=client)
     assert data_of(one, Setting).version == changed.version
-    cleared = clear_tenant_setting.sync_detailed(tenant_id, ClearTenantSettingName(name), client=client)
+    cleared = clear_tenant_setting.sync_detailed(tenant_id, name, client=client)
     assert data_of(cleared, SettingCleared).existed
 
 
