@@ -208,7 +208,7 @@ async function halts(
     if (reached?.value.suspended) own.push({ kind: 'tenant_suspended', tenantId })
     if (halt) own.push(...haltsOf({ tenantId, ...halt }))
   } else own.push(...(await suspendedCallbacks(parts, actor, selection)))
-  return ok({ halts: besidePauses(pauses, own), version: versionOf(stored.version, tenants) })
+  return ok({ halts: besidePause([...pauses, ...own]), version: versionOf(stored.version, tenants) })
 }
 
 /** Maximum number of suspended callbacks that pages of all tenants show. */
@@ -220,12 +220,13 @@ async function suspendedCallbacks(
   actor: Actor,
   selection: TenantSelection,
 ): Promise<Halt[]> {
+  // The usual case, for which no rights need to be read.
   if ((await listSuspendedTenants(parts.pool, 1)).length === 0) return []
   const scope = await reachList(parts, actor, selection)
   if (scope.kind !== 'ok') return []
   const tenantIds = scope.value.kind === 'all' ? undefined : scope.value.tenantIds
-  const found = await listCallbackHalts(parts.pool, { tenantIds, rowsMax: suspendedMax })
-  return found.flatMap(haltsOf).filter(({ kind }) => kind === 'callback_suspended')
+  const found = await listCallbackHalts(parts.pool, { tenantIds, rowsMax: suspendedMax, isSuspended: true })
+  return found.flatMap(haltsOf)
 }
 
 async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelection) {
@@ -270,7 +271,7 @@ async function ofTenants(
           ...pauses.filter(({ tenantId }) => tenantId === null || tenantId === id),
           ...own.filter(({ tenantId }) => tenantId === id),
         ]
-        return found.length === 0 ? [] : [[id, besidePauses([], found)] as const]
+        return found.length === 0 ? [] : [[id, besidePause(found)] as const]
       }),
     ),
   )
@@ -298,8 +299,7 @@ export async function pausesOf(
 }
 
 /** Returns the halts of one tenant, of which a pause of deliveries changes what a failing callback means. Pure. */
-function besidePauses(pauses: readonly Halt[], own: readonly Halt[]): readonly Halt[] {
-  const all = [...pauses, ...own]
+function besidePause(all: readonly Halt[]): readonly Halt[] {
   if (!all.some(({ kind }) => kind === 'forwarding_paused')) return all
   return all.map((halt) => ('breaker' in halt ? { ...halt, isPaused: true } : halt))
 }

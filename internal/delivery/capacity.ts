@@ -89,7 +89,7 @@ export class Capacity {
   /** Returns the free places of each tenant that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
   tenantRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
-    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, tenantDeliveriesMax - held))
+    for (const tenantId of this.#held.keys()) rooms.set(tenantId, this.roomOf(tenantId))
     for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(tenantId, 0)
       else this.#heldBackUntilMs.delete(tenantId)

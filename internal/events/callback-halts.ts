@@ -101,18 +101,28 @@ export async function readCallbackHalt(
   return rows[0] ? haltOf(rows[0]) : noHalt
 }
 
+/** Callbacks to list. */
+export interface CallbackHaltsRequest {
+  /** Omit for all tenants. */
+  readonly tenantIds: readonly TenantId[] | undefined
+  readonly rowsMax: number
+  /** True to list suspended callbacks only. Uses a partial index. */
+  readonly isSuspended?: boolean
+}
+
 /**
- * Lists the tenants whose callback is suspended or in trouble, suspended ones first. Reads one row per tenant of the installation, or per
- * named tenant.
+ * Lists the tenants whose callback is suspended or in trouble, suspended ones first. Unless only suspended ones are wanted, reads one row per
+ * tenant of the installation, or per named tenant.
  * @throws errors of Postgres
  */
 export async function listCallbackHalts(
   pool: Pool,
-  { tenantIds, rowsMax }: { readonly tenantIds: readonly TenantId[] | undefined; readonly rowsMax: number },
+  { tenantIds, rowsMax, isSuspended = false }: CallbackHaltsRequest,
 ): Promise<readonly (CallbackHalt & { readonly tenantId: TenantId })[]> {
+  const inTrouble = isSuspended ? '' : `OR ${troubleText} IS NOT NULL`
   const { rows } = await pool.query<HaltRow>({
     text: `${haltText}
-      WHERE (q.suspended_at IS NOT NULL OR ${troubleText} IS NOT NULL) AND ${isCallbackQueueText('q.tenant_id')}
+      WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallbackQueueText('q.tenant_id')}
         AND ($1::text[] IS NULL OR q.tenant_id = ANY($1::text[]))
       ORDER BY q.suspended_at, q.tenant_id LIMIT $2`,
     rowMode: 'array',
