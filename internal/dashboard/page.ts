@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { Action, Actor } from '#internal/access/index.ts'
 import type {
   Backoffice,
+  Halt,
   HaltsByTenant,
   Refusal,
   TenantRef,
@@ -119,6 +120,16 @@ export async function haltsByTenant(
 ): Promise<HaltsByTenant> {
   const read = await backoffice.attention.ofTenants(actor, tenantIds)
   return read.kind === 'ok' ? read.value : new Map()
+}
+
+/** Adds to each of some items of tenants what halts its tenant. */
+export async function withHalts<Item>(
+  context: PageContext,
+  items: readonly Item[],
+  tenantIdOf: (item: Item) => TenantId,
+): Promise<(Item & { readonly halts: readonly Halt[] })[]> {
+  const halts = await haltsByTenant(context, items.map(tenantIdOf))
+  return items.map((item) => ({ ...item, halts: halts.get(tenantIdOf(item)) ?? [] }))
 }
 
 /** Returns a page to render. */

@@ -16,7 +16,7 @@ import {
 import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { receivedChoices, receivedRange } from '../components/received.ts'
 import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
-import { haltsByTenant, link, mayReplay, nameOf, type PageContext } from '../page.ts'
+import { link, mayReplay, nameOf, type PageContext, withHalts } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
 import { TypeHint } from './type-hint.tsx'
@@ -59,20 +59,10 @@ export const eventsRow = listRow({
     })
     if (listed.kind !== 'ok') return listed
     const { items, next } = listed.value
-    const halts = await haltsByTenant(
-      context,
-      items.map(({ tenantId }) => tenantId),
-    )
+    const rows = await withHalts(context, items, ({ tenantId }) => tenantId)
     return {
       kind: 'ok',
-      value: {
-        next,
-        items: items.map((event) => ({
-          ...event,
-          halts: halts.get(event.tenantId) ?? [],
-          nowMs: context.nowMs,
-        })),
-      },
+      value: { next, items: rows.map((event) => ({ ...event, nowMs: context.nowMs })) },
     }
   },
   actions: actionsOf,

@@ -12,13 +12,13 @@ import { Ago, Badge, Copy, type Tone } from '../components/text.tsx'
 import {
   forTenant,
   goTo,
-  haltsByTenant,
   link,
   type PageContext,
   type PageRow,
   refOf,
   type Shown,
   shown,
+  withHalts,
 } from '../page.ts'
 
 /** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
@@ -44,14 +44,7 @@ const list = listRow({
     if (found.kind !== 'ok')
       return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
     const { items, next } = found.value
-    const halts = await haltsByTenant(
-      context,
-      items.map(({ id }) => id),
-    )
-    return {
-      kind: 'ok',
-      value: { next, items: items.map((tenant) => ({ ...tenant, halts: halts.get(tenant.id) ?? [] })) },
-    }
+    return { kind: 'ok', value: { next, items: await withHalts(context, items, ({ id }) => id) } }
   },
   columns: ({ nowMs }) => [
     { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
