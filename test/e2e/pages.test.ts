@@ -1,9 +1,9 @@
 // Holds README.md and the pages for developers to their form.
 import { expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '#test/support/dev-server.ts'
-import { blocksOf } from '#test/support/page.ts'
+import { fencesOf, type PageFence } from '#test/support/page.ts'
 
 const readmeLinesMax = 200
 /** The tutorial of a cluster is followed in `test/cluster`. */
@@ -38,8 +38,14 @@ test(`README.md: has at most ${readmeLinesMax} lines`, () => {
 })
 
 test.each(pages)('%s: every program and command has the marker of a test, and the test exists', (page) => {
-  const programs = readFileSync(join(root, page), 'utf8').match(/^ *```(sh|ts|js|python)$/gm) ?? []
-  const marked = blocksOf(page).filter(({ language }) => /^(sh|ts|js|python)$/.test(language))
-  expect(marked).toHaveLength(programs.length)
-  expect(marked.filter(({ name }) => !elsewhere.has(name) && !tests.includes(`'${name}'`))).toEqual([])
+  const programs = fencesOf(page).filter(({ language }) => /^(sh|ts|js|python)$/.test(language))
+  expect(programs.filter((program) => !isTested(program))).toEqual([])
 })
+
+/** Returns whether a test runs a program, as its marker says. */
+function isTested({ page, marker }: PageFence): boolean {
+  if (marker?.kind !== 'cluster-test')
+    return elsewhere.has(marker?.name ?? '') || tests.includes(`'${marker?.name}'`)
+  const path = join(root, 'test/cluster', marker.name)
+  return existsSync(path) && readFileSync(path, 'utf8').includes(page)
+}

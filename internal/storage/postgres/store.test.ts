@@ -158,7 +158,7 @@ describe('a migrated database', () => {
   })
 
   test('Postgres pool: waits for a free connection only until the time limit', async () => {
-    const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 50 })
+    const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 500 })
     const client = await pool.connect()
     await expect(pool.query('SELECT 1')).rejects.toThrow('timeout')
     client.release()
