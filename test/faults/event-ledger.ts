@@ -17,6 +17,7 @@ export class EventLedger {
   readonly #sent = new Set<string>()
   readonly #acknowledged = new Map<string, number>()
   readonly #arrivals = new Map<string, number>()
+  readonly #firstArrivalsMs = new Map<string, number>()
   readonly #acknowledgedAtMs = new Map<string, number>()
   readonly #delays: { readonly atMs: number; readonly delayMs: number }[] = []
 
@@ -39,6 +40,7 @@ export class EventLedger {
     this.#arrivals.set(id, before + 1)
     if (before > 0) return
     const atMs = performance.now()
+    this.#firstArrivalsMs.set(id, atMs)
     // The delivery may precede the acknowledgement.
     this.#delays.push({ atMs, delayMs: atMs - (this.#acknowledgedAtMs.get(id) ?? atMs) })
   }
@@ -70,6 +72,12 @@ export class EventLedger {
   /** Returns the maximum number of deliveries of one event. */
   get most(): number {
     return Math.max(0, ...this.#arrivals.values())
+  }
+
+  /** Returns when the first of the repeated events was first delivered, as of `performance.now()`; Infinity if none was repeated. */
+  get firstRepeatedMs(): number {
+    const repeated = [...this.#arrivals].filter(([, count]) => count > 1)
+    return Math.min(...repeated.map(([id]) => this.#firstArrivalsMs.get(id) ?? 0))
   }
 
   counts(): EventCounts {
