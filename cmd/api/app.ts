@@ -75,6 +75,8 @@ export interface ApiPortParts extends Core {
  */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
+/** Maximum length of a body that the runtime buffers for a caller with an API key. */
+const keyedGatheredBytesMax = 16 * 1024
 /**
  * Pool of records and intake. Turns sequential scans off. A session caches its plans, so a plan that scans a small table would stay in use
  * after the table has grown.
@@ -178,7 +180,7 @@ function publicServer({ tracing, health }: Host, { directory, routes, observe, e
     isDraining: () => health.isDraining(),
     tracing,
     budgets: {
-      keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gathersSmall: true }),
+      keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gatheredBytesMax: keyedGatheredBytesMax }),
       anonymous: new BodyBudget({ bytesMax: webhookBodiesBytes }),
     },
   })

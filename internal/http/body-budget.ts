@@ -31,6 +31,7 @@ const sourcesShare = 16
 const evictShare = 64
 /** Default maximum of request bodies that are being received. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
+const gatheredBytesDefault = 4 * 1024
 const sweepMs = 100
 
 /** Minimum speed of a request body. */
@@ -137,10 +138,10 @@ export interface BudgetBounds {
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
   /**
-   * Lets the runtime buffer bodies with a declared length of up to 16 KiB, which are charged only when complete; default false. Use it only
-   * for authenticated callers: up to `bodiesMax` times 16 KiB are then not charged.
+   * Maximum declared length of a body that the runtime buffers, in bytes; default 4 KiB. Such bodies are charged only when complete: up to
+   * `bodiesMax` times this number are then not charged.
    */
-  readonly gathersSmall?: boolean
+  readonly gatheredBytesMax?: number
 }
 
 /**
@@ -150,7 +151,7 @@ export interface BudgetBounds {
  */
 export class BodyBudget {
   readonly pace: Pace
-  readonly gathersSmall: boolean
+  readonly gatheredBytesMax: number
   /** Waits for the next iteration of the event loop. Shared by all requests that read a body. */
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
@@ -163,11 +164,12 @@ export class BodyBudget {
   readonly #arriving = new Set<Holding>()
   #timer: Timer | undefined
 
-  constructor({ bytesMax, bodiesMax = bodiesMaxDefault, pace = {}, gathersSmall = false }: BudgetBounds) {
+  constructor(bounds: BudgetBounds) {
+    const { bytesMax, bodiesMax = bodiesMaxDefault, pace = {}, gatheredBytesMax = gatheredBytesDefault } = bounds
     this.#bytesMax = bytesMax
     this.#bodiesMax = bodiesMax
     this.pace = { ...defaultPace, ...pace }
-    this.gathersSmall = gathersSmall
+    this.gatheredBytesMax = gatheredBytesMax
     this.#all = { counts: 'all', limit: bytesMax, taken: 0 }
     this.#pools = [
       this.#all,
