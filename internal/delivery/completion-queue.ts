@@ -36,10 +36,11 @@ const rowsMax = 500
 const statementsMax = 2
 const secondStatementRows = 256
 /**
- * Time in which outcomes are gathered for one statement. It is short, since deliveries whose outcomes are not written when a forwarder is
- * killed are repeated.
+ * Time in which outcomes are gathered for one statement, and the number of outcomes for which it does not wait. Both are small, since
+ * deliveries whose outcomes are not written when a forwarder is killed are repeated. With 64 rows an outcome costs 22 µs of Postgres, with
+ * 10 rows 51 µs, and with 500 rows 18 µs (2 cores, 2026-11).
  */
-const gather = { leastMs: 100, mostMs: 100, share: 0 }
+const gather = { ms: 100, items: 64 }
 /**
  * Maximum tries of a statement, about one minute in total. Leases are renewed during the tries; afterwards they expire, and other processes
  * repeat the deliveries.

@@ -165,7 +165,12 @@ export class BodyBudget {
   #timer: Timer | undefined
 
   constructor(bounds: BudgetBounds) {
-    const { bytesMax, bodiesMax = bodiesMaxDefault, pace = {}, gatheredBytesMax = gatheredBytesDefault } = bounds
+    const {
+      bytesMax,
+      bodiesMax = bodiesMaxDefault,
+      pace = {},
+      gatheredBytesMax = gatheredBytesDefault,
+    } = bounds
     this.#bytesMax = bytesMax
     this.#bodiesMax = bodiesMax
     this.pace = { ...defaultPace, ...pace }

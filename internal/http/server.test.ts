@@ -27,7 +27,7 @@ afterEach(async () => {
 const inside = 'select * from tenants'
 
 const budgetsOf = (bytesMax: number, pace: Partial<Pace> = {}): BodyBudgets => ({
-  keyed: new BodyBudget({ bytesMax, pace }),
+  keyed: new BodyBudget({ bytesMax, pace, gatheredBytesMax: 0 }),
   anonymous: new BodyBudget({ bytesMax: 0 }),
 })
 const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })

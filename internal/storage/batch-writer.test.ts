@@ -264,10 +264,9 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 1])
   })
 
-  test('BatchWriter: waits between batches for a share of the last batch’s duration, within a minimum and a maximum', async () => {
+  test('BatchWriter: waits between the starts of two batches, unless enough items wait', async () => {
     let nowMs = 0
-    const gather = { leastMs: 20, mostMs: 30, share: 2 }
-    const { batches, add, sizes } = heldWriter({ gather, now: () => nowMs })
+    const { batches, add, sizes } = heldWriter({ gather: { ms: 20, items: 3 }, now: () => nowMs })
     add(1)
     nowMs = 100
     batches[0]?.end()
@@ -277,11 +276,16 @@ describe('BatchWriter', () => {
     nowMs = 101
     batches[1]?.end()
     await turn()
-    add(3)
-    nowMs = 120
+    add(2)
     expect(sizes()).toEqual([1, 1])
-    await poll(async () => batches[2], { deadlineMs: 5_000, everyMs: 1 })
+    add(1)
     expect(sizes()).toEqual([1, 1, 3])
+    batches[2]?.end()
+    await turn()
+    add(2)
+    nowMs = 125
+    await poll(async () => batches[3], { deadlineMs: 5_000, everyMs: 1 })
+    expect(sizes()).toEqual([1, 1, 3, 2])
   })
 
   test('BatchWriter: refuses items when its queue is full, and counts the refused items', () => {

@@ -175,11 +175,10 @@ export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
   /** Number of waiting items that starts a further batch immediately, concurrently with batches in flight. Default: never. */
   readonly parallelItems?: number
   /**
-   * Minimum time between the starts of two batches, so that under load more items share one statement. The time is `share` times the
-   * duration of the last batch, but at least `leastMs` and at most `mostMs`. After a longer pause, an item is written immediately. Default:
-   * no minimum time.
+   * Minimum time in ms between the starts of two batches, so that more items share one statement, unless `items` items wait. After a longer
+   * pause, an item is written immediately. Default: no minimum time.
    */
-  readonly gather?: { readonly leastMs: number; readonly mostMs: number; readonly share: number }
+  readonly gather?: { readonly ms: number; readonly items: number }
   /**
    * Delays the start of a batch after `add`, by no timer. `microtask`: items that one synchronous run adds share a batch. `turn`: items that
    * arrive in one turn of the event loop, on whatever connections, share a batch. Default: `add` starts a batch immediately.
@@ -197,7 +196,6 @@ export class BatchWriter<Item> {
   #batches = 0
   #lateBatches = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
-  #gatherMs: number
   #timer: ReturnType<typeof setTimeout> | undefined
   /** True while a deferred start is scheduled. */
   #isStarting = false
@@ -207,7 +205,6 @@ export class BatchWriter<Item> {
   constructor(options: BatchWriterOptions<Item>) {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
-    this.#gatherMs = options.gather?.leastMs ?? 0
   }
 
   /** Number of items that wait or are in flight. */
@@ -269,7 +266,7 @@ export class BatchWriter<Item> {
   }
 
   #startNext(): void {
-    const { batchesMax = 1, parallelItems = Number.POSITIVE_INFINITY } = this.#options
+    const { batchesMax = 1, parallelItems = Number.POSITIVE_INFINITY, gather } = this.#options
     if (this.#waiting.length === 0) {
       if (this.#itemsInFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
       return
@@ -277,8 +274,8 @@ export class BatchWriter<Item> {
     if (this.#batches >= batchesMax) return
     if (this.#waiting.length >= parallelItems) return this.#start()
     if (this.#batches > this.#lateBatches) return
-    const waitMs = this.#startedAtMs + this.#gatherMs - this.#now()
-    if (waitMs <= 0) return this.#start()
+    const waitMs = gather ? this.#startedAtMs + gather.ms - this.#now() : 0
+    if (waitMs <= 0 || (gather && this.#waiting.length >= gather.items)) return this.#start()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#startNext()
@@ -294,7 +291,6 @@ export class BatchWriter<Item> {
   }
 
   async #run(batch: Item[], count: number): Promise<void> {
-    const startedAtMs = this.#now()
     let late = 0
     const markLate = () => {
       if (late === 0) this.#lateBatches += late = 1
@@ -302,9 +298,6 @@ export class BatchWriter<Item> {
     try {
       await this.#options.write(batch, markLate)
     } finally {
-      const { gather } = this.#options
-      const tookMs = this.#now() - startedAtMs
-      if (gather) this.#gatherMs = Math.min(gather.mostMs, Math.max(gather.leastMs, gather.share * tookMs))
       this.#lateBatches -= late
       this.#batches -= 1
       this.#itemsInFlight -= count
