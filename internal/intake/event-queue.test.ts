@@ -68,13 +68,13 @@ describe('batches', () => {
     }
   })
 
-  test('event queue: a second batch starts at 32 waiting events, and a third never starts', async () => {
+  test('event queue: a second batch starts at 64 waiting events, and a third never starts', async () => {
     const { queue, batches } = heldQueue()
-    for (const count of [1, 31, 1, 100]) {
+    for (const count of [1, 63, 1, 100]) {
       for (const event of events(count)) void queue.accept(event)
       await turn()
     }
-    expect(batches.map((batch) => batch.events.length)).toEqual([1, 32])
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 64])
   })
 
   test('event queue: a batch has at most 500 rows', async () => {
