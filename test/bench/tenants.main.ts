@@ -24,7 +24,9 @@ const sizes = { rounds: Number(values.rounds), durationMs: Number(values.seconds
 /** Tenants of the stack. A process serves 100 000 in all. */
 const ownTenants = 2
 const readyMsMax = 3_000
-const residentMbMax = 250
+/** Maximum resident memory when ready. Under load the heap grows to twice its live objects before it is collected. */
+const readyMbMax = 250
+const loadedMbMax = 450
 /** Minimum rate with many tenants, divided by the one with two tenants. */
 const rateShareMin = 0.95
 
@@ -44,7 +46,10 @@ try {
     console.log(`| ${[name, Math.round(readyMs), idleMb, loadedMb, rateRatio.toFixed(2)].join(' | ')} |`)
   const missed = [
     ...(many.readyMs <= readyMsMax ? [] : [`ready in ${Math.round(many.readyMs)} ms, maximum ${readyMsMax}`]),
-    ...(many.loadedMb <= residentMbMax ? [] : [`${many.loadedMb} MB resident, maximum ${residentMbMax}`]),
+    ...(many.idleMb <= readyMbMax ? [] : [`${many.idleMb} MB resident when ready, maximum ${readyMbMax}`]),
+    ...(many.loadedMb <= loadedMbMax
+      ? []
+      : [`${many.loadedMb} MB resident after load, maximum ${loadedMbMax}`]),
     ...(many.rateRatio >= rateShareMin * one.rateRatio ? [] : ['fewer acquisitions than with two tenants']),
   ]
   for (const text of missed) console.error(`missed: ${text}`)
