@@ -7,7 +7,7 @@ test('capacity: a tenant has room for 64 deliveries whatever other tenants hold'
   const capacity = new Capacity()
   for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take('a')
   capacity.take('b')
-  expect(capacity.tenantRooms()).toEqual(
+  expect(capacity.queueRooms()).toEqual(
     new Map([
       ['a', 0],
       ['b', tenantDeliveriesMax - 1],
@@ -22,7 +22,7 @@ test('capacity: give returns whether the tenant was full, and forgets a tenant w
   const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take('a'))
   expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
   expect(capacity.give(capacity.take('b'), true)).toBe(false)
-  expect([...capacity.tenantRooms().keys()]).toEqual(['a'])
+  expect([...capacity.queueRooms().keys()]).toEqual(['a'])
 })
 
 test('capacity: responsive callbacks have reserved places until they hang', () => {
@@ -50,7 +50,7 @@ test('capacity: responsive callbacks have reserved places until they hang', () =
   expect([capacity.room, capacity.reservedRoom]).toEqual([0, 512])
   const places = Array.from({ length: 64 }, () => capacity.take('quick'))
   expect([capacity.room, capacity.reservedRoom]).toEqual([0, 448])
-  expect(capacity.tenantRooms().get('quick')).toBe(0)
+  expect(capacity.queueRooms().get('quick')).toBe(0)
   nowMs = 2_499
   expect(capacity.responsivenessOf('quick')).toBe('responsive')
   nowMs = 2_500
@@ -80,7 +80,7 @@ test('capacity: a tenant whose breaker has just opened has no room', () => {
   capacity.take('a')
   capacity.holdBack('a')
   capacity.holdBack('b')
-  expect(capacity.tenantRooms()).toEqual(
+  expect(capacity.queueRooms()).toEqual(
     new Map([
       ['a', 0],
       ['b', 0],

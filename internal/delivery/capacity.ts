@@ -39,7 +39,7 @@ export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
 /** Place that a delivery occupies from `take` to `give`. */
 export interface Place {
-  readonly tenantId: string
+  readonly queueId: string
   readonly sinceMs: number
   kind: 'shared' | 'reserved' | 'overdue'
 }
@@ -81,39 +81,39 @@ export class Capacity {
   }
 
   /** Returns the responsiveness of a tenant's callback, as measured by this process. */
-  responsivenessOf(tenantId: string): Responsiveness {
+  responsivenessOf(queueId: string): Responsiveness {
     this.#age()
-    return this.#responsiveness.get(tenantId) ?? 'unknown'
+    return this.#responsiveness.get(queueId) ?? 'unknown'
   }
 
-  /** Returns the free places of each tenant that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
-  tenantRooms(): Map<string, number> {
+  /** Returns the free places of each tenant queue that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
+  queueRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
-    for (const tenantId of this.#held.keys()) rooms.set(tenantId, this.roomOf(tenantId))
-    for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
-      if (this.#now() < untilMs) rooms.set(tenantId, 0)
-      else this.#heldBackUntilMs.delete(tenantId)
+    for (const queueId of this.#held.keys()) rooms.set(queueId, this.roomOf(queueId))
+    for (const [queueId, untilMs] of this.#heldBackUntilMs) {
+      if (this.#now() < untilMs) rooms.set(queueId, 0)
+      else this.#heldBackUntilMs.delete(queueId)
     }
     return rooms
   }
 
-  /** Returns the free places of a tenant. */
-  roomOf(tenantId: string): number {
-    const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(tenantId) ?? 0)
-    return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(tenantId) ?? 0))
+  /** Returns the free places of a tenant queue. */
+  roomOf(queueId: string): number {
+    const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(queueId) ?? 0)
+    return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(queueId) ?? 0))
   }
 
   /** Sets the free places of a tenant to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
-  holdBack(tenantId: string): void {
-    this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
+  holdBack(queueId: string): void {
+    this.#heldBackUntilMs.set(queueId, this.#now() + holdBackMs)
   }
 
-  /** Takes a place for a claimed delivery. A place is always free, since claims are limited to the free places. */
-  take(tenantId: string): Place {
-    const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
+  /** Takes a place for a claimed or handed delivery. Hand-offs during a claim can exceed the limits by the rows of that claim. */
+  take(queueId: string): Place {
+    const place: Place = { queueId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
     this.#young.add(place)
-    this.#held.set(tenantId, (this.#held.get(tenantId) ?? 0) + 1)
+    this.#held.set(queueId, (this.#held.get(queueId) ?? 0) + 1)
     return place
   }
 
@@ -123,24 +123,24 @@ export class Capacity {
    */
   give(place: Place, called: boolean): boolean {
     this.#age()
-    const { tenantId } = place
+    const { queueId } = place
     this.#young.delete(place)
-    if (called && this.#now() - place.sinceMs < answerMs) this.#note(tenantId, 'responsive')
+    if (called && this.#now() - place.sinceMs < answerMs) this.#note(queueId, 'responsive')
     this.#counts[place.kind] -= 1
-    const held = this.#held.get(tenantId) ?? 0
-    if (held > 1) this.#held.set(tenantId, held - 1)
-    else this.#held.delete(tenantId)
+    const held = this.#held.get(queueId) ?? 0
+    if (held > 1) this.#held.set(queueId, held - 1)
+    else this.#held.delete(queueId)
     return held >= tenantDeliveriesMax
   }
 
-  /** Reserves payload memory. Returns false if too little memory is free or if the tenant has used its quarter. */
-  takeBytes(bytes: number, tenantId: string): boolean {
-    return this.#bytes.take(bytes, tenantId)
+  /** Reserves payload memory. Returns false if too little is free or if the queue has used its quarter, which one payload may exceed. */
+  takeBytes(bytes: number, queueId: string): boolean {
+    return this.#bytes.take(bytes, queueId)
   }
 
   /** Releases payload memory after a successful `takeBytes`. */
-  giveBytes(bytes: number, tenantId: string): void {
-    this.#bytes.give(bytes, tenantId)
+  giveBytes(bytes: number, queueId: string): void {
+    this.#bytes.give(bytes, queueId)
   }
 
   #age(): void {
@@ -148,7 +148,7 @@ export class Capacity {
     for (const place of this.#young) {
       if (place.sinceMs > sinceMs) return
       this.#young.delete(place)
-      this.#note(place.tenantId, 'unresponsive')
+      this.#note(place.queueId, 'unresponsive')
       if (place.kind !== 'reserved') continue
       place.kind = 'overdue'
       this.#counts.reserved -= 1
@@ -156,7 +156,7 @@ export class Capacity {
     }
   }
 
-  #note(tenantId: string, responsiveness: Responsiveness): void {
-    setNewest(this.#responsiveness, tenantId, responsiveness, rememberedMax)
+  #note(queueId: string, responsiveness: Responsiveness): void {
+    setNewest(this.#responsiveness, queueId, responsiveness, rememberedMax)
   }
 }

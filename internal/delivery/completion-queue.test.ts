@@ -51,7 +51,7 @@ async function answered(count: number): Promise<Delivery[]> {
   const tenant = await lab.addTenant()
   await lab.accept(tenant.id, count)
   return (await lab.claim()).claimed.map((claim) => {
-    const delivery = new Delivery(claim, 0, { tenantId: tenant.id, sinceMs: 0, kind: 'shared' })
+    const delivery = new Delivery(claim, 0, { queueId: tenant.id, sinceMs: 0, kind: 'shared' })
     delivery.to('loading')
     delivery.to('sending')
     return delivery

@@ -6,7 +6,7 @@ const claim = { eventId: 'evt_1', cycle: 1, attempts: 0, claims: 1 } as ClaimedD
 
 /** Creates a delivery and moves it to a state with the fewest changes. */
 function deliveryIn(state: DeliveryState): Delivery {
-  const delivery = new Delivery(claim, 0, { tenantId: 'ten_1', sinceMs: 0, kind: 'shared' })
+  const delivery = new Delivery(claim, 0, { queueId: 'ten_1', sinceMs: 0, kind: 'shared' })
   const ways: Partial<Record<DeliveryState, readonly DeliveryState[]>> = {
     loading: ['loading'],
     sending: ['loading', 'sending'],

@@ -1,4 +1,4 @@
-import { type Clock, type EventId, randomToken } from '#internal/base/index.ts'
+import { type Clock, type EventId, randomToken, within } from '#internal/base/index.ts'
 import type { Outbound } from '#internal/egress/index.ts'
 import {
   type ClaimedDelivery,
@@ -79,7 +79,7 @@ const sweepMs = 30_000
 const defaultAlertsMs = 5_000
 /**
  * After a claim of at least this many rows the next claim starts immediately, if due rows are left. After a smaller claim it starts at
- * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, so that on a busy machine more rows share
+ * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, at most 50 ms, so that on a busy machine more rows share
  * the cost of a claim. An idle forwarder claims immediately.
  */
 const claimRowsWanted = 20
@@ -101,6 +101,8 @@ const tightRowsMin = 8
  */
 const uncompletedMax = 2_048
 const wokenMax = 500
+/** Maximum time in which this process announces that it accepts no more hand-offs. Those that arrive later are released. */
+const closeMsMax = 1_000
 /** Part of the time for stopping that is reserved for the last statements. */
 const lastStatementsMs = 2_000
 
@@ -197,7 +199,7 @@ export class Forwarder {
 
   /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
   notify(news: DueNews): void {
-    // News about tenants without a callback are for their streams alone.
+    // A tenant without a callback has only readers of its feed, and no deliveries to claim.
     const called = news === 'all' ? [] : news.filter((id) => this.#hasDeliveries(id))
     for (const id of called) if (this.#woken.size < wokenMax) this.#woken.add(id)
     if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
@@ -209,10 +211,10 @@ export class Forwarder {
    */
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
-    const callsMs = Math.max(0, leftMs - lastStatementsMs)
-    await this.#handOffs?.close()
+    if (this.#handOffs) await within(closeMsMax, this.#handOffs.close(), () => undefined)
     const [claims, ...others] = this.#loops
     await claims?.stop()
+    const callsMs = Math.max(0, deadlineMs - performance.now() - lastStatementsMs)
     const unfinished = await this.#deliverer.stop(callsMs)
     await Promise.all([
       this.#deliverer.completions.drain(Math.max(lastStatementsMs / 2, deadlineMs - performance.now())),
@@ -314,7 +316,7 @@ export class Forwarder {
    * them.
    */
   #rooms(): Map<string, number> {
-    const rooms = this.#capacity.tenantRooms()
+    const rooms = this.#capacity.queueRooms()
     for (const queueId of this.#deliverer.completions.suspending) rooms.set(queueId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     for (const queueId of this.#deliverer.unreadableQueues()) rooms.set(queueId, 0)

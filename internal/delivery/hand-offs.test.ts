@@ -322,6 +322,7 @@ describe('HandOffs', () => {
     ['no event that waits for a pull', { isPullOnly: true }, 0],
     ['no notification', { origin: { kind: 'notification' } }, 0],
     ['no event with a large payload', { payloadBytes: 16 * 1024 + 1 }, 0],
+    ['no event with large headers', { headers: 'x'.repeat(16 * 1024) }, 0],
   ])('HandOffs: plans %s', (_case, fields, count) => {
     expect(offered().plan([receivedEvent(fields)])?.leaseTokens.size ?? 0).toBe(count)
   })

@@ -33,7 +33,7 @@ export interface HandOffReceiverOptions {
 const tenantRoomMin = tenantDeliveriesMax / 4
 /** Number of free shared places below which all events are claimed. */
 const roomMin = 2 * tenantDeliveriesMax
-/** Number of offers whose times are kept. One is made each second, and when a tenant queue gets full or free. */
+/** Number of offers whose times are kept. One is made each second, and when a tenant queue gets full. */
 const offersKept = 256
 const releasesMax = 500
 
@@ -47,7 +47,7 @@ export class HandOffReceiver {
   readonly #offeredAtMs = new Map<number, number>()
   readonly #releases: BatchWriter<ClaimedDelivery>
   /** Tenant queues that the last offer refuses. */
-  #lastRefused: ReadonlySet<string> = new Set()
+  #lastRefused: ReadonlySet<string> | 'all' = 'all'
   #number = 0
   #isClosed = false
 
@@ -67,7 +67,7 @@ export class HandOffReceiver {
   /** Announces what this process accepts. Repeat it each second. @throws the error of `publishOffer` */
   async offer(): Promise<void> {
     const refused = this.#isClosed ? 'all' : this.#refused()
-    this.#lastRefused = new Set(refused === 'all' ? [] : refused)
+    this.#lastRefused = refused === 'all' ? refused : new Set(refused)
     this.#number += 1
     this.#offeredAtMs.set(this.#number, performance.now())
     this.#offeredAtMs.delete(this.#number - offersKept)
@@ -105,10 +105,14 @@ export class HandOffReceiver {
       if (!this.#isClosed && deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
       else this.#releases.add(event.claim)
       const queueId = queueOf(event.claim)
-      isFull ||= capacity.roomOf(queueId) < tenantRoomMin && !this.#lastRefused.has(queueId)
+      isFull ||= !this.#isRefused(queueId) && capacity.roomOf(queueId) < tenantRoomMin
     }
     if (accepted > 0) onAccepted(accepted)
     if (isFull) onFull()
+  }
+
+  #isRefused(queueId: string): boolean {
+    return this.#lastRefused === 'all' || this.#lastRefused.has(queueId)
   }
 
   #refused(): readonly string[] | 'all' {
@@ -116,7 +120,7 @@ export class HandOffReceiver {
     const known = refused()
     if (known === 'all' || capacity.room < roomMin) return 'all'
     const all = new Set(known)
-    for (const [queueId, room] of capacity.tenantRooms()) if (room < tenantRoomMin) all.add(queueId)
+    for (const [queueId, room] of capacity.queueRooms()) if (room < tenantRoomMin) all.add(queueId)
     return all.size > refusedMax ? 'all' : [...all]
   }
 }

@@ -29,7 +29,7 @@ test.each<[string, (leases: LeaseTimes) => void]>([
     leases.succeeded(0, 5_000)
     for (let times = 0; times < 3; times += 1) fail(leases)
     expect(leases.lengthMs).toBe(25_000)
-    expect(leases.graceMs(6_000)).toBe(3_500)
+    expect(leases.graceMs(6_000)).toBe(6_000)
   },
 )
 
@@ -41,18 +41,18 @@ test('LeaseTimes: the time of Postgres is that of its last reply plus the time s
   expect(leases.postgresMs(2_500)).toBe(800_500)
 })
 
-test('LeaseTimes: leaves expired leases to their owners while statements fail, and for one lease afterwards', () => {
+test('LeaseTimes: leaves expired leases to their owners while statements fail, and for 6 s afterwards', () => {
   const leases = new LeaseTimes(1_000)
   expect(leases.graceMs(0)).toBe(0)
   leases.failed(10_000, 10_100)
   leases.failed(14_000, 14_000)
-  expect(leases.graceMs(15_000)).toBe(6_000)
+  expect(leases.graceMs(15_000)).toBe(11_000)
   leases.succeeded(15_000, 15_010)
   leases.succeeded(15_500, 15_510)
-  expect(leases.graceMs(16_000)).toBe(7_000)
-  expect(leases.graceMs(16_010)).toBe(0)
-  leases.failed(20_000, 20_000)
-  expect(leases.graceMs(20_000)).toBe(1_000)
+  expect(leases.graceMs(16_000)).toBe(12_000)
+  expect(leases.graceMs(21_010)).toBe(0)
+  leases.failed(25_000, 25_000)
+  expect(leases.graceMs(25_000)).toBe(6_000)
   expect(leases.graceMs(999_000)).toBe(60_000)
 })
 

@@ -7,6 +7,11 @@ import { leaseMsMax } from '#internal/events/index.ts'
 const leastMs = 3_500
 /** Ratio of a lease to the last statement on leases, so that a slow Postgres or a busy process does not lose leases that it renews. */
 const statementShare = 5
+/**
+ * Time after a recovery in which expired leases are left to their owners: a renewal that hangs on a broken connection fails after the 5 s of
+ * a statement and is then repeated.
+ */
+const graceAfterMs = 6_000
 /** Maximum time after which an expired lease is taken from its owner while statements fail. */
 const graceMsMax = 60_000
 
@@ -57,18 +62,18 @@ export class LeaseTimes {
   }
 
   /**
-   * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for one lease afterwards. A
+   * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for 6 s afterwards. A
    * failure of Postgres prevents all processes from renewing leases, and its end lets them. Without this time, the first process to
    * reconnect would repeat the deliveries of the others.
    */
   graceMs(nowMs: number): number {
     if (this.#troubleSinceMs === undefined) return 0
-    if (this.#recoveredAtMs !== undefined && nowMs - this.#recoveredAtMs >= this.#leastMs) {
+    if (this.#recoveredAtMs !== undefined && nowMs - this.#recoveredAtMs >= graceAfterMs) {
       this.#troubleSinceMs = undefined
       this.#recoveredAtMs = undefined
       return 0
     }
-    return Math.min(graceMsMax, nowMs - this.#troubleSinceMs + this.#leastMs)
+    return Math.min(graceMsMax, nowMs - this.#troubleSinceMs + graceAfterMs)
   }
 
   /** Records the time of Postgres in a reply. */
@@ -76,7 +81,7 @@ export class LeaseTimes {
     this.#postgresAheadMs = postgresMs - nowMs
   }
 
-  /** Returns the time of Postgres as of its last reply, without the time that the reply took; undefined before the first reply. */
+  /** Estimates the clock of Postgres, too early by the time that its last reply took; undefined before the first reply. */
   postgresMs(nowMs: number): number | undefined {
     return this.#postgresAheadMs === undefined ? undefined : this.#postgresAheadMs + nowMs
   }

@@ -36,7 +36,7 @@ export function handOffChannelOf(leaseToken: string): string {
 export interface HandOffOffer {
   /** Owner token of the forwarder's leases. */
   readonly leaseToken: string
-  /** Number of this offer, which a hand-off repeats: its lease began after the offer. */
+  /** Sequence number. A hand-off names its offer: the forwarder counts the lease from the offer, which is always older. */
   readonly number: number
   /** Duration of the leases. */
   readonly leaseMs: number
@@ -46,10 +46,10 @@ export interface HandOffOffer {
 
 /** Maximum tenant queues that an offer refuses one by one. */
 export const refusedMax = 256
-/** Maximum bytes of a payload that is handed off. Larger ones would displace others in the memory of Redis and of the forwarder. */
-const payloadBytesMax = 16 * 1024
-/** Maximum bytes of payloads in one message. */
-const messageBytesMax = 256 * 1024
+/** Maximum bytes of an event that is handed off, payload and headers. Larger ones would displace others in the memory of Redis. */
+const eventBytesMax = 16 * 1024
+/** Maximum bytes of events that one batch hands off, to all forwarders. JSON makes them at most six times as long. */
+const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
 const perQueueMax = 32
 /** Maximum characters of a message that is read. */
@@ -210,7 +210,7 @@ function parsedArray(message: string): unknown[] | undefined {
 /** Forwarders' leases for the events of a batch. */
 export interface HandOffPlan {
   readonly leaseTokens: ReadonlyMap<EventId, string>
-  /** Numbers of the offers of these forwarders, by lease token. A later offer would hide the age of the leases. */
+  /** Numbers of the offers as of the plan, by lease token. By the number of a later offer, the forwarder would count the lease too late. */
   readonly offerNumbers: ReadonlyMap<string, number>
   readonly leaseMs: number
 }
@@ -258,14 +258,15 @@ export class HandOffs {
     const counts = new Map<string, number>()
     let bytes = 0
     for (const event of events) {
-      const { id, tenantId, payloadBytes } = event
-      if (!mayHandOff(event) || bytes + payloadBytes > messageBytesMax) continue
+      const { id, tenantId } = event
+      const eventBytes = event.payloadBytes + event.headers.length
+      if (!mayHandOff(event) || eventBytes > eventBytesMax || bytes + eventBytes > batchBytesMax) continue
       const queueId = queueIdOf(tenantId, 'callback')
       const count = (counts.get(queueId) ?? 0) + 1
       const to = live.find(({ refused }) => !refused.has(queueId))
       if (to === undefined || count > perQueueMax) continue
       counts.set(queueId, count)
-      bytes += payloadBytes
+      bytes += eventBytes
       leaseTokens.set(id, to.offer.leaseToken)
     }
     const leaseMs = Math.min(...live.map(({ offer }) => offer.leaseMs))
@@ -293,8 +294,6 @@ export class HandOffs {
   }
 }
 
-function mayHandOff({ state, origin, isPullOnly, payloadBytes }: ReceivedEvent): boolean {
-  return (
-    state === 'accepted' && !isPullOnly && origin.kind !== 'notification' && payloadBytes <= payloadBytesMax
-  )
+function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
+  return state === 'accepted' && !isPullOnly && origin.kind !== 'notification'
 }

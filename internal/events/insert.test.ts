@@ -102,6 +102,14 @@ describe('storeBatch', () => {
     expect(reported).toEqual([`${fresh.id} stored`])
   })
 
+  test('storeBatch: reports new events of a batch in which Postgres rejects another one', async () => {
+    const [fresh, bad] = [receivedEvent(), receivedEvent({ rawType: 'order\u0000created' })]
+    const reported: string[] = []
+    const options = { pool, wake: () => undefined, onError: () => undefined }
+    await storeBatch(options, [fresh, bad], ({ id }, acceptance) => reported.push(`${id} ${acceptance}`))
+    expect(reported).toEqual([`${fresh.id} stored`])
+  })
+
   test('storeBatch: creates neither delivery nor tenant queue for verified events', async () => {
     expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])

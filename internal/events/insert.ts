@@ -294,9 +294,9 @@ async function completeBatch(
   stored: ReadonlySet<EventId>,
   onCompleted: OnCompleted,
 ): Promise<Acceptance[]> {
+  for (const event of events) if (stored.has(event.id)) onCompleted(event, 'stored')
   const known = events.filter(({ id }) => !stored.has(id))
   if (known.length === 0) return events.map(() => 'stored')
-  for (const event of events) if (stored.has(event.id)) onCompleted(event, 'stored')
   const fates = await revive(options, known)
   return events.map((event) => (stored.has(event.id) ? 'stored' : (fates.get(event.id) ?? 'unavailable')))
 }

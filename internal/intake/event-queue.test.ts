@@ -240,6 +240,18 @@ describe('Postgres unavailable', () => {
     expect(batches.length).toBeLessThanOrEqual(3)
   })
 
+  test('circuit breaker: a batch that fails after the end starts no probes', async () => {
+    const clock = createMovedClock()
+    const { queue, batches } = heldQueue({ sleep: clock.sleep })
+    const failed = queue.accept(receivedEvent())
+    await turn()
+    queue.close()
+    batches[0]?.complete({ kind: 'unavailable' })
+    expect(await failed).toBe('queued')
+    await clock.advance(60_000)
+    expect([batches.length, clock.sleeping()]).toEqual([1, []])
+  })
+
   test('circuit breaker: when Postgres hangs during 200 events, only events in flight at the first timeout wait', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 50 })
     const underWay = events(5).map((event) => queue.accept(event))

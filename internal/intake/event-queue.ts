@@ -73,6 +73,7 @@ export class EventQueue implements Accepting {
   #breaker: AbortController | undefined
   /** Spooled event that the next probe stores. */
   #probed: ReceivedEvent | undefined
+  #isClosed = false
 
   constructor(options: EventQueueOptions) {
     this.#options = options
@@ -97,6 +98,7 @@ export class EventQueue implements Accepting {
 
   /** Stops the probes permanently. Idempotent. */
   close(): void {
+    this.#isClosed = true
     this.#breaker?.abort()
   }
 
@@ -153,6 +155,7 @@ export class EventQueue implements Accepting {
     if (this.#breaker) return
     this.#breaker = new AbortController()
     this.#options.onBreaker?.(true)
+    if (this.#isClosed) return
     void this.#probeUntilClosed(cause, this.#breaker.signal)
   }
 

@@ -74,7 +74,7 @@ try {
     })
   const trouble = { rate: await rateFor(stack, rates.flat), warmMs, measureMs, pairs }
   if (parts.has('latency')) {
-    const latency = await measureLatency(stack, numbers, { rounds, roundMs, halfRate: trouble.rate })
+    const latency = await measureLatency(stack, numbers, { rounds, roundMs, highRate: trouble.rate })
     console.log(`\n${latency.table.join('\n')}\n`)
     held.push(...latency.held)
   }

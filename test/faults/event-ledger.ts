@@ -12,7 +12,7 @@ export interface EventCounts {
   readonly twice: number
 }
 
-/** Acknowledgement and deliveries of one event. */
+/** Acknowledgements and deliveries of the events of one load. */
 export class EventLedger {
   readonly #sent = new Set<string>()
   readonly #acknowledged = new Map<string, number>()
@@ -46,7 +46,7 @@ export class EventLedger {
   }
 
   /**
-   * Returns the delays in ms from acknowledgement to delivery of events first delivered since `performance.now()` was `fromMs`, and
+   * Returns the delays in ms from acknowledgement to delivery of events first delivered since `performance.now()` was `sinceMs`, and
    * the delays so far of undelivered events, since omitting these would hide the backlog. Sorted.
    */
   delaysSince(sinceMs: number): number[] {

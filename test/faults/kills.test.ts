@@ -70,7 +70,7 @@ const kills: readonly (readonly [
 ]
 
 test.each(kills)(
-  '%s under load: no acknowledged event is lost',
+  '%s under load: no acknowledged event is lost, and only deliveries without a written outcome are repeated, once',
   async (fault, repeats, kill) => {
     const load = scene.startLoad()
     await load.untilMore(200)

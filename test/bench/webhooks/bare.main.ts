@@ -1,6 +1,6 @@
 /**
  * Baseline for intake: an Elysia server that inserts each body by the same statement as Latchkey, without parsing, tenants, signatures,
- * headers, logs, circuit breaker and spool. It has a batching of its own, which no change of Latchkey's queue affects: an event that finds
+ * headers, logs, circuit breaker and spool. It uses `BatchWriter` with its defaults, so that no setting of Latchkey's event queue affects it: an event that finds
  * no statement in flight is sent at once and alone; those that arrive meanwhile share the next statement. On two cores this was the fastest
  * way at each rate: one statement per event on ten connections took as long at up to 500 events/s, longer above, and reached a third of the
  * highest rate. Prints its port.
@@ -14,7 +14,7 @@ import { BatchWriter, createPool } from '#internal/storage/index.ts'
 const pool = createPool({
   url: process.env.BARE_DATABASE_URL ?? '',
   applicationName: 'bare',
-  connectionsMax: 10,
+  connectionsMax: 1,
   queryTimeoutMs: 2_000,
   connectTimeoutMs: 2_000,
 })

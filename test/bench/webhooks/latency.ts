@@ -19,8 +19,8 @@ import type { Stack } from './stack.ts'
 export interface LatencyOptions {
   readonly rounds: number
   readonly roundMs: number
-  /** Half of the highest flat rate, in events per second. */
-  readonly halfRate: number
+  /** Second fixed rate, in events per second. */
+  readonly highRate: number
 }
 
 /** Bounds, and lines of a table. */
@@ -43,7 +43,7 @@ const connections = 128
 const warmMs = 500
 /** Maximum of the median latency relative to the bare server. */
 const p50RatioMax = 2
-/** Maximum of the p99 relative to the bare server at half of the highest flat rate. */
+/** Maximum of the p99 relative to the bare server at `highRate`. */
 const p99RatioMax = 3
 
 /**
@@ -53,19 +53,19 @@ const p99RatioMax = 3
 export async function measureLatency(
   stack: Stack,
   numbers: Numbers,
-  { rounds, roundMs, halfRate }: LatencyOptions,
+  { rounds, roundMs, highRate }: LatencyOptions,
 ): Promise<LatencyFigures> {
   await stack.stopForwarder()
   const loads = [
     { name: 'a single caller', run: (name: ServerName) => callAlone(stack, numbers, name, roundMs) },
-    ...[lowRate, halfRate].map((rate) => ({
+    ...[lowRate, highRate].map((rate) => ({
       name: `${rate}/s`,
       run: (name: ServerName) => callAtRate(stack, numbers, name, { rate, roundMs }),
     })),
   ]
   const results: (readonly Round[])[] = []
   for (const { run } of loads) results.push(await measureRounds(serversOf(stack), rounds, run))
-  const [alone = [], low = [], half = []] = results
+  const [alone = [], low = [], high = []] = results
   const bound = (name: string, of: readonly Round[], field: keyof Quantiles, atMost: number): Held => ({
     name: `accept ${field} ${name}, relative to the bare server`,
     value: ratioOf(of, 'api', field),
@@ -75,8 +75,8 @@ export async function measureLatency(
     held: [
       bound('of a single caller', alone, 'p50', p50RatioMax),
       bound(`at ${lowRate}/s`, low, 'p50', p50RatioMax),
-      bound(`at half of the highest flat rate, ${halfRate}/s`, half, 'p50', p50RatioMax),
-      bound(`at half of the highest flat rate, ${halfRate}/s`, half, 'p99', p99RatioMax),
+      bound(`at ${highRate}/s`, high, 'p50', p50RatioMax),
+      bound(`at ${highRate}/s`, high, 'p99', p99RatioMax),
     ],
     table: [
       ...comparisonHead('accept', serversOf(stack)),
