@@ -80,8 +80,11 @@ const senders = 8
 const isCi = process.env['CI'] !== undefined
 /** Maximum growth of the others' p99; `npm run bench -- webhooks` has the same bound. */
 const timesMax = isCi ? 4 : 1.5
-/** p99 below which CI ignores growth: there the test looks for a queue that stands still for seconds. */
-const shortMs = isCi ? 1_000 : 0
+/**
+ * p99 below which growth is ignored. While few places are free, events are claimed and not handed to the forwarder, which takes some 10 ms in
+ * place of 3. CI looks for a queue that stands still for seconds.
+ */
+const shortMs = isCi ? 1_000 : 100
 const waitingTimesMax = isCi ? 4 : 1
 /** Below the time-out of an attempt. */
 const settleMsMax = 12_000
