@@ -41,24 +41,21 @@ describe('installation by the preset kind', () => {
     for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
   })
 
-  test('installation: a migration installed together with Postgres has no failed pod', async () => {
-    const jobs = [
-      'get',
-      'jobs',
-      '-n',
-      releaseNamespace,
-      '-l',
-      'app.kubernetes.io/component=migrate',
-      '-o',
-      'json',
-    ]
-    const { items } = JSON.parse(await run(['kubectl', ...jobs])) as {
-      items: { status: { failed?: number; succeeded?: number } }[]
-    }
-    expect(items.map(({ status }) => [status.failed ?? 0, status.succeeded])).toEqual([[0, 1]])
-    const phases = (await pods('migrate')).map(({ status }) => status.phase)
-    expect(phases).toEqual(['Succeeded'])
-  })
+  test(
+    'installation: a migration installed together with Postgres has no failed pod',
+    async () => {
+      const jobs = ['jobs', '-n', releaseNamespace, '-l', 'app.kubernetes.io/component=migrate']
+      // The status of the job follows its pod, for which the other pods waited.
+      await run(['kubectl', 'wait', ...jobs, '--for=condition=Complete', `--timeout=${waitSeconds}s`])
+      const { items } = JSON.parse(await run(['kubectl', 'get', ...jobs, '-o', 'json'])) as {
+        items: { status: { failed?: number; succeeded?: number } }[]
+      }
+      expect(items.map(({ status }) => [status.failed ?? 0, status.succeeded])).toEqual([[0, 1]])
+      const phases = (await pods('migrate')).map(({ status }) => status.phase)
+      expect(phases).toEqual(['Succeeded'])
+    },
+    stepMsMax,
+  )
 
   test(
     'installation: passes helm test',
