@@ -51,6 +51,10 @@ const cases: readonly Case[] = [
   { rows: 20, claims: 25 },
   { rows: 200, claims: 25, waiting: 2 },
   { rows: 1, claims: 100 },
+  { rows: 5, claims: 60 },
+  { rows: 10, claims: 50 },
+  { rows: 64, claims: 15 },
+  { rows: 500, claims: 3 },
 ]
 
 const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
