@@ -98,7 +98,7 @@ describe('latchkey listen', () => {
     const running = lab.run('listen', '--forward-to', url(), '--name', name, '--max', '2', '--json')
     await streams(name)
     const [first] = await accept(1)
-    await until('the first call', () => calls.length >= 1)
+    await until('the first call', () => calls.length === 1)
     status = 503
     await accept(1)
     const { code, out, err } = await running
@@ -186,7 +186,7 @@ describe('latchkey listen', () => {
     })
     await streams(name)
     const before = await accept(2)
-    await until('the first calls', () => calls.length >= 2)
+    await until('the first calls', () => calls.length === 2)
     proxy.cut()
     await until('the message', () => err.includes('Trying again.'))
     const meanwhile = await accept(2)
