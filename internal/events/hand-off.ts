@@ -9,7 +9,7 @@ import {
 import { type Pool, readDatabaseId } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
-import type { ReceivedEvent } from './insert.ts'
+import { type ReceivedEvent, sizeOfEvent } from './insert.ts'
 import { leaseMsMax } from './lease.ts'
 import type { OwnProvider } from './origin.ts'
 import { queueIdOf } from './queue-id.ts'
@@ -259,7 +259,7 @@ export class HandOffs {
     let bytes = 0
     for (const event of events) {
       const { id, tenantId } = event
-      const eventBytes = event.payloadBytes + event.headers.length
+      const eventBytes = sizeOfEvent(event)
       if (!mayHandOff(event) || eventBytes > eventBytesMax || bytes + eventBytes > batchBytesMax) continue
       const queueId = queueIdOf(tenantId, 'callback')
       const count = (counts.get(queueId) ?? 0) + 1

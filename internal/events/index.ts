@@ -69,6 +69,7 @@ export {
   type OnCompleted,
   type ReceivedEvent,
   type StoreBatchOptions,
+  sizeOfEvent,
   storeBatch,
 } from './insert.ts'
 export {

@@ -50,6 +50,11 @@ export interface ReceivedEvent {
   readonly isPullOnly?: true
 }
 
+/** Returns the size of an event in memory and in messages: bytes of its payload and characters of its headers. Pure. */
+export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
+  return payloadBytes + headers.length
+}
+
 // One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between
 // concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
 // committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of

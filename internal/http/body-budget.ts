@@ -146,9 +146,8 @@ export interface BudgetBounds {
 
 /**
  * Memory budget for the request bodies of one process. Bytes are charged when they arrive, or when the body is complete if the runtime
- * buffers it (`gatheredBytesMax`), until the response is sent. When further bytes
- * or a further unfinished body would exceed a limit, the unfinished bodies with the least recent progress are evicted. A complete body is
- * never evicted.
+ * buffers it (`gatheredBytesMax`), until the response is sent. When further bytes or a further unfinished body would exceed a limit, the
+ * unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
  */
 export class BodyBudget {
   readonly pace: Pace

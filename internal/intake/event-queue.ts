@@ -1,5 +1,11 @@
 import { within } from '#internal/base/index.ts'
-import type { Acceptance, BatchOutcome, OnCompleted, ReceivedEvent } from '#internal/events/index.ts'
+import {
+  type Acceptance,
+  type BatchOutcome,
+  type OnCompleted,
+  type ReceivedEvent,
+  sizeOfEvent,
+} from '#internal/events/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
 import { BatchWriter } from '#internal/storage/index.ts'
 
@@ -33,8 +39,7 @@ export interface EventQueueOptions {
 export const eventBatch = {
   itemsMax: 500,
   bytesMax: 4 * 1024 * 1024,
-  bytesOf: ({ event }: { readonly event: ReceivedEvent }): number =>
-    event.payloadBytes + event.headers.length,
+  bytesOf: ({ event }: { readonly event: ReceivedEvent }): number => sizeOfEvent(event),
 }
 /**
  * Number of waiting events at which a second batch is sent in parallel. With fewer events, all callers share one commit instead of
@@ -69,11 +74,11 @@ export class EventQueue implements Accepting {
   readonly #patienceMs: number
   readonly #writer: BatchWriter<Waiting>
   readonly #byKey = new Map<string, Waiting>()
-  /** Aborted to stop the probes; undefined while the circuit breaker is closed. */
-  #breaker: AbortController | undefined
+  /** Aborted to stop the probes. */
+  readonly #closing = new AbortController()
+  #isBreakerOpen = false
   /** Spooled event that the next probe stores. */
   #probed: ReceivedEvent | undefined
-  #isClosed = false
 
   constructor(options: EventQueueOptions) {
     this.#options = options
@@ -93,13 +98,12 @@ export class EventQueue implements Accepting {
   }
 
   get isBreakerOpen(): boolean {
-    return this.#breaker !== undefined
+    return this.#isBreakerOpen
   }
 
   /** Stops the probes permanently. Idempotent. */
   close(): void {
-    this.#isClosed = true
-    this.#breaker?.abort()
+    this.#closing.abort()
   }
 
   accept(event: ReceivedEvent): Promise<Acceptance> {
@@ -110,7 +114,7 @@ export class EventQueue implements Accepting {
       ...{ event, sinceMs: performance.now(), isCompleted: false, completed: promise, resolve },
     }
     this.#byKey.set(event.dedupeKey, waiting)
-    if (this.#breaker === undefined) this.#writer.add(waiting)
+    if (!this.#isBreakerOpen) this.#writer.add(waiting)
     else {
       // The next probe stores the latest event, so that an earlier event that Postgres cannot store in time does not keep the breaker open.
       this.#probed = event
@@ -152,14 +156,14 @@ export class EventQueue implements Accepting {
   #openBreaker(batch: readonly Waiting[], cause: 'error' | 'late'): void {
     const [smallest] = batch.map(({ event }) => event).toSorted((a, b) => a.payloadBytes - b.payloadBytes)
     this.#probed ??= smallest
-    if (this.#breaker) return
-    this.#breaker = new AbortController()
+    if (this.#isBreakerOpen) return
+    this.#isBreakerOpen = true
     this.#options.onBreaker?.(true)
-    if (this.#isClosed) return
-    void this.#probeUntilClosed(cause, this.#breaker.signal)
+    void this.#probeUntilClosed(cause)
   }
 
-  async #probeUntilClosed(cause: 'error' | 'late', signal: AbortSignal): Promise<void> {
+  async #probeUntilClosed(cause: 'error' | 'late'): Promise<void> {
+    const { signal } = this.#closing
     const { probeEveryMs = defaultProbeEveryMs, onBreaker } = this.#options
     const wait = this.#options.sleep ?? sleep
     let waitMs = cause === 'late' ? probeEveryMs : Math.min(firstProbeAfterErrorMs, probeEveryMs)
@@ -169,7 +173,7 @@ export class EventQueue implements Accepting {
       const startedAtMs = performance.now()
       // A probe occupies one of the slots for batches in flight, so that no probe runs while late statements occupy all slots.
       if (await this.#writer.tryInSlot(() => this.#probe())) {
-        this.#breaker = undefined
+        this.#isBreakerOpen = false
         this.#probed = undefined
         onBreaker?.(false)
         return

@@ -26,8 +26,8 @@ const immediateTriesMax = 4
 
 /**
  * Writes a batch of rows and returns one result per row, in the order of the rows. Retries after deadlocks, creates missing partitions, and
- * halves a batch that is rejected, or whose partitions stay missing, until each such row is found. A batch of n rows has at
- * most 2n − 1 parts. Each is tried up to four times in a row, and again while `retry` returns true. Never throws.
+ * halves a batch that is rejected, or whose partitions stay missing, until each such row is found. A batch of n rows has at most
+ * 2n − 1 parts. Each is tried up to four times in a row, and again while `retry` returns true. Never throws.
  */
 export async function writeRows<Row, Result>(
   rows: readonly Row[],
