@@ -79,8 +79,8 @@ const sweepMs = 30_000
 const defaultAlertsMs = 5_000
 /**
  * After a claim of at least this many rows the next claim starts immediately, if due rows are left. After a smaller claim it starts at
- * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, at most 50 ms, so that on a busy machine more rows share
- * the cost of a claim. An idle forwarder claims immediately.
+ * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, at most 50 ms, so that on a busy machine
+ * more rows share the cost of a claim. An idle forwarder claims immediately.
  */
 const claimRowsWanted = 20
 const gatherShare = 4

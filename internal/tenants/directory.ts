@@ -38,7 +38,7 @@ export interface DirectoryOptions {
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
 const jitter = 0.1
 const bounds = { pollMs: 1_000, tenantsMax: 100_000, pageRows: 1_000 }
-/** Number of tenants from which on a complete read is followed by a garbage collection, which takes about 1 µs per tenant. */
+/** Number of tenants from which on a complete read is followed by a garbage collection, which takes about 2 µs per tenant. */
 const collectedTenantsMin = 10_000
 /** Deadline of a read, including the first read of 100 000 tenants. */
 const readMsMax = 60_000
@@ -196,7 +196,7 @@ export class Directory {
     await this.#readChanges(index, version, signal)
     await this.#readDeclarations(emptyDeclarations, -1)
     this.#index = index
-    // The rows that were read are several times as large as the index, and would stay in memory until the heap has doubled.
+    // The rows that were read would stay in memory until the heap has doubled.
     if (index.tenantCount >= collectedTenantsMin) Bun.gc(true)
   }
 
