@@ -96,7 +96,10 @@ class AppRun implements AsyncDisposable {
   async open(options: object): Promise<void> {
     const { framework, service, database } = this.#parts
     const { url } = await this.#ask('serve', {
-      ...{ framework, url: this.#proxy.url, apiKey: service.apiKey, options },
+      framework,
+      url: this.#proxy.url,
+      apiKey: service.apiKey,
+      options,
       ...(this.#receives && {
         by: this.#receives.by,
         databaseUrl: `${database.url}?application_name=${this.#id}`,
@@ -185,19 +188,15 @@ class AppRun implements AsyncDisposable {
     const at = new Date(Date.now() - ageSeconds * 1000)
     const payload = { handler: script, ...(padding !== undefined && { padding: 'ü'.repeat(padding / 2) }) }
     const event = {
-      ...{
-        id: this.#eventId,
-        type: 'payment.succeeded',
-        provider: 'card',
-        providerRawType: 'charge.succeeded',
-      },
-      ...{
-        tenantId: 'ten_1',
-        occurredAt: at.toISOString(),
-        receivedAt: at.toISOString(),
-        payload,
-        headers: {},
-      },
+      id: this.#eventId,
+      type: 'payment.succeeded',
+      provider: 'card',
+      providerRawType: 'charge.succeeded',
+      tenantId: 'ten_1',
+      occurredAt: at.toISOString(),
+      receivedAt: at.toISOString(),
+      payload,
+      headers: {},
     }
     const body = delivery.body ?? JSON.stringify(event)
     const signature = new Webhook(secrets[secret]).sign(this.#eventId, at, body)

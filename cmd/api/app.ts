@@ -101,13 +101,18 @@ const drainMsMax = 12_000
 export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const host = withRecordEvents(process)
   const core = await openCore(host, config, {
-    ...{ ...apiStores, applicationName: 'latchkey-api' },
-    ...{ check: 'api port', reason: 'the API port is not open yet' },
+    ...apiStores,
+    applicationName: 'latchkey-api',
+    check: 'api port',
+    reason: 'the API port is not open yet',
   })
   const usage = await startUsage(host, { ...core, actor: 'api' })
   const errorLink = config.docsUrl === undefined ? undefined : createErrorLinks(config.docsUrl)
   const server = await openApiPort(host, config, {
-    ...{ ...core, usage, errorLink, observe: observeRequests(host, core) },
+    ...core,
+    usage,
+    errorLink,
+    observe: observeRequests(host, core),
   })
   core.ops.markStarted()
   return { ...server, opsPort: core.ops.port, directory: core.directory }

@@ -45,8 +45,16 @@ export async function openEventApi(
     onMessage: (message) => news.notify(storedOf(decodeDue(message))),
   })
   const backoffice = createTenantDesks({
-    ...{ pool: opened, readPool: opened, redis, directory, access, clock: systemClock },
-    ...{ limits: usage.limits, news, streams: new EventStreams({ ...feeds, news }), onTrouble },
+    pool: opened,
+    readPool: opened,
+    redis,
+    directory,
+    access,
+    clock: systemClock,
+    limits: usage.limits,
+    news,
+    streams: new EventStreams({ ...feeds, news }),
+    onTrouble,
   })
   return { backoffice, directory, calls: new Shares(callsMax) }
 }

@@ -121,20 +121,12 @@ export async function startIntake(
     ...largeEvents,
     ...databaseOf(config),
   })
-  const queue = await host.scope.open({
-    name: 'event queues',
-    open: () =>
-      new SizeClassQueues({
-        storeBatch: (events, onCompleted) => storeBatch(storing, events, onCompleted),
-        storeLarge: (events, onCompleted) => storeBatch({ ...storing, pool: largePool }, events, onCompleted),
-        spool: (event) => spool.append(event),
-        onBreaker: observer.storeBreaker,
-      }),
-    close: (opened) => opened.close(),
-  })
+  const queue = await openEventQueues(host, storing, largePool, spool, observer)
   const refusedCalls = new RefusedCalls(pool, systemClock)
   await openLoop(host, {
-    ...{ name: 'refused calls', intervalMs: refusedFlushMs, turnMsMax },
+    name: 'refused calls',
+    intervalMs: refusedFlushMs,
+    turnMsMax,
     runOnce: () => refusedCalls.flush(),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
@@ -148,9 +140,15 @@ export async function startIntake(
   const vendorKeys = await openVendorKeys(host, config)
   observer.watch(queue, refusedCalls)
   return {
-    ...{ queue, largeBodies, vendorKeys, refusedCalls, clock: systemClock },
+    queue,
+    largeBodies,
+    vendorKeys,
+    refusedCalls,
+    clock: systemClock,
     callers: new Callers({
-      ...{ directory, secrets, gatewaySandbox: config.gatewaySandbox ?? false },
+      directory,
+      secrets,
+      gatewaySandbox: config.gatewaySandbox ?? false,
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
       onUnusable: observer.declarationUnusable,
     }),
@@ -198,12 +196,17 @@ async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchO
     onDead: observer.dead,
   })
   await openLoop(host, {
-    ...{ name: 'spool drain', intervalMs: drainMs, turnMsMax: drainTurnMsMax, backoff: drainBackoff },
+    name: 'spool drain',
+    intervalMs: drainMs,
+    turnMsMax: drainTurnMsMax,
+    backoff: drainBackoff,
     runOnce: (signal) => drain.runOnce(signal),
     onError: (cause, failures) => log.debug({ failures, cause }, 'spool drain failed; retrying'),
   })
   await openLoop(host, {
-    ...{ name: 'spool stats', intervalMs: spoolStatsMs, turnMsMax: drainTurnMsMax },
+    name: 'spool stats',
+    intervalMs: spoolStatsMs,
+    turnMsMax: drainTurnMsMax,
     runOnce: async () => observer.seen(await spool.stats()),
     onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
   })
@@ -235,4 +238,24 @@ async function openVendorKeys(
   })
   observer.watch(vendorKeys)
   return vendorKeys
+}
+
+function openEventQueues(
+  host: Host,
+  storing: StoreBatchOptions,
+  largePool: Pool,
+  spool: Spool,
+  observer: ReturnType<typeof observeCalls>,
+): Promise<SizeClassQueues> {
+  return host.scope.open({
+    name: 'event queues',
+    open: () =>
+      new SizeClassQueues({
+        storeBatch: (events, onCompleted) => storeBatch(storing, events, onCompleted),
+        storeLarge: (events, onCompleted) => storeBatch({ ...storing, pool: largePool }, events, onCompleted),
+        spool: (event) => spool.append(event),
+        onBreaker: observer.storeBreaker,
+      }),
+    close: (opened) => opened.close(),
+  })
 }

@@ -50,7 +50,10 @@ export async function startLockHistory(
     () => recorder.size,
   )
   await openLoop(host, {
-    ...{ name: 'lock history', intervalMs: flushMs, turnMsMax, backoff },
+    name: 'lock history',
+    intervalMs: flushMs,
+    turnMsMax,
+    backoff,
     runOnce: () => recorder.flush(),
     onError: (cause, failures) => log.warn({ failures, cause }, 'lock history flush failed; retrying'),
     lastTurn: () => recorder.flushAll(),

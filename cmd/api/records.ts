@@ -64,7 +64,10 @@ export async function startRecordStores(
   )
   const stores = { redis: inRedis, postgres: inPostgres }
   await openLoop(host, {
-    ...{ name: 'moves of records', intervalMs: movesMs, turnMsMax: movesMsMax, backoff: movesBackoff },
+    name: 'moves of records',
+    intervalMs: movesMs,
+    turnMsMax: movesMsMax,
+    backoff: movesBackoff,
     runOnce: async (signal) => {
       const begun = beginMissedMoves(pool)
       // A failure to begin moves must not keep others open.

@@ -30,17 +30,27 @@ export async function startSimulations(
 ): Promise<Simulations> {
   const signer = new CallSigner()
   const simulator = new Simulator({
-    ...{ pool, directory, intake, signer, clock: systemClock },
+    pool,
+    directory,
+    intake,
+    signer,
+    clock: systemClock,
     onStep: stepObserver(host, stats),
   })
   const loop = await openLoop(host, {
-    ...{ name: 'simulations', intervalMs: pollMs, turnMsMax },
+    name: 'simulations',
+    intervalMs: pollMs,
+    turnMsMax,
     runOnce: (signal) => simulator.runOnce(signal),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'due simulations could not be claimed; retrying'),
   })
   return {
-    ...{ pool, intake, signer, callers: intake.callers, clock: systemClock },
+    pool,
+    intake,
+    signer,
+    callers: intake.callers,
+    clock: systemClock,
     declarations: () => directory.declarations(),
     onAccepted: ({ kind, event }) => countCall(stats, event.tenantId, kind),
     eventDaysOf: (tenant) => retentionOf(tenant.retention, retentionDefaults()).eventDays,

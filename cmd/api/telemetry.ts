@@ -111,7 +111,9 @@ const turnMsMax = 5000
  */
 export async function startReadiness(host: Host): Promise<void> {
   await openLoop(host, {
-    ...{ name: 'readiness', intervalMs: readinessMs, turnMsMax },
+    name: 'readiness',
+    intervalMs: readinessMs,
+    turnMsMax,
     runOnce: async () => void (await host.health.readiness()),
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'readiness evaluation failed'),
   })

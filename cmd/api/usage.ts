@@ -46,7 +46,10 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
     notify(crossing)
   }
   const meter = new Meter({
-    ...{ redis, pool, clock: systemClock, actor },
+    redis,
+    pool,
+    clock: systemClock,
+    actor,
     onEpochLost: host.epochLost,
     onSoftCrossing,
     limitsOf: (tenantId) => {
@@ -55,7 +58,9 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
     },
   })
   await openLoop(host, {
-    ...{ name: 'usage roll-up', intervalMs: flushMs, turnMsMax },
+    name: 'usage roll-up',
+    intervalMs: flushMs,
+    turnMsMax,
     runOnce: () => meter.flush(),
     onError: (cause, failures) => {
       host.flushFailed()
@@ -71,7 +76,10 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
   )
   // This loop is opened after the rollup loop, so that it closes first and the last rollup includes the last event counts.
   await openLoop(host, {
-    ...{ name: 'event counts', intervalMs: countMs, turnMsMax, backoff: countBackoff },
+    name: 'event counts',
+    intervalMs: countMs,
+    turnMsMax,
+    backoff: countBackoff,
     runOnce: () => meter.events.refresh(),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'event counts could not be written; retrying'),
@@ -85,13 +93,17 @@ async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts):
   // Loads the limits once before calls are accepted, if Postgres is reachable.
   await limits.look().catch(() => undefined)
   const loop = await openLoop(host, {
-    ...{ name: 'limit overrides', intervalMs: limitsMs, turnMsMax, backoff: countBackoff },
+    name: 'limit overrides',
+    intervalMs: limitsMs,
+    turnMsMax,
+    backoff: countBackoff,
     runOnce: () => limits.look(),
     onError: (cause, failures) =>
       host.log.warn({ failures, cause }, 'limit overrides read failed; the last ones apply'),
   })
   await startSubscription(host, redis, {
-    ...{ name: 'limits subscription', channel: limitsChannel },
+    name: 'limits subscription',
+    channel: limitsChannel,
     onMessage: () => loop.wake(),
   })
   return limits

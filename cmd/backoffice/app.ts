@@ -31,7 +31,9 @@ const drainMs = 2_000
 export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host
   const core = await openCore(host, config, {
-    ...{ ...stores, check: 'backoffice', reason: 'the backoffice has not started yet' },
+    ...stores,
+    check: 'backoffice',
+    reason: 'the backoffice has not started yet',
   })
   const { ops, settings } = core
   await watchOutgoingCalls(host, ops.ownUrl)

@@ -105,13 +105,18 @@ export async function openBackofficePort(
     }),
   }
   const access = createAccess({
-    ...{ directory: parts.directory, clock: systemClock, transport: parts.transport },
+    directory: parts.directory,
+    clock: systemClock,
+    transport: parts.transport,
     operators: config.operators,
     observer: accessObserver(host),
   })
   const backoffice = await openBackoffice(host, config, { ...parts, ...pools, access })
   const dashboard = createDashboard({
-    ...{ backoffice, access, directory: parts.directory, clock: systemClock },
+    backoffice,
+    access,
+    directory: parts.directory,
+    clock: systemClock,
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
     hasOperators: config.operators !== undefined,
     statsNote: config.statsNote,
@@ -163,9 +168,15 @@ async function openBackoffice(
     close: (opened) => opened.close(),
   })
   return createBackoffice({
-    ...{ ...parts, publicUrl, outbound, clock: systemClock, limits: usage.limits, meter: usage.meter },
+    ...parts,
+    publicUrl,
+    outbound,
+    clock: systemClock,
+    limits: usage.limits,
+    meter: usage.meter,
     callers: new Callers({
-      ...{ directory: parts.directory, secrets: parts.secrets },
+      directory: parts.directory,
+      secrets: parts.secrets,
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
     }),
     retentionDefaults: () => settings.current.retention,

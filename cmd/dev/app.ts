@@ -42,7 +42,9 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, host.scope)
   const database = databaseOf({ ...config, databaseUrl })
   const { versionBefore, versionAfter } = await applyMigrations(database, {
-    ...{ log: host.log, applicationName: 'latchkey-dev migrate', waitSeconds: 10 },
+    log: host.log,
+    applicationName: 'latchkey-dev migrate',
+    waitSeconds: 10,
   })
   if (versionBefore !== versionAfter) say(`Schema: brought from version ${versionBefore} to ${versionAfter}`)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
@@ -53,9 +55,13 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   const tenants = await awaitTenants(host, { ...service, directory, tenantsDir })
   const hasSampleKey = knowsSampleKey(directory)
   const addresses = {
-    ...{ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl, ...tlsSettingsOf(env) },
-    ...{ LATCHKEY_URL: service.api.url, ...(hasSampleKey && { LATCHKEY_API_KEY: sampleTenant.apiKey }) },
-    ...{ LATCHKEY_INTERNAL_URL: internal.url, LATCHKEY_TOKEN: internal.token },
+    LATCHKEY_DATABASE_URL: databaseUrl,
+    LATCHKEY_REDIS_URL: redisUrl,
+    ...tlsSettingsOf(env),
+    LATCHKEY_URL: service.api.url,
+    ...(hasSampleKey && { LATCHKEY_API_KEY: sampleTenant.apiKey }),
+    LATCHKEY_INTERNAL_URL: internal.url,
+    LATCHKEY_TOKEN: internal.token,
   }
   await leaveAddresses(addresses, dataDir, host.scope)
   if (isOpenToOthers(config))
@@ -65,9 +71,14 @@ export async function startDev(host: Host, config: Config<'dev'>, env: Env): Pro
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   process.stdout.write(
     welcomeText({
-      ...{ tenants, tenantsDir, hasSampleKey, dashboard: dashboardUrl(internal) },
+      tenants,
+      tenantsDir,
+      hasSampleKey,
+      dashboard: dashboardUrl(internal),
       dataDir: dataDir === defaultDataDir ? undefined : dataDir,
-      ...{ apiUrl: service.api.url, opsUrl: ops.ownUrl, sinkUrl: sink.url },
+      apiUrl: service.api.url,
+      opsUrl: ops.ownUrl,
+      sinkUrl: sink.url,
     }),
   )
   await startDemo(host, { config, env, database, directory, apiUrl: service.api.url, say, statsNote })
@@ -100,10 +111,14 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
   const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
   const backofficePort = await choosePort({
-    ...{ name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
+    name: 'dashboard',
+    env: 'LATCHKEY_BACKOFFICE_PORT',
+    port: config.backofficePort,
   })
   const sinkPort = await choosePort({
-    ...{ name: 'receiver of deliveries', env: 'LATCHKEY_DEV_SINK_PORT', port: config.devSinkPort },
+    name: 'receiver of deliveries',
+    env: 'LATCHKEY_DEV_SINK_PORT',
+    port: config.devSinkPort,
   })
   // The same at each start, so that sessions of the dashboard survive a restart.
   const token = await keptSecret(config.dataDir, 'operator-token', randomToken)
@@ -114,7 +129,9 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
     name: 'dev sink',
     open: () =>
       startSink({
-        ...{ port: sinkPort, bindAddress, keyRing },
+        port: sinkPort,
+        bindAddress,
+        keyRing,
         say: sayLine,
         findTenant: (id) => opened.directory?.findTenantById(id),
       }),
@@ -122,10 +139,16 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   })
   const operator = { name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(token) }
   const service = await startService(host, {
-    ...{ ...config, apiPort, opsPort, backofficePort, runProcesses: runnable },
-    ...{ callbackUrl: sinkAddress(sink.url), isLocal: true },
+    ...config,
+    apiPort,
+    opsPort,
+    backofficePort,
+    runProcesses: runnable,
+    callbackUrl: sinkAddress(sink.url),
+    isLocal: true,
     onRefused: createRefusedLines({
-      ...{ say: sayLine, clock: systemClock },
+      say: sayLine,
+      clock: systemClock,
       findTenant: (id) => opened.directory?.findTenantById(id),
     }),
     onProviderInForce: (name, vectorsPassed) =>

@@ -16,7 +16,9 @@ export async function withCliHelp(page: string): Promise<string> {
 async function cliHelp(): Promise<readonly string[]> {
   let shown = ''
   const terminal = {
-    ...{ env: {}, isColoured: false, read: () => Promise.resolve('') },
+    env: {},
+    isColoured: false,
+    read: () => Promise.resolve(''),
     say: (text: string) => void (shown += `${text}\n`),
     complain: () => undefined,
   }

@@ -41,7 +41,9 @@ ${types.join('')}}
 /** Returns the samples of a normalized type, one for each provider that has it. */
 export function samplesOf(providers: (typeof eventCatalogue)[number]['providers']) {
   return providers.map(({ provider, providerRawType, example }) => ({
-    ...{ provider, providerRawType, payload: example },
+    provider,
+    providerRawType,
+    payload: example,
   }))
 }
 

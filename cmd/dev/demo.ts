@@ -77,7 +77,10 @@ export async function startDemo(host: Host, options: DemoOptions): Promise<void>
   const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false
   await openLoop(host, {
-    ...{ name: 'demo traffic', intervalMs, turnMsMax, jitter: 0.5 },
+    name: 'demo traffic',
+    intervalMs,
+    turnMsMax,
+    jitter: 0.5,
     runOnce: async (signal) => {
       if (traffic.isFutile) return
       if (hasBegun) await traffic.next(signal)

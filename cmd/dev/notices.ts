@@ -35,7 +35,10 @@ const tab = readFileSync(join(import.meta.dir, 'licences/tab.txt'), 'utf8')
 const docsearch = readFileSync(join(import.meta.dir, 'licences/docsearch.txt'), 'utf8')
 /** Licence texts of packages that do not contain one, by package name or scope. */
 const unshipped: Readonly<Record<string, string>> = {
-  ...{ redis, '@redis': redis, 'drizzle-orm': drizzle, '@bomb.sh': tab },
+  redis,
+  '@redis': redis,
+  'drizzle-orm': drizzle,
+  '@bomb.sh': tab,
   '@docsearch': docsearch,
 }
 

@@ -16,7 +16,8 @@ test('refused lines: name provider, cause and tenant, at most 10 a second, and n
   const said: string[] = []
   let nowMs = 1_795_000_000_000
   const note = createRefusedLines({
-    ...{ say: (line: string) => said.push(line), clock: { now: () => nowMs } },
+    say: (line: string) => said.push(line),
+    clock: { now: () => nowMs },
     findTenant: () => ({ slug: 'parcels', name: 'p' }),
   })
   note({ ...refused, headers: new Headers({ [demoHeader]: 'taken' }) })

@@ -92,7 +92,8 @@ async function runTest(bun, args) {
     `--timeout=${testMsMax}`,
     ...[clusterTests, faultTests, ...clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
-    ...[`--parallel=${processes}`, '--no-isolate'],
+    `--parallel=${processes}`,
+    '--no-isolate',
     // Only a full run updates the timings, because a filtered run does not execute every test of a file.
     ...(args.every((arg) => arg.startsWith('--reporter'))
       ? [`--timings=${testTimings()}`, '--update-timings']

@@ -14,8 +14,14 @@ function text(
   const tenants = { inForce: inForce.map(tenant), complaints }
   const dashboard = 'http://127.0.0.1:8081/sign-in#token=local-token'
   return welcomeText({
-    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', dataDir, sinkUrl, dashboard },
-    ...{ apiUrl: 'http://127.0.0.1:8080', opsUrl: 'http://127.0.0.1:9090' },
+    tenants,
+    hasSampleKey,
+    tenantsDir: '/manifests',
+    dataDir,
+    sinkUrl,
+    dashboard,
+    apiUrl: 'http://127.0.0.1:8080',
+    opsUrl: 'http://127.0.0.1:9090',
   })
 }
 

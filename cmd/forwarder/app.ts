@@ -17,7 +17,9 @@ const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, query
 /** Starts the forwarder: what every process has, then deliveries. The forwarder has no public port. */
 export async function startForwarder(host: Host, config: ForwarderConfig): Promise<ServingPorts> {
   const core = await openCore(host, config, {
-    ...{ ...stores, check: 'deliveries', reason: 'deliveries have not started yet' },
+    ...stores,
+    check: 'deliveries',
+    reason: 'deliveries have not started yet',
   })
   await startQueueStats(host, core)
   await startForwarding(host, config, core)

@@ -85,9 +85,14 @@ export async function startDeliveries(
     name: 'deliveries',
     open: () => {
       const opened = new Forwarder({
-        ...{ pool, directory, outbound, tracing, health },
+        pool,
+        directory,
+        outbound,
+        tracing,
+        health,
         observer: countAttemptsByTenant(observer, host.metrics, directory),
-        ...{ secrets, clock: systemClock },
+        secrets,
+        clock: systemClock,
         // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         retentionDefaults: () => settings.current.retention,

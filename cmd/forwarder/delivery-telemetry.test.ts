@@ -19,15 +19,26 @@ interface Case {
 /** An attempt that took 30 ms and began 100 ms after the event's receipt. */
 function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
   const attempt = {
-    ...{ startedAtMs: nowMs + 100, durationMs: 30, status: null, cause: null, answer: null },
+    startedAtMs: nowMs + 100,
+    durationMs: 30,
+    status: null,
+    cause: null,
+    answer: null,
     outcome: kind === 'processed' ? ('delivered' as const) : ('failed' as const),
   }
   const id = createEventId(nowMs, 90)
   const texts = { provider: 'card' as const, rawType: 'x', type: 'x', headers: '{}', payload: '{}' }
   return {
     delivery: {
-      ...{ eventId: id, tenantId, payloadExpiresOn: '2026-12-01', payloadBytes: 2 },
-      ...{ cycle, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+      eventId: id,
+      tenantId,
+      payloadExpiresOn: '2026-12-01',
+      payloadBytes: 2,
+      cycle,
+      attempts: 0,
+      claims: 1,
+      isRetry: false,
+      isProbe: false,
     },
     content: isGone ? undefined : { ...texts, id, tenantId, occurredAtMs: nowMs, receivedAtMs: nowMs },
     ending: kind === 'later' ? { kind, dueAtMs: nowMs, attempt } : { kind, attempt },
@@ -83,7 +94,8 @@ function observed(keepsLine: boolean) {
   const tally = new StatsTally({ now: () => nowMs })
   return {
     telemetry: createDeliveryTelemetry({ log, metrics }, () => keepsLine, {
-      ...{ stats: tally, onNotified: () => undefined },
+      stats: tally,
+      onNotified: () => undefined,
     }),
     rendered: async () => (await metrics.render()).text,
     lines() {

@@ -13,7 +13,9 @@ const turnMsMax = 5_000
 export async function startFeedMarks(host: Host, pool: Pool): Promise<void> {
   const { log } = host
   await openLoop(host, {
-    ...{ name: 'feed marks', intervalMs, turnMsMax },
+    name: 'feed marks',
+    intervalMs,
+    turnMsMax,
     runOnce: async () => {
       if ((await markFeed(pool)) === 'went_back')
         log.error(

@@ -41,17 +41,22 @@ export async function startReplays(
     if (step.kind === 'stepped') void notifyForwarders(redis, step.tenantIds).catch(() => undefined)
   }
   await openLoop(host, {
-    ...{ name: 'replays', intervalMs, turnMsMax },
+    name: 'replays',
+    intervalMs,
+    turnMsMax,
     runOnce: (signal) => stepReplays({ pool, clock: systemClock }, onStep, signal),
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'replay poll failed'),
   })
   const notices = { pool, ...noticePartsOf(core) }
   const turnOf = (signal: AbortSignal, failed: string): ReplayTurn => ({
-    ...{ nowMs: systemClock.now(), signal },
+    nowMs: systemClock.now(),
+    signal,
     onFailed: (replay, cause) => host.log.warn({ replay, cause }, failed),
   })
   await openLoop(host, {
-    ...{ name: 'finished replays', intervalMs: endedMs, turnMsMax },
+    name: 'finished replays',
+    intervalMs: endedMs,
+    turnMsMax,
     async runOnce(signal) {
       const turn = turnOf(signal, 'notification of a finished replay failed; retrying')
       const queues = await notifyOfFinishedReplays(notices, turn)
@@ -60,7 +65,9 @@ export async function startReplays(
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'poll of finished replays failed'),
   })
   await openLoop(host, {
-    ...{ name: 'outcomes of replays', intervalMs: endedMs, turnMsMax },
+    name: 'outcomes of replays',
+    intervalMs: endedMs,
+    turnMsMax,
     runOnce: (signal) =>
       countDueOutcomes(pool, turnOf(signal, 'count of a replay’s outcome failed; retrying')),
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'poll of replay outcomes failed'),

@@ -35,7 +35,9 @@ async function turn(): Promise<Record<string, number>> {
   const trouble: unknown[] = []
   const result = await runRetention({
     ...retentionSteps(pool),
-    ...{ pool, nowMs, signal: new AbortController().signal },
+    pool,
+    nowMs,
+    signal: new AbortController().signal,
     observer: {
       partitionDropped: () => undefined,
       partitionBlocked: ({ table }) => void trouble.push(table),

@@ -66,7 +66,10 @@ export async function startRetention(host: Host, settings: DatabaseSettings): Pr
     [...steps.before, ...steps.after].map(({ table }) => table),
   )
   const loop: SupervisedLoop = await openLoop(host, {
-    ...{ name: 'retention', intervalMs, turnMsMax, backoff },
+    name: 'retention',
+    intervalMs,
+    turnMsMax,
+    backoff,
     runOnce: async (signal) => {
       const nowMs = await retentionNowMs(pool, systemClock)
       const result = await runRetention({ ...steps, pool, nowMs, signal, observer })
@@ -169,7 +172,9 @@ async function startPartitionsAhead(host: Host, pool: Pool): Promise<void> {
     () => Math.max(0, systemClock.now() - verifiedMs) / 1000,
   )
   await openLoop(host, {
-    ...{ name: 'partitions ahead', intervalMs: aheadIntervalMs, turnMsMax: aheadTurnMsMax },
+    name: 'partitions ahead',
+    intervalMs: aheadIntervalMs,
+    turnMsMax: aheadTurnMsMax,
     runOnce: async (signal) => {
       const nowMs = systemClock.now()
       const made = await ensurePartitionsAhead(pool, nowMs, signal)

@@ -131,7 +131,8 @@ export class ApiClient<Name extends ApiName> {
           Authorization: `Bearer ${this.#connection.credential}`,
           ...(lastEventId !== '' && { 'Last-Event-ID': lastEventId }),
         },
-        ...{ redirect: 'manual', signal },
+        redirect: 'manual',
+        signal,
       })
       if (response.ok && response.body) return { kind: 'ok', body: response.body }
       return refusal(response, await readText(response), url)

@@ -44,7 +44,11 @@ export function addAuditCommand(program: Program, cli: Cli): void {
 
 function auditText({ tables }: Cli, entries: readonly Schemas<'internal'>['AuditEntry'][]): string {
   const rows = entries.map(({ occurredAt, actor, action, tenantId, detail }) => [
-    ...[occurredAt, actor, action, tenantId, JSON.stringify(detail)],
+    occurredAt,
+    actor,
+    action,
+    tenantId,
+    JSON.stringify(detail),
   ])
   return tables.list(['DONE AT', 'ACTOR', 'ACTION', 'TENANT', 'DETAIL'], rows, 'No entries')
 }

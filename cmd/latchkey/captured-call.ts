@@ -50,7 +50,9 @@ export function parseCapturedCall(path: string, text: string, nowMs: number): Pr
     request: { method, url },
     headers: parsed,
     body: bodyBase64 === undefined ? Buffer.from(body ?? '') : Buffer.from(bodyBase64, 'base64'),
-    ...{ settings: {}, nowMs: atMs, signatureAgeMsMax: defaultSignatureAgeMsMax },
+    settings: {},
+    nowMs: atMs,
+    signatureAgeMsMax: defaultSignatureAgeMsMax,
   }
 }
 

@@ -17,8 +17,11 @@ const namedMax = 20
 /** Checks that no tenant needs what an earlier version lacks, now or at the next upgrade. Changes nothing. @throws errors of Postgres */
 export async function checkRollback(config: Config<'migrate'>): Promise<Result> {
   const pool = createPool({
-    ...{ ...databaseOf(config), applicationName: 'latchkey-migrate', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 },
+    ...databaseOf(config),
+    applicationName: 'latchkey-migrate',
+    connectionsMax: 1,
+    queryTimeoutMs: 30_000,
+    connectTimeoutMs: 5_000,
   })
   try {
     return await check(pool)
@@ -74,7 +77,8 @@ function pullOnlyProblem({ total, tenants }: Awaited<ReturnType<typeof listPullO
 function tenantsProblem(total: number, tenants: readonly DurableTenant[]): string {
   const rows = tenants.map(({ namespace, name, store, earlierStore }) => [
     `${namespace}/${name}`,
-    ...[store, earlierStore ?? ''],
+    store,
+    earlierStore ?? '',
   ])
   const more = total > tenants.length ? [`and ${total - tenants.length} more`] : []
   return [

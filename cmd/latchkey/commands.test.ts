@@ -25,7 +25,10 @@ function leavesOf(command: Command, path: readonly string[] = []): Leaf[] {
 const program = await createProgram(
   new Cli(
     {
-      ...{ env: {}, isColoured: false, say: () => undefined, complain: () => undefined },
+      env: {},
+      isColoured: false,
+      say: () => undefined,
+      complain: () => undefined,
       read: () => Promise.resolve(''),
     },
     systemClock,

@@ -212,7 +212,14 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
     ['payload', `${event.payloadBytes} bytes, kept until ${event.payloadExpiresOn}`],
   ])
   const rows = attempts.map(({ cycle, attempt, startedAt, durationMs, exchange, ...end }) => [
-    ...[cycle, attempt, startedAt, durationMs, end.outcome, end.status, end.cause, timingText(exchange)],
+    cycle,
+    attempt,
+    startedAt,
+    durationMs,
+    end.outcome,
+    end.status,
+    end.cause,
+    timingText(exchange),
   ])
   const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'STEPS (MS)']
   const earlier = hasEarlierAttempts ? ['Earlier attempts are left out'] : []

@@ -377,7 +377,8 @@ test('latchkey subscriptions: lists and deletes the places of listeners', async 
   expect((await lab.run('subscriptions', 'list')).out).toMatch(new RegExp(`^${name} +order\\.\\*  `, 'm'))
   expect((await lab.run('subscriptions', 'delete', name)).out).toBe(`The subscription ${name} is deleted\n`)
   expect(await lab.run('subscriptions', 'delete', name)).toMatchObject({
-    ...{ code: 3, err: `There is no subscription ${name}\n` },
+    code: 3,
+    err: `There is no subscription ${name}\n`,
   })
   expect((await lab.run('subscriptions', 'delete', 'A_b')).code).toBe(3)
   expect((await lab.run('subscriptions', 'list')).out).toBe('No subscriptions\n')

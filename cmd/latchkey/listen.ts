@@ -166,7 +166,9 @@ async function follow(
   let isLost = false
   let wasOpen = false
   const events = followEvents({
-    ...{ api, subscription: name, signal: ended.signal },
+    api,
+    subscription: name,
+    signal: ended.signal,
     onState(problem) {
       if (problem && !isLost) cli.terminal.complain(`${problem.problem}. Trying again.`)
       if (problem?.code === 'conflict' && !isLost)
@@ -310,7 +312,10 @@ async function send(text: string, { url, key, isUnverified }: Target, nowMs: num
   const call = await localCall({ event: fieldsOf(text), payload, headers }, { url, key, nowMs })
   try {
     const response = await fetch(url, {
-      ...{ method: 'POST', headers: call.headers, body: call.body, redirect: 'manual' },
+      method: 'POST',
+      headers: call.headers,
+      body: call.body,
+      redirect: 'manual',
       signal: AbortSignal.timeout(forwardMsMax),
       ...(isUnverified && { tls: { rejectUnauthorized: false } }),
     })

@@ -31,8 +31,15 @@ export async function localCall(
   const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
   // The schemas of the API check these texts; a later version can have more providers.
   const content = {
-    ...{ id, tenantId, provider, rawType, type, payload, headers },
-    ...{ occurredAtMs: Date.parse(occurredAt), receivedAtMs: Date.parse(receivedAt) },
+    id,
+    tenantId,
+    provider,
+    rawType,
+    type,
+    payload,
+    headers,
+    occurredAtMs: Date.parse(occurredAt),
+    receivedAtMs: Date.parse(receivedAt),
   } as EventContent
   // The caller limits the time.
   const target = { url, allowedCIDRs: [], timeoutMs: 0, keys: [key] }

@@ -176,8 +176,10 @@ describe('profiles', () => {
     writeFileSync(keyFile, `${acmeKey}\n`, { mode: 0o600 })
     writeFileSync(tokenFile, adminToken, { mode: 0o640 })
     const given = {
-      ...{ LATCHKEY_URL: lab.api.url, LATCHKEY_API_KEY_FILE: keyFile },
-      ...{ LATCHKEY_INTERNAL_URL: lab.backoffice.url, LATCHKEY_TOKEN_FILE: tokenFile },
+      LATCHKEY_URL: lab.api.url,
+      LATCHKEY_API_KEY_FILE: keyFile,
+      LATCHKEY_INTERNAL_URL: lab.backoffice.url,
+      LATCHKEY_TOKEN_FILE: tokenFile,
     }
     for (const args of [['usage'], ['settings', 'list']])
       expect((await latchkey(args, { ...env, ...given })).code).toBe(0)

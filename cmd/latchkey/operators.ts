@@ -78,7 +78,9 @@ async function add(cli: Cli, name: string, { role, namespace, expires, ...option
   const token = `lo_${randomToken(32)}`
   const tokenSha256 = Buffer.from(tokenDigest(token), 'base64').toString('hex')
   const entry = {
-    ...{ name, roles: role, tokenSha256 },
+    name,
+    roles: role,
+    tokenSha256,
     ...(namespace && { namespaces: namespace }),
     ...(expires !== undefined && { expiresAt: expires }),
   }
@@ -96,7 +98,10 @@ async function list(cli: Cli, options: FileOptions) {
   const opened = await open(cli, options)
   if ('problem' in opened) return opened
   const rows = opened.entries.map(({ name, roles, namespaces, expiresAt }) => [
-    ...[name, roles.join(', '), namespaces?.join(', ') ?? 'all', expiresAt ?? ''],
+    name,
+    roles.join(', '),
+    namespaces?.join(', ') ?? 'all',
+    expiresAt ?? '',
   ])
   return {
     text: cli.tables.list(['NAME', 'ROLES', 'NAMESPACES', 'EXPIRES AT'], rows, 'No operators'),

@@ -82,7 +82,9 @@ const sources = {
     login: 'latchkey login',
   },
   internal: {
-    ...{ name: 'token', urlEnv: 'LATCHKEY_INTERNAL_URL', credentialEnv: 'LATCHKEY_TOKEN' },
+    name: 'token',
+    urlEnv: 'LATCHKEY_INTERNAL_URL',
+    credentialEnv: 'LATCHKEY_TOKEN',
     login: 'latchkey login --internal',
   },
 } as const

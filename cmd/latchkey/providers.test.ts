@@ -143,7 +143,8 @@ test('providers test --keys-file: verifies a call by the key set of the vendor, 
     code,
     isEvent: out.includes('event 2070443601311540 of type googlepubsub.object_finalize'),
   }).toEqual({
-    ...{ code: 0, isEvent: true },
+    code: 0,
+    isEvent: true,
   })
 })
 

@@ -66,7 +66,10 @@ function list({ tables }: Cli): Result {
     return [{ name, title, aliases: pack.aliases, isVerified: !pack.isUnverified }]
   })
   const rows = declared.map(({ name, title, aliases, isVerified }) => [
-    ...[name, title, isVerified ? 'verified' : 'unverified', aliases.join(', ')],
+    name,
+    title,
+    isVerified ? 'verified' : 'unverified',
+    aliases.join(', '),
   ])
   return {
     text: tables.list(['NAME', 'VENDOR', 'STATE', 'ALIASES'], rows, 'No declarations'),

@@ -29,7 +29,8 @@ describe('latchkey records get', () => {
   test('latchkey records get: prints the saved response as received', async () => {
     const address = await save()
     expect(await lab.run('records', 'get', ...address)).toEqual({
-      ...{ code: 0, err: '' },
+      code: 0,
+      err: '',
       out: `status    201\nlocation  /1\n\n${body}\n`,
     })
     const { out } = await lab.run('records', 'get', ...address, '--json')

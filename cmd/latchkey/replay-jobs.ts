@@ -247,7 +247,13 @@ function failedHint({ id, outcome }: Replay): string | undefined {
 /** Returns a table of replays. */
 export function replaysText({ tables }: Cli, replays: readonly Replay[]): string {
   const rows = replays.map(({ id, state, progress, total, createdAt, filter, requestedBy }) => [
-    ...[createdAt, id, state, countText(total), progress, filter.tenantId ?? 'all', requestedBy],
+    createdAt,
+    id,
+    state,
+    countText(total),
+    progress,
+    filter.tenantId ?? 'all',
+    requestedBy,
   ])
   const head = ['STARTED AT', 'ID', 'STATE', 'EVENTS', 'PROGRESS', 'TENANT', 'REQUESTED BY']
   return tables.list(head, rows, 'No replays')

@@ -76,7 +76,9 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     const job = await json('start', ...ofTenant, ...ofAcme, '--rate', '7')
     const { tenantId } = lab.seeded.acme
     expect(job).toMatchObject({
-      ...{ state: 'queued', ratePerSecond: 7, requestedBy: expect.stringContaining(actor) },
+      state: 'queued',
+      ratePerSecond: 7,
+      requestedBy: expect.stringContaining(actor),
       filter: { tenantId, state: 'processed' },
     })
     const vendor = ['--from', '1h', '--provider', 'github', '--dry-run']
@@ -87,7 +89,8 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     expect((await run('list')).out).toContain(job.id)
     expect((await run('cancel', job.id)).out).toContain('cancelled')
     expect(await run('cancel', job.id)).toMatchObject({
-      ...{ code: 1, err: 'The replay had already ended: cancelled\n' },
+      code: 1,
+      err: 'The replay had already ended: cancelled\n',
     })
   })
 
@@ -114,7 +117,8 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     const first = await json(...args)
     expect((await json(...args)).id).toBe(first.id)
     expect(await run(...args, '--rate', '9')).toMatchObject({
-      ...{ code: 1, err: expect.stringContaining('idempotency_key_reused') },
+      code: 1,
+      err: expect.stringContaining('idempotency_key_reused'),
     })
   })
 

@@ -42,7 +42,11 @@ test('latchkey completion: rejects an unknown shell', () => {
 test('latchkey: the start of a command over HTTP loads no library of stores or Kubernetes', async () => {
   const { metafile } = await Bun.build({
     entrypoints: [resolve(root, 'cmd/latchkey/main.ts')],
-    ...{ target: 'bun', format: 'esm', splitting: true, metafile: true, external: ['supports-color'] },
+    target: 'bun',
+    format: 'esm',
+    splitting: true,
+    metafile: true,
+    external: ['supports-color'],
   })
   const outputs = metafile?.outputs ?? {}
   const [entry] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint !== undefined) ?? []
@@ -57,7 +61,13 @@ test('latchkey: the start of a command over HTTP loads no library of stores or K
   const modules = [...loaded].flatMap((path) => Object.keys(outputs[path]?.inputs ?? {}))
   const libraries = modules.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? [])
   expect([...new Set(libraries)].toSorted()).toEqual([
-    ...['@bomb.sh/tab', '@commander-js/extra-typings', '@sinclair/typebox', 'ajv', 'commander'],
-    ...['fast-deep-equal', 'fast-uri', 'json-schema-traverse'],
+    '@bomb.sh/tab',
+    '@commander-js/extra-typings',
+    '@sinclair/typebox',
+    'ajv',
+    'commander',
+    'fast-deep-equal',
+    'fast-uri',
+    'json-schema-traverse',
   ])
 })

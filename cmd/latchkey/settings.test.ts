@@ -41,7 +41,9 @@ test('latchkey settings list --tenant: prints what a tenant can have of its own'
   const listed = await lab.json<{ name: string }[]>('settings', 'list', '--tenant', 'acme')
   expect(listed.map(({ name }) => name)).not.toContain('log.sampling')
   expect(listed[0]).toMatchObject({
-    ...{ name: 'forwarding.paused', tenantId: lab.seeded.acme.tenantId, value: true },
+    name: 'forwarding.paused',
+    tenantId: lab.seeded.acme.tenantId,
+    value: true,
   })
   expect((await run('get', 'forwarding.paused', '--tenant', 'rival')).out).toContain(
     'forwarding.paused = false   (the default)\n',
@@ -54,7 +56,10 @@ test('latchkey settings get: prints the value and its meaning', async () => {
     /^log\.sampling = 1 {3}\(the default\)\nShare of log lines .*\nIt must be a number from 0 to 1\.\n$/,
   )
   expect(await json('get', 'log.sampling')).toMatchObject({
-    ...{ name: 'log.sampling', value: 1, default: 1, version: 0 },
+    name: 'log.sampling',
+    value: 1,
+    default: 1,
+    version: 0,
   })
 })
 
@@ -66,7 +71,9 @@ test('latchkey settings set and clear: change a setting, and the audit log has t
   const { version, updatedBy } = await json('get', 'log.sampling')
   expect(updatedBy).toBe('operator:dev')
   expect(await json('set', 'log.sampling', '0.25', '--expect-version', String(version))).toMatchObject({
-    ...{ name: 'log.sampling', previousValue: 0.5, isNew: true },
+    name: 'log.sampling',
+    previousValue: 0.5,
+    isNew: true,
   })
   expect((await run('clear', 'log.sampling')).out).toBe('log.sampling is cleared (was 0.25)\n')
   expect((await run('clear', 'log.sampling')).out).toBe('log.sampling was not set\n')

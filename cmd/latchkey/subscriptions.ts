@@ -27,7 +27,11 @@ async function list({ tables }: Cli, api: ApiClient<'public'>): Promise<Result> 
   if (reply.kind === 'problem') return reply
   const { items } = reply.body
   const rows = items.map(({ name, types, providers, acknowledgedAt, availableAt, expiresAt }) => [
-    ...[name, [...providers, ...types].join(' ') || 'all', acknowledgedAt, availableAt, expiresAt],
+    name,
+    [...providers, ...types].join(' ') || 'all',
+    acknowledgedAt,
+    availableAt,
+    expiresAt,
   ])
   const head = ['NAME', 'EVENTS', 'ACKNOWLEDGED AT', 'HELD UNTIL', 'EXPIRES AT']
   return { text: tables.list(head, rows, 'No subscriptions'), json: items }

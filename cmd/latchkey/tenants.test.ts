@@ -81,7 +81,8 @@ describe('latchkey tenants why', () => {
 
   test('latchkey tenants why: nothing holds a tenant that is ready', async () => {
     expect(await lab.run('tenants', 'why', 'rival')).toEqual({
-      ...{ code: 0, err: '' },
+      code: 0,
+      err: '',
       out: 'shops/rival is served, and nothing blocks its deliveries.\n',
     })
   })
@@ -124,17 +125,23 @@ describe('latchkey tenants why', () => {
 })
 
 const condition = (reason: string, type = 'SecretsSynced') => ({
-  ...{ type, status: 'False' as const, reason, message: 'the Secret acme-card is missing' },
+  type,
+  status: 'False' as const,
+  reason,
+  message: 'the Secret acme-card is missing',
   lastTransitionTime: '2026-11-21T08:00:00Z',
 })
 const acme: TenantFacts = {
   tenant: {
-    ...{ namespace: 'shops', name: 'acme', slug: 'acme' },
+    namespace: 'shops',
+    name: 'acme',
+    slug: 'acme',
     suspended: false,
     isReady: true,
     conditions: [],
   },
-  ...{ pause: undefined, nowMs: Date.UTC(2026, 10, 21) },
+  pause: undefined,
+  nowMs: Date.UTC(2026, 10, 21),
 }
 const facts = (tenant: Partial<TenantFacts['tenant']>, more: Partial<TenantFacts> = {}): TenantFacts => ({
   ...acme,

@@ -102,7 +102,11 @@ async function readTenant(api: Api, named: string): Promise<Reply<TenantDetail>>
 
 function tenantsText({ tables }: Cli, tenants: readonly Schemas<'internal'>['TenantSummary'][]): string {
   const rows = tenants.map(({ namespace, name, slug, isReady, suspended, reason, createdAt, id }) => [
-    ...[`${namespace}/${name}`, slug, isReady ? 'ready' : suspended ? 'suspended' : reason, createdAt, id],
+    `${namespace}/${name}`,
+    slug,
+    isReady ? 'ready' : suspended ? 'suspended' : reason,
+    createdAt,
+    id,
   ])
   return tables.list(['TENANT', 'SLUG', 'STATE', 'CREATED AT', 'ID'], rows, 'No tenants')
 }

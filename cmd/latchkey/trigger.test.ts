@@ -103,7 +103,8 @@ test.each([
 
 test('latchkey trigger: for an unknown provider, names the one that was probably meant', async () => {
   expect(await lab.run('trigger', 'strip', 'a.b')).toMatchObject({
-    ...{ code: 1, out: '' },
+    code: 1,
+    out: '',
     err: expect.stringContaining('There is no provider "strip": did you mean stripe?'),
   })
 })

@@ -47,7 +47,12 @@ export function addUsageCommands(program: Program, cli: Cli): void {
 
 function usageText({ tables }: Cli, { limits, hours }: Schemas<'public'>['Usage']): string {
   const rows = limits.map(({ limit, used, soft, hard, state, resetsAt }): readonly Cell[] => [
-    ...[limit, used, soft, hard, state, resetsAt],
+    limit,
+    used,
+    soft,
+    hard,
+    state,
+    resetsAt,
   ])
   const amounts = new Map<string, number>()
   for (const { kind, amount } of hours) amounts.set(kind, (amounts.get(kind) ?? 0) + amount)
@@ -59,7 +64,11 @@ function usageText({ tables }: Cli, { limits, hours }: Schemas<'public'>['Usage'
 
 function refusedText({ tables }: Cli, calls: readonly Schemas<'public'>['RefusedCall'][]): string {
   const rows = calls.map(({ refusedAt, provider, cause, sourceAddress, id }) => [
-    ...[refusedAt, provider, cause, sourceAddress, id],
+    refusedAt,
+    provider,
+    cause,
+    sourceAddress,
+    id,
   ])
   return tables.list(['REFUSED AT', 'PROVIDER', 'CAUSE', 'SOURCE', 'ID'], rows, 'No refused calls')
 }

@@ -18,8 +18,11 @@ export async function applyMigrations(
   { log, applicationName, waitSeconds }: MigrationOptions,
 ) {
   const pool = createPool({
-    ...{ ...database, applicationName, connectionsMax: 1 },
-    ...{ queryTimeoutMs: 60_000, connectTimeoutMs: 10_000 },
+    ...database,
+    applicationName,
+    connectionsMax: 1,
+    queryTimeoutMs: 60_000,
+    connectTimeoutMs: 10_000,
   })
   try {
     await reachPostgres(pool, waitSeconds, log)

@@ -8,7 +8,9 @@ const config = readConfigOrExit('migrate')
 const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
 try {
   const { versionBefore, versionAfter } = await applyMigrations(databaseOf(config), {
-    ...{ log, applicationName: 'latchkey-migrate', waitSeconds: config.migrateWaitSeconds },
+    log,
+    applicationName: 'latchkey-migrate',
+    waitSeconds: config.migrateWaitSeconds,
   })
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
 } catch (cause) {

@@ -51,7 +51,9 @@ test.each(all.map((table) => [getTableName(table), table] as const))(
       [name],
     )
     const defined = Object.values(getTableColumns(table)).map((column) => ({
-      ...{ name: column.name, type: column.getSQLType(), isRequired: column.notNull },
+      name: column.name,
+      type: column.getSQLType(),
+      isRequired: column.notNull,
     }))
     expect(defined.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual(rows)
   },

@@ -118,7 +118,12 @@ async function openTenants(
     name: 'cluster',
     open: () =>
       startClusterSource({
-        ...{ transport, client, username, events, log, health },
+        transport,
+        client,
+        username,
+        events,
+        log,
+        health,
         namespaces: config.operatorNamespaces,
         secretsClusterWide: config.operatorSecretsClusterWide,
       }),
@@ -127,8 +132,12 @@ async function openTenants(
   health.addCheck('cluster', () => source.check())
   return {
     ...tenantPartsOf(pool, redis),
-    ...{ source, log, actor: 'operator' },
-    ...{ keyRing: config.keyRing, clock: systemClock, random: randomBytes },
+    source,
+    log,
+    actor: 'operator',
+    keyRing: config.keyRing,
+    clock: systemClock,
+    random: randomBytes,
     callbackBounds: callbackBoundsOf(config),
     publicUrl: config.publicUrl,
   }

@@ -23,7 +23,9 @@ export async function startRun(host: Host, config: RunConfig): Promise<ServingPo
   if (config.runProcesses.includes('operator') && !existsSync(tenantsDir))
     throw new Error(`the folder ${tenantsDir} does not exist: create it, or set LATCHKEY_TENANTS_DIR`)
   const versions = await applyMigrations(databaseOf(config), {
-    ...{ log, applicationName: 'latchkey-run migrate', waitSeconds: config.migrateWaitSeconds },
+    log,
+    applicationName: 'latchkey-run migrate',
+    waitSeconds: config.migrateWaitSeconds,
   })
   log.info(versions, 'schema is up to date')
   const operators = await openOperators(host, config)
@@ -59,7 +61,9 @@ async function openOperators(
   }
   await operators.refresh()
   await openLoop(host, {
-    ...{ name: 'operators', intervalMs: operatorsMs, turnMsMax: 10_000 },
+    name: 'operators',
+    intervalMs: operatorsMs,
+    turnMsMax: 10_000,
     runOnce: () => operators.refresh(),
     onError: (cause, failures) => log.warn({ failures, cause }, 'operators file could not be read'),
   })

@@ -57,8 +57,10 @@ export async function startService(process: Host, config: ServiceConfig): Promis
   const host = withRecordEvents(process)
   const runs = new Set(config.runProcesses)
   const core = await openCore(host, config, {
-    ...{ ...apiStores, applicationName: 'latchkey-run' },
-    ...{ check: 'service', reason: 'the service has not started yet' },
+    ...apiStores,
+    applicationName: 'latchkey-run',
+    check: 'service',
+    reason: 'the service has not started yet',
   })
   const usage = await startUsage(host, { ...core, actor: 'run' })
   let tenants: FolderTenants | undefined
@@ -87,8 +89,17 @@ export async function startService(process: Host, config: ServiceConfig): Promis
 function openTenants(host: Host, config: ServiceConfig, { redis, directory, keyRingGate }: Core) {
   const { keyRing, callbackUrl, rules, publicUrl, onProviderInForce } = config
   return openFolderTenants(host, {
-    ...{ database: databaseOf(config), redis, directory, keyRing, keyRingOpened: keyRingGate.opened },
-    ...{ tenantsDir: resolve(config.tenantsDir), dataDir: resolve(config.dataDir) },
-    ...{ callbackUrl, rules, publicUrl, onProviderInForce, callbackBounds: callbackBoundsOf(config) },
+    database: databaseOf(config),
+    redis,
+    directory,
+    keyRing,
+    keyRingOpened: keyRingGate.opened,
+    tenantsDir: resolve(config.tenantsDir),
+    dataDir: resolve(config.dataDir),
+    callbackUrl,
+    rules,
+    publicUrl,
+    onProviderInForce,
+    callbackBounds: callbackBoundsOf(config),
   })
 }

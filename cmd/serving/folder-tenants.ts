@@ -57,19 +57,35 @@ export async function openFolderTenants(host: Host, options: FolderTenantsOption
   const { log, health, scope } = host
   const { tenantsDir, dataDir, callbackUrl, rules, directory, keyRing, redis } = options
   const source = new FolderSource({
-    ...{ tenantsDir, secretsDir: join(dataDir, 'secrets'), log, health, rules, callbackUrl },
+    tenantsDir,
+    secretsDir: join(dataDir, 'secrets'),
+    log,
+    health,
+    rules,
+    callbackUrl,
   })
   const pool = await openPostgres(host, 'postgres of the tenants folder', {
     ...options.database,
     // One connection holds the lock of the election.
-    ...{ applicationName: 'latchkey-tenants', connectionsMax: 3, queryTimeoutMs: 5_000 },
+    applicationName: 'latchkey-tenants',
+    connectionsMax: 3,
+    queryTimeoutMs: 5_000,
   })
   const parts = {
     ...tenantPartsOf(pool, redis),
-    ...{ source, keyRing, log, clock: systemClock, random: randomBytes, actor: 'operator', health },
-    ...{ callbackBounds: options.callbackBounds, publicUrl: options.publicUrl },
+    source,
+    keyRing,
+    log,
+    clock: systemClock,
+    random: randomBytes,
+    actor: 'operator',
+    health,
+    callbackBounds: options.callbackBounds,
+    publicUrl: options.publicUrl,
     onProviderInForce: options.onProviderInForce,
-    ...{ resyncMs: 30_000, sweepMs: 30_000, retryMsMax: 1_500 },
+    resyncMs: 30_000,
+    sweepMs: 30_000,
+    retryMsMax: 1_500,
     onChanged: () => {
       directory.notify()
       return notifyDirectories(redis)
@@ -82,7 +98,10 @@ export async function openFolderTenants(host: Host, options: FolderTenantsOption
       name: 'election',
       open: () =>
         new LockElection({
-          ...{ pool, lock: electionLock, fenceName, health },
+          pool,
+          lock: electionLock,
+          fenceName,
+          health,
           lead: async (leadership) => {
             led.controller = new TenantController({ ...parts, leadership })
             await lead(led.controller, leadership.signal).finally(() => delete led.controller)

@@ -36,7 +36,8 @@ export async function openKeyRing(
 ): Promise<KeyRingParts> {
   const { log, metrics } = host
   const secrets = new SecretOpener({
-    ...{ keyRing: options.keyRing, directory },
+    keyRing: options.keyRing,
+    directory,
     onUnreadable: ({ tenant, field, keyIds }) => {
       const { id, namespace, name } = tenant
       log.error(
@@ -60,7 +61,9 @@ export async function openKeyRingGate(
 ): Promise<KeyRingGate> {
   const { log, metrics, health } = host
   const gate = new KeyRingGate({
-    ...{ pool, keyRing, replacesLost },
+    pool,
+    keyRing,
+    replacesLost,
     onOpened: (opening) => reportOpening(log, opening),
     onUnfit: ({ secrets, sealedWith }) =>
       log.error(
@@ -75,7 +78,10 @@ export async function openKeyRingGate(
     () => (gate.unfit ? 1 : 0),
   )
   const loop = await openLoop(host, {
-    ...{ name: 'key ring', intervalMs: lookMs, turnMsMax, backoff: { firstMs: 100, maxMs: lookMs } },
+    name: 'key ring',
+    intervalMs: lookMs,
+    turnMsMax,
+    backoff: { firstMs: 100, maxMs: lookMs },
     runOnce: (signal) => gate.runOnce(signal),
     onError: (cause, failures) =>
       log.warn({ failures, cause }, 'key ring check could not read the stored secrets; retrying'),

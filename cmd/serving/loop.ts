@@ -53,7 +53,9 @@ export async function startSubscription(
 ): Promise<void> {
   let subscribed = false
   await openLoop(host, {
-    ...{ name, intervalMs: subscribeMs, turnMsMax },
+    name,
+    intervalMs: subscribeMs,
+    turnMsMax,
     runOnce: async () => {
       if (subscribed) return
       await redis.subscribe(typeof channel === 'string' ? channel : await channel(), onMessage)

@@ -20,7 +20,11 @@ beforeEach(() => truncateEvents(lab.pool))
 const hourMs = 3_600_000
 const nowMs = Math.floor(Date.now() / hourMs) * hourMs
 const crossing = (fields: Partial<SoftCrossing> = {}): SoftCrossing => ({
-  ...{ tenantId: tenant.id, limit: 'eventsPerMinute', periodMs: nowMs, used: 9, soft: 5 },
+  tenantId: tenant.id,
+  limit: 'eventsPerMinute',
+  periodMs: nowMs,
+  used: 9,
+  soft: 5,
   ...fields,
 })
 

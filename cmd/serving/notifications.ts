@@ -86,7 +86,9 @@ export function limitNoticeOf(
   const isPerMinute = limit.endsWith('PerMinute')
   const periodOfNotice = isPerMinute ? Math.floor(periodMs / hourMs) * hourMs : periodMs
   return {
-    ...{ tenantId, type: 'latchkey.limit.near', occurredAtMs: nowMs },
+    tenantId,
+    type: 'latchkey.limit.near',
+    occurredAtMs: nowMs,
     sourceId: `${limit}:${new Date(periodOfNotice).toISOString()}`,
     payload: {
       limit,

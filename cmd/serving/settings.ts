@@ -22,7 +22,10 @@ export async function openSettings(host: Host, { pool, redis }: Stores): Promise
   const settings = new SettingsWatch({ pool, clock: systemClock, log })
   await settings.look().catch(() => undefined)
   const loop = await openLoop(host, {
-    ...{ name: 'runtime settings', intervalMs, turnMsMax, backoff },
+    name: 'runtime settings',
+    intervalMs,
+    turnMsMax,
+    backoff,
     runOnce: () => settings.look(),
     onError: (cause, failures) =>
       log.warn(
@@ -45,7 +48,8 @@ export async function openSettings(host: Host, { pool, redis }: Stores): Promise
     () => settings.current.pauses,
   )
   await startSubscription(host, redis, {
-    ...{ name: 'settings subscription', channel: settingsChannel },
+    name: 'settings subscription',
+    channel: settingsChannel,
     onMessage: () => loop.wake(),
   })
   return settings

@@ -30,11 +30,16 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
     () => tally.dropped,
   )
   const recorder = new StatsRecorder({
-    ...{ pool, tally, clock: systemClock },
+    pool,
+    tally,
+    clock: systemClock,
     onRefused: (cells, cause) => log.error({ cells, cause }, 'Postgres rejected stats; dropped'),
   })
   await openLoop(host, {
-    ...{ name: 'stats', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
+    name: 'stats',
+    intervalMs: flushMs,
+    turnMsMax: flushTurnMsMax,
+    backoff: flushBackoff,
     runOnce: () => recorder.flush(),
     onError: (cause, failures) => log.warn({ failures, cause }, 'stats flush failed; retrying'),
     lastTurn: () => recorder.flushAll(),
@@ -62,7 +67,9 @@ const knownMsMax = 30_000
 export async function startQueueStats(host: Host, { pool, settings, stats }: QueueStatsParts): Promise<void> {
   const show = showQueue(host.metrics)
   await openLoop(host, {
-    ...{ name: 'delivery queue', intervalMs: lookMs, turnMsMax },
+    name: 'delivery queue',
+    intervalMs: lookMs,
+    turnMsMax,
     runOnce: async () => {
       const depth = await readQueueDepth(pool, pausedBy(settings))
       show(depth)
@@ -85,7 +92,9 @@ export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth:
   let last: { readonly depth: QueueDepth; readonly atMs: number } | undefined
   const shown = (name: string, help: string, read: (depth: QueueDepth) => number) =>
     metrics.gauge({
-      ...{ name, help, labels: [] },
+      name,
+      help,
+      labels: [],
       collect: (gauge) => {
         if (last === undefined || clock.now() - last.atMs > knownMsMax) gauge.with().hide()
         else gauge.with().set(read(last.depth))

@@ -36,13 +36,18 @@ export const tenantData: TenantData = {
     purgeSessions,
     purgeSavedViews,
   ],
-  ...{ countEventsLeft, findSuspensions, listSuspendedTenants, writeAudit },
+  countEventsLeft,
+  findSuspensions,
+  listSuspendedTenants,
+  writeAudit,
 }
 
 /** Returns the dependencies of a tenant controller that write to Redis and to the tables of other rooms. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
-    ...{ pool, data: tenantData, declarations: declarationRules },
+    pool,
+    data: tenantData,
+    declarations: declarationRules,
     onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId: TenantId) => forgetMeters(redis, tenantId),
     resumeCallback: async (tenantId: TenantId) => {

@@ -11,8 +11,13 @@ beforeEach(() => {
 afterEach(() => metrics.close())
 
 const event = (change: Partial<RequestEvent>): RequestEvent => ({
-  ...{ requestId: 'r', method: 'POST', route: '/v1/webhooks/:provider', status: 200 },
-  ...{ outcome: 'stored', durationMs: 1, tenant: 'acme' },
+  requestId: 'r',
+  method: 'POST',
+  route: '/v1/webhooks/:provider',
+  status: 200,
+  outcome: 'stored',
+  durationMs: 1,
+  tenant: 'acme',
   ...change,
 })
 /** Every tenant is called as its id is. */

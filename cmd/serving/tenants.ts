@@ -25,7 +25,8 @@ export async function openDirectory(host: Host, { pool, redis }: Stores): Promis
       : { ok: false, reason: 'the tenant directory has not been read yet' },
   )
   await startSubscription(host, redis, {
-    ...{ name: 'tenant subscription', channel: directoryChannel },
+    name: 'tenant subscription',
+    channel: directoryChannel,
     onMessage: () => directory.notify(),
   })
   return directory

@@ -427,13 +427,11 @@ describe('API keys of tenants', () => {
 
 describe('without an API server', () => {
   const operator: Operator = {
-    ...{
-      name: 'ada',
-      roles: ['admin'],
-      tokenSha256: tokenDigest('secret'),
-      namespaces: undefined,
-      endsAtMs: null,
-    },
+    name: 'ada',
+    roles: ['admin'],
+    tokenSha256: tokenDigest('secret'),
+    namespaces: undefined,
+    endsAtMs: null,
   }
   const madeWith = (more: Partial<Operator>) =>
     make({ operators: fixedOperators([{ ...operator, ...more }]) })

@@ -97,12 +97,9 @@ export function createAccess(options: AccessOptions) {
     if (found?.name !== actor.name) return undefined
     return (found.endsAtMs ?? Infinity) > clock.now() ? found : undefined
   }
-  const tokens = new VerdictCache<TokenVerdict>({
-    ...{ clock, msMax: rememberedMsMax, entriesMax: tokensRememberedMax, pendingMax },
-  })
-  const verdicts = new VerdictCache<AccessVerdict>({
-    ...{ clock, msMax: rememberedMsMax, entriesMax: verdictsRememberedMax, pendingMax },
-  })
+  const bounds = { clock, msMax: rememberedMsMax, pendingMax }
+  const tokens = new VerdictCache<TokenVerdict>({ ...bounds, entriesMax: tokensRememberedMax })
+  const verdicts = new VerdictCache<AccessVerdict>({ ...bounds, entriesMax: verdictsRememberedMax })
   const proven = new ProvenTokens(tokensRememberedMax)
   const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
     askAccess(options, verdicts, { user, action, place, named })

@@ -14,8 +14,11 @@ const actions = ['replays.started', 'replays.cancelled', 'payloads.read'] as con
 beforeAll(async () => {
   database = await createMigratedDatabase()
   pool = createPool({
-    ...{ url: database.url, applicationName: 'test audit', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test audit',
+    connectionsMax: 2,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
   for (let nth = 0; nth < 12; nth += 1) {
     const action = actions[nth % 3] ?? 'payloads.read'

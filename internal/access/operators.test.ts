@@ -15,8 +15,11 @@ test('parseOperators: reads roles, namespaces and the end of the token', () => {
     kind: 'ok',
     operators: [
       {
-        ...{ name: 'ada', roles: ['viewer'], namespaces: ['shops'] },
-        ...{ tokenSha256: tokenDigest('ada'), endsAtMs: Date.parse('2027-01-31T00:00:00Z') },
+        name: 'ada',
+        roles: ['viewer'],
+        namespaces: ['shops'],
+        tokenSha256: tokenDigest('ada'),
+        endsAtMs: Date.parse('2027-01-31T00:00:00Z'),
       },
     ],
   })
@@ -85,7 +88,11 @@ test('operators of a file: a changed file applies, and an invalid or missing one
   await operators.refresh()
   const problem = (text: string) => ({ problem: expect.stringContaining(text) })
   expect(results).toEqual([
-    ...[problem('ENOENT'), { count: 2 }, problem('/operators/0'), problem('ENOENT'), { count: 1 }],
+    problem('ENOENT'),
+    { count: 2 },
+    problem('/operators/0'),
+    problem('ENOENT'),
+    { count: 1 },
     problem('is writable by other users'),
   ])
 })

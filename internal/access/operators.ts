@@ -64,12 +64,14 @@ const Entry = Type.Object(
   {
     name: Type.String({ pattern: operatorNamePattern.source }),
     roles: Type.Array(Type.Union(operatorRoleNames.map((name) => Type.Literal(name))), {
-      ...{ minItems: 1, maxItems: operatorRoleNames.length },
+      minItems: 1,
+      maxItems: operatorRoleNames.length,
     }),
     tokenSha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
     namespaces: Type.Optional(
       Type.Array(Type.String({ pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$' }), {
-        ...{ minItems: 1, maxItems: 50 },
+        minItems: 1,
+        maxItems: 50,
       }),
     ),
     expiresAt: Type.Optional(Type.String({ maxLength: 40 })),

@@ -131,7 +131,10 @@ export async function reviewAccess(
       kind: 'SubjectAccessReview',
       spec: {
         resourceAttributes: {
-          ...{ group, version, resource: 'tenants', verb },
+          group,
+          version,
+          resource: 'tenants',
+          verb,
           ...(subresource !== '' && { subresource }),
           ...(place.namespace !== undefined && { namespace: place.namespace }),
           ...(place.name !== undefined && { name: place.name }),

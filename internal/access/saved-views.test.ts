@@ -29,7 +29,10 @@ afterAll(async () => {
 beforeEach(() => pool.query('TRUNCATE saved_views'))
 
 const view = (name: string, more: Partial<Parameters<typeof saveView>[1]> = {}) => ({
-  ...{ owner, name, query: 'state=processed', tenantId: null },
+  owner,
+  name,
+  query: 'state=processed',
+  tenantId: null,
   ...more,
 })
 const namesOf = async (of: string, nowMs = startMs) =>

@@ -256,8 +256,12 @@ describe('listAudit', () => {
     const { entries } = await listAudit(pool, { tenantId: other, limit: 1 })
     expect(entries).toEqual([
       {
-        ...{ id: expect.any(Number), occurredAtMs: startMs + 8, actor: 'user:ada', action: 'payloads.read' },
-        ...{ tenantId: other, detail: { nth: 8 } },
+        id: expect.any(Number),
+        occurredAtMs: startMs + 8,
+        actor: 'user:ada',
+        action: 'payloads.read',
+        tenantId: other,
+        detail: { nth: 8 },
       },
     ])
   })

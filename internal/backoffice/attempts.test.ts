@@ -19,7 +19,9 @@ beforeAll(async () => {
   api = await startTestApi({ databaseUrl: backoffice.databaseUrl, manifests })
   const payload = '{"id":"evt_1"}'
   const event = receivedEvent({
-    ...{ tenantId: backoffice.tenantId('acme'), payload, payloadBytes: payload.length },
+    tenantId: backoffice.tenantId('acme'),
+    payload,
+    payloadBytes: payload.length,
     headers: '{"latchkey-hops":"3"}',
   })
   await acceptEvents(backoffice.pool, [event])
@@ -67,14 +69,20 @@ test('attempts: the exchange has request, response and timing, and is absent whe
   expect(attempts[0]?.exchange).toMatchObject({
     request: { method: 'POST', url: 'https://shop.example.com/hooks?token=[redacted]' },
     response: { headersOmitted: 5, isBodyCut: true },
-    ...{ isReused: false, dnsMs: 4, connectMs: 12, tlsMs: 22, firstByteMs: 480 },
+    isReused: false,
+    dnsMs: 4,
+    connectMs: 12,
+    tlsMs: 22,
+    firstByteMs: 480,
   })
   const request = attempts[0]?.exchange?.['request'] as
     | { headerLines?: { name: string; value: string }[] }
     | undefined
   const headerLines = request?.headerLines ?? []
   expect(Object.fromEntries(headerLines.map(({ name, value }) => [name, value]))).toMatchObject({
-    ...{ host: 'shop.example.com', 'webhook-id': eventId, 'latchkey-hops': '3' },
+    host: 'shop.example.com',
+    'webhook-id': eventId,
+    'latchkey-hops': '3',
     'webhook-timestamp': String(Math.floor(startedAtMs / 1_000)),
     'webhook-signature': 'v1,[redacted] v1,[redacted]',
   })

@@ -67,7 +67,8 @@ function traceOf({ isReused, dnsMs, connectMs, tlsMs, firstByteMs }: CallTrace) 
 
 function shownRequest(redactor: Redactor, { headers, url, ...request }: PastRequest) {
   return {
-    ...{ ...request, url: redactor.text(url) },
+    ...request,
+    url: redactor.text(url),
     headerLines: headers.map((line) => {
       const [name, value] = line
       // Signatures are not recorded: the value has one mark for each.

@@ -73,7 +73,12 @@ const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
   await writeAudit(parts.pool, entry, nowMs)
   const retention = retentionOf(tenant.retention, parts.retentionDefaults())
   const event = createTestEvent({
-    ...{ tenant, actor: actorName(actor), idempotencyKey, retention, nowMs, content: content?.value },
+    tenant,
+    actor: actorName(actor),
+    idempotencyKey,
+    retention,
+    nowMs,
+    content: content?.value,
   })
   const sent = await sendTest(parts, { tenant, event })
   if (sent.kind === 'no_callback') return noCallback
@@ -116,7 +121,11 @@ function redactResult(redactor: Redactor, result: CallResult): TestEventResult {
   // Drops the end of a truncated response, where a secret may have been cut in two.
   const shown = isAnswerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
   return {
-    ...{ kind, status, durationMs, answer: shown, isAnswerCut },
+    kind,
+    status,
+    durationMs,
+    answer: shown,
+    isAnswerCut,
     headers: redactor.headers(Object.fromEntries(named)),
   }
 }

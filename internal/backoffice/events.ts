@@ -174,7 +174,9 @@ async function read(
   const redactor = parts.redactorOf(tenant)
   const { event, hasEarlierAttempts, delivery } = view
   return ok({
-    ...{ event, hasEarlierAttempts, delivery },
+    event,
+    hasEarlierAttempts,
+    delivery,
     headers: redactHeaders(redactor, view.headers),
     redactedPayload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     attempts: attemptDetails(redactor, actor, view),
@@ -246,7 +248,10 @@ async function inspectAttempt(
   const attempt = details.find(isSamePlace(place))
   if (attempt === undefined) return notFound
   return ok({
-    ...{ event: view.event, headers: redactHeaders(redactor, view.headers), places, attempt },
+    event: view.event,
+    headers: redactHeaders(redactor, view.headers),
+    places,
+    attempt,
     redactedPayload: payload.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     compared: other && details.find(isSamePlace(other)),
   })
@@ -427,8 +432,16 @@ const cycleRefusals: Readonly<
 
 /** Use cases of a tenant's events, which the public API has, too. */
 export const eventCases = {
-  ...{ explain: explainEvent, list, summary, read, readAttempt, inspectAttempt, readPayload },
-  ...{ replay, retry, search },
+  explain: explainEvent,
+  list,
+  summary,
+  read,
+  readAttempt,
+  inspectAttempt,
+  readPayload,
+  replay,
+  retry,
+  search,
 }
 
 /** Use cases of events that only the back office has. */

@@ -20,14 +20,21 @@ const laterMs = nowMs + 60_000
 const completedAtMs = nowMs - 60_000
 const base: Facts = {
   event: {
-    ...{ state: 'accepted', completedAtMs: null, payloadExpiresOn: '2026-12-24' },
+    state: 'accepted',
+    completedAtMs: null,
+    payloadExpiresOn: '2026-12-24',
     origin: { kind: 'provider' },
   },
   lastAttempt: undefined,
   delivery: { dueAtMs: nowMs, isClaimed: false, attemptCount: 0 },
-  ...{ halts: [], mayEndPause: false },
-  ...{ hasCallback: true, readers: { total: 0, names: [] } },
-  ...{ attemptsMax: 10, aheadCount: 0, today: '2026-11-24', nowMs },
+  halts: [],
+  mayEndPause: false,
+  hasCallback: true,
+  readers: { total: 0, names: [] },
+  attemptsMax: 10,
+  aheadCount: 0,
+  today: '2026-11-24',
+  nowMs,
 }
 const ended = (
   state: 'processed' | 'delivery_failed',
@@ -39,13 +46,22 @@ const ended = (
 const ten1 = 'ten_1' as TenantId
 const tenantSuspended: Halt = { kind: 'tenant_suspended', tenantId: ten1 }
 const pause = (tenantId: string | null, by = 'user:ada'): Halt => ({
-  ...{ kind: 'forwarding_paused', tenantId: tenantId as TenantId | null, by, startedAtMs: completedAtMs },
+  kind: 'forwarding_paused',
+  tenantId: tenantId as TenantId | null,
+  by,
+  startedAtMs: completedAtMs,
 })
 const suspended = (cause: string): Halt => ({
-  ...{ kind: 'callback_suspended', tenantId: ten1, cause, startedAtMs: completedAtMs },
+  kind: 'callback_suspended',
+  tenantId: ten1,
+  cause,
+  startedAtMs: completedAtMs,
 })
 const trouble = (breaker: CallbackTrouble['breaker'], kind: 'failing' | 'resumed' = 'failing'): Halt => ({
-  ...{ kind: `callback_${kind}`, tenantId: ten1, breaker, startedAtMs: completedAtMs },
+  kind: `callback_${kind}`,
+  tenantId: ten1,
+  breaker,
+  startedAtMs: completedAtMs,
   endsAtMs: breaker === 'open' ? laterMs : undefined,
 })
 const waiting = { delivery: { dueAtMs: laterMs, isClaimed: false, attemptCount: 3 } }

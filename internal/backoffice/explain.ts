@@ -225,7 +225,8 @@ function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanatio
     }
     case 'callback_suspended':
       return {
-        ...{ ...explained, startedAtMs: halt.startedAtMs },
+        ...explained,
+        startedAtMs: halt.startedAtMs,
         todo: 'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
       }
     case 'callback_failing':
@@ -245,9 +246,12 @@ function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanatio
 }
 
 const positions: Readonly<Record<Halt['kind'], Explanation['position']>> = {
-  ...{ tenant_suspended: 'tenant_suspended', forwarding_paused: 'forwarding_paused' },
-  ...{ callback_suspended: 'callback_suspended', provider_paused: 'queued' },
-  ...{ callback_failing: 'breaker_open', callback_resumed: 'breaker_open' },
+  tenant_suspended: 'tenant_suspended',
+  forwarding_paused: 'forwarding_paused',
+  callback_suspended: 'callback_suspended',
+  provider_paused: 'queued',
+  callback_failing: 'breaker_open',
+  callback_resumed: 'breaker_open',
 }
 
 /** Returns the number of the next attempt. The schedule can have become shorter than the attempts that were made. */
@@ -329,8 +333,13 @@ async function factsOf(
     ? [{ kind: 'tenant_suspended', tenantId: tenant.id }]
     : []
   const facts = {
-    ...{ ...progress, halts: suspended, mayEndPause: false, aheadCount: 0, readers: noReaders },
-    ...{ attemptsMax, hasCallback },
+    ...progress,
+    halts: suspended,
+    mayEndPause: false,
+    aheadCount: 0,
+    readers: noReaders,
+    attemptsMax,
+    hasCallback,
   }
   if (event.state !== 'accepted') return facts
   if (isAwaiting(facts)) {

@@ -98,7 +98,9 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
     case 'forwarding_paused': {
       const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
       return {
-        ...{ title: `Deliveries paused for ${whose}`, badge: 'Paused', effect: waits },
+        title: `Deliveries paused for ${whose}`,
+        badge: 'Paused',
+        effect: waits,
         cause: `Deliveries of ${whose} are paused by ${halt.by} (setting forwarding.paused)`,
       }
     }
@@ -106,32 +108,38 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
       const { provider, by } = halt
       const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
       return {
-        ...{ title: `Provider ${provider} paused for ${whose}`, badge: `Provider ${provider} paused` },
+        title: `Provider ${provider} paused for ${whose}`,
+        badge: `Provider ${provider} paused`,
         cause: `Calls of ${provider} for ${whose} are paused by ${by} (setting providers.${provider}.paused)`,
         effect: 'they are refused with 503, so that the provider repeats them',
       }
     }
     case 'tenant_suspended':
       return {
-        ...{ title: 'Tenant suspended', badge: 'Suspended' },
+        title: 'Tenant suspended',
+        badge: 'Suspended',
         cause: 'The tenant is suspended by its manifest (spec.suspended)',
         effect: 'its calls are refused; events accepted before wait, and use no attempt',
       }
     case 'callback_suspended':
       return {
-        ...{ title: 'Callback suspended', badge: 'Callback suspended', effect: waits },
+        title: 'Callback suspended',
+        badge: 'Callback suspended',
+        effect: waits,
         cause: `${suspensionCauses[halt.cause] ?? `The callback asked for no more deliveries (${halt.cause})`}, so it is suspended until it is resumed`,
       }
     case 'callback_resumed':
       if (halt.isPaused) return { title: 'Callback resumed', badge: 'Callback resumed', ...pausedTrouble }
       return {
-        ...{ title: 'Callback resumed', badge: 'Callback resumed' },
+        title: 'Callback resumed',
+        badge: 'Callback resumed',
         cause: 'The callback was resumed and has accepted no event since',
         effect: `${oneProbe}; ${restWaits}`,
       }
     case 'callback_failing':
       return {
-        ...{ title: 'Callback failing', badge: 'Callback failing' },
+        title: 'Callback failing',
+        badge: 'Callback failing',
         ...(halt.isPaused ? pausedTrouble : failingTexts[halt.breaker]),
       }
   }

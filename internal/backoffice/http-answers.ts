@@ -1,8 +1,6 @@
 import { actions } from '#internal/access/index.ts'
-import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
-import { type JsonSchema, mayGrow } from '#internal/http/index.ts'
+import { type JsonSchema } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
-import { replayEventOutcomes, replayedOrigins, replayStates } from '#internal/replays/index.ts'
 import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
 import {
   apiKeyScopes,
@@ -13,15 +11,11 @@ import {
   Tenant,
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
-import { retryChanges } from './events.ts'
-import { eventPositions } from './explain.ts'
 import { notificationsState } from './http-notification-answers.ts'
 import {
   answer,
   constant,
-  type DocumentedAnswer,
   described,
-  eventProviderOf,
   type Fields,
   flag,
   growingWordOf,
@@ -59,9 +53,12 @@ const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
 /** Id of the tenant of the examples. */
 export const tenantId = idOf('ten', tenant)
 const tenantFields: Fields = {
-  ...{ id: tenantId, namespace: text('shops'), name: text('acme') },
+  id: tenantId,
+  namespace: text('shops'),
+  name: text('acme'),
   slug: described('null while another tenant holds the requested one.', orNull(text('acme'))),
-  ...{ displayName: orNull(text('Acme')), suspended: flag(false) },
+  displayName: orNull(text('Acme')),
+  suspended: flag(false),
   isReady: described('Condition `Ready`.', flag(true)),
   reason: described('Reason why it is not ready.', orNull(text(null))),
   createdAt: time(at('08:00:00')),
@@ -73,27 +70,27 @@ export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 export const TenantPage = pageOf('TenantPage', TenantSummary)
 
 const condition = objectOf({
-  ...{
-    type: growingWordOf(conditionTypes, 'Ready'),
-    status: wordOf(['True', 'False'], 'True'),
-  },
-  ...{ reason: text('InForce'), message: text('Everything asked for is in force') },
+  type: growingWordOf(conditionTypes, 'Ready'),
+  status: wordOf(['True', 'False'], 'True'),
+  reason: text('InForce'),
+  message: text('Everything asked for is in force'),
   lastTransitionTime: time('2026-11-21T08:00:02Z'),
 })
 const key = objectOf({
-  ...{ name: text('default'), scopes: listOf(growingWordOf(apiKeyScopes, 'records')) },
+  name: text('default'),
+  scopes: listOf(growingWordOf(apiKeyScopes, 'records')),
   prefix: described('First characters.', orNull(text('lk_3vQ0mXw1'))),
   createdAt: time(at('08:00:00')),
   expiresAt: described('End, by its expiry or a rotation; null: never.', orNull(time(null))),
 })
 const secret = objectOf({
-  ...{ field: text('callback'), secretName: text('acme-callback'), createdAt: time(at('08:00:00')) },
+  field: text('callback'),
+  secretName: text('acme-callback'),
+  createdAt: time(at('08:00:00')),
 })
 const url = objectOf({
-  ...{
-    provider: providerOf('card'),
-    url: text('https://hooks.example.com/v1/t/acme/webhooks/card'),
-  },
+  provider: providerOf('card'),
+  url: text('https://hooks.example.com/v1/t/acme/webhooks/card'),
 })
 
 /** A tenant with its conditions, webhook URLs, API keys and secrets. */
@@ -137,10 +134,12 @@ export const TenantDetail = answer(
 /** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {
   const parsed = parseTenant({
-    ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant' },
+    apiVersion: 'latchkey.dev/v1alpha1',
+    kind: 'Tenant',
     metadata: { name: 'acme', namespace: 'shops' },
     spec: {
-      ...{ slug: 'acme', displayName: 'Acme' },
+      slug: 'acme',
+      displayName: 'Acme',
       callback: { url: 'https://shop.example.com/hooks' },
       providers: [{ name: 'card', secretRef: { name: 'acme-card' } }],
       apiKeys: [{ name: 'default', scopes: ['records'] }],
@@ -161,201 +160,14 @@ export const Permissions = answer(
   ),
 )
 
-/** Defines an origin of events with the fields that only it has. */
-function originOf(
-  kind: OriginKind,
-  name: string,
-  description: string,
-  fields: Fields = {},
-): DocumentedAnswer {
-  return answer(name, described(description, objectOf({ kind: constant(kind), ...fields })))
-}
-const actor = described('Caller, as in the audit log.', text('user:ada'))
-const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
-  provider: originOf(
-    'provider',
-    'ProviderOrigin',
-    'A provider called, and its signature was verified; also every event that a version without origins stored.',
-  ),
-  service: originOf('service', 'ServiceOrigin', 'Ingested over this API by `actor`.', { actor }),
-  simulation: originOf('simulation', 'SimulationOrigin', 'Made by a simulation.', {
-    simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'),
-  }),
-  notification: originOf(
-    'notification',
-    'NotificationOrigin',
-    'Made by Latchkey about the tenant’s operation, and sent to its `spec.notifications` only.',
-  ),
-  test: originOf('test', 'TestOrigin', 'A test of the callback that `actor` sent.', { actor }),
-}
-const origin = answer('EventOrigin', {
-  schema: { oneOf: originKinds.map((kind) => origins[kind].schema), ...mayGrow },
-  example: origins.service.example,
-})
-/** An event as it appears in lists. */
-export const EventSummary = answer(
-  'EventSummary',
-  objectOf(
-    {
-      ...{ id: idOf('evt', eventId), tenantId, provider: eventProviderOf('card') },
-      sourceEventId: described('The provider’s id.', text('evt_1Pq0')),
-      providerRawType: described('The provider’s name of the type.', text('charge.dispute.updated')),
-      type: described('Normalized type.', text('chargeback.under_review')),
-      ...{ occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')), payloadBytes: whole(1_204) },
-      payloadExpiresOn: described(
-        'Day from which the payload can be deleted.',
-        of({ type: 'string', format: 'date' })('2026-12-22'),
-      ),
-      state: described(
-        '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
-        wordOf(eventStates, 'delivery_failed'),
-      ),
-      origin,
-      cycle: described('Delivery cycle, 1 for the first.', whole(1)),
-      completedAt: described(
-        'End of its last delivery cycle; null while one is in progress.',
-        orNull(time(at('09:10:00'))),
-      ),
-    },
-    {
-      attemptCount: described(
-        'Only in lists of events: completed attempts of its delivery cycle.',
-        unshown(whole()),
-      ),
-      lastStatus: described(
-        'Only in lists of events: status of the last response; null without one.',
-        unshown(orNull(whole())),
-      ),
-      lastCause: described(
-        'Only in lists of events: reason why the last attempt had no response, or why the event failed.',
-        unshown(orNull(text())),
-      ),
-      lastDurationMs: described(
-        'Only in lists of events: duration of the last attempt.',
-        unshown(orNull(whole())),
-      ),
-      nextAttemptAt: described(
-        'Only in lists of events: earliest time of the next attempt, which waits longer while the callback or the tenant is suspended, its circuit breaker is open or forwarding is paused; null if none is planned, or while one is in progress.',
-        unshown(orNull(time())),
-      ),
-    },
-  ),
-)
-/** A page of events. */
-export const EventPage = pageOf('EventPage', EventSummary, eventId)
-
-/** An event with its payload. */
-export const StoredPayload = answer(
-  'StoredPayload',
-  objectOf({
-    ...{
-      event: EventSummary,
-      payload: described('As received.', of({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
-    },
-  }),
-)
-/** Result of ingesting an event of another service. */
-export const EventIngested = answer('EventIngested', objectOf({ id: idOf('evt', eventId), isNew }))
-/** Result of replaying one event. */
-export const EventReplayed = answer(
-  'EventReplayed',
-  objectOf({
-    ...{ tenantId, cycle: whole(2) },
-    isNew: described(
-      'false where a delivery cycle was in progress, or an earlier call began it.',
-      flag(true),
-    ),
-  }),
-)
-
-/** Why an event is where it is. */
-export const Explanation = answer(
-  'Explanation',
-  objectOf(
-    {
-      position: described(
-        'What the event waits for, or how it ended. While several things hold it, the first one in this order.',
-        growingWordOf(eventPositions, 'waiting'),
-      ),
-      sentence: text('The event waits for attempt 4 of 10; the callback last answered 500.'),
-    },
-    {
-      todo: described('What to do. Absent if there is nothing to do.', text('Look for an error in its log.')),
-      startedAt: described('Time since which it is there.', unshown(time())),
-      nextChangeAt: described('Time at which it changes unless something else happens before.', time()),
-    },
-  ),
-)
-
-/** Result of attempting the delivery of one event now. */
-export const EventRetried = answer(
-  'EventRetried',
-  objectOf({
-    ...{ tenantId, cycle: whole(2) },
-    change: described(
-      '`new_cycle`: another delivery cycle began. `due_now`: the next attempt was brought forward. `none`: an attempt is due or in progress.',
-      wordOf(retryChanges, 'due_now'),
-    ),
-    isNew: described('false where nothing was changed.', flag(true)),
-  }),
-)
-
-const countOf = (count: number) => objectOf({ count: whole(count), isExact: flag(true) })
-const filter = objectOf(
-  { from: time(at('00:00:00')) },
-  {
-    ...{ to: time(), tenantId, provider: providerOf(), type: text() },
-    ...{ status: text(), slowerThanMs: whole() },
-    ...{ state: wordOf(eventStates, 'delivery_failed'), ids: unshown(listOf(idOf('evt'))) },
-    origin: growingWordOf(replayedOrigins),
-    replayId: described('Earlier replay whose events the filter covers.', unshown(idOf('rpl'))),
-    outcome: unshown(growingWordOf(replayEventOutcomes)),
-  },
-)
-const replayOutcome = objectOf({
-  ...{ examinedCount: whole(400), deliveredCount: whole(391), failedCount: whole(3) },
-  pendingCount: whole(6),
-  otherCount: described('Events that were replayed once more since, or deleted.', whole(0)),
-})
-const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
-
-/** A replay job. */
-export const Replay = answer(
-  'Replay',
-  objectOf({
-    ...{ id: idOf('rpl', 'rpl_06gw979vs1d9q6mddfvvx375s4'), filter, ratePerSecond: whole(100) },
-    ...{ requestedBy: text('user:ada'), state: wordOf(replayStates, 'running') },
-    total: described('Events that matched at the start.', countOf(1_312)),
-    queuedCount: whole(400),
-    skipped: described('Events that matched and were not queued, by cause.', skipped),
-    ...{ examinedTo: orNull(text(eventId)), isWaiting: flag(false), cause: orNull(text(null)) },
-    ...{ createdAt: time(at('09:20:00')), startedAt: orNull(time(at('09:20:01'))) },
-    endedAt: orNull(time(null)),
-    outcome: described(
-      'Outcome of the deliveries of the first 1 000 queued events, as last counted; null before the first count. `readReplay` counts it.',
-      orNull(replayOutcome),
-    ),
-    progress: described(
-      'Progress for people. Programs use the counts.',
-      text('400 queued: 391 delivered, 3 failed again, 6 pending; 3 skipped'),
-    ),
-  }),
-)
-/** A page of replay jobs. */
-export const ReplayPage = pageOf('ReplayPage', Replay)
-/** Result of starting or cancelling a replay job. */
-export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, isNew }))
-/** Preview of a replay. */
-export const ReplayPreview = answer(
-  'ReplayPreview',
-  objectOf({ total: countOf(1), examples: listOf(EventSummary) }, { newest: EventSummary }),
-)
-
 const refusedCall = answer(
   'RefusedCall',
   objectOf({
-    ...{ id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'), tenantId, provider: providerOf('card') },
-    ...{ cause: text('signature_mismatch'), refusedAt: time(at('08:41:00')) },
+    id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'),
+    tenantId,
+    provider: providerOf('card'),
+    cause: text('signature_mismatch'),
+    refusedAt: time(at('08:41:00')),
     sourceAddress: orNull(text('203.0.113.7')),
     headers: headers({ 'content-type': 'application/json' }),
     sample: described('Start of a body whose signature failed, redacted.', orNull(text('{"id":"evt_1Pq1"}'))),
@@ -381,8 +193,10 @@ const limitUsage = answer(
     {
       override: objectOf({
         hard: described('null: no limit.', orNull(whole(250_000))),
-        ...{ expiresAt: time('2027-02-01T00:00:00.000Z'), reason: text('Winter sale, TICKET-481') },
-        ...{ updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') },
+        expiresAt: time('2027-02-01T00:00:00.000Z'),
+        reason: text('Winter sale, TICKET-481'),
+        updatedAt: time(at('09:00:00')),
+        updatedBy: text('user:ada'),
       }),
       resetsAt: time('2026-12-01T00:00:00.000Z'),
     },
@@ -422,13 +236,18 @@ export const Guardrail = answer(
         'Name of the limit that caused a warning or a denial; null if no limit did.',
         orNull(text('exports.rowsPerMonth')),
       ),
-      ...{ kind: text('exports.rows'), amount: whole(1_200) },
+      kind: text('exports.rows'),
+      amount: whole(1_200),
       isCommitted: described('true if the amount is counted under the id.', flag(true)),
       limits: described(
         'Limits that apply to the kind, with the usage after this call.',
         listOf(limitUsage, [
           {
-            ...{ limit: 'exports.rowsPerMonth', used: 81_200, soft: 80_000, hard: 100_000, state: 'soft' },
+            limit: 'exports.rowsPerMonth',
+            used: 81_200,
+            soft: 80_000,
+            hard: 100_000,
+            state: 'soft',
             resetsAt: '2026-12-01T00:00:00.000Z',
           },
         ]),
@@ -442,9 +261,12 @@ const durationMs = whole(18)
 const answered = answer(
   'CallbackAnswered',
   objectOf({
-    ...{ kind: constant('answered'), status: whole(204), headers: headers({}) },
+    kind: constant('answered'),
+    status: whole(204),
+    headers: headers({}),
     answer: described('First 16 KiB, redacted.', text('')),
-    ...{ isAnswerCut: flag(false), durationMs },
+    isAnswerCut: flag(false),
+    durationMs,
   }),
 )
 const failed = answer(
@@ -474,7 +296,8 @@ const value = of({ type: ['boolean', 'number', 'string', 'null'] })
 const settingFields: Fields = {
   name: text('forwarding.paused'),
   value: described('Value in force: the stored one or the default; null without either.', value(true)),
-  ...{ default: value(false), expected: text('true or false') },
+  default: value(false),
+  expected: text('true or false'),
   description: text('Nothing is sent to callbacks.'),
   version: described('0 while it is not set.', whole(7)),
 }
@@ -495,7 +318,9 @@ export const TenantSettings = answer(
 export const SettingChanged = answer(
   'SettingChanged',
   objectOf({
-    ...{ name: text('forwarding.paused'), version: whole(8), isNew },
+    name: text('forwarding.paused'),
+    version: whole(8),
+    isNew,
     previousValue: described('Stored value before; null if it was not set.', value(null)),
   }),
 )
@@ -519,33 +344,41 @@ const simulated = answer(
   }),
 )
 const chargeback = objectOf({
-  ...{
-    provider: growingWordOf(simulatedProviders, 'card'),
-    amount: whole(4200),
-    currency: text('EUR'),
-    reason: text('fraudulent'),
-  },
-  ...{ reference: orNull(text(null)), outcome: text('lost'), stepSeconds: whole(60) },
+  provider: growingWordOf(simulatedProviders, 'card'),
+  amount: whole(4200),
+  currency: text('EUR'),
+  reason: text('fraudulent'),
+  reference: orNull(text(null)),
+  outcome: text('lost'),
+  stepSeconds: whole(60),
 })
 
 /** A simulation with its events. */
 export const Simulation = answer(
   'Simulation',
   objectOf({
-    ...{ simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'), tenantId, chargeback },
-    ...{ requestedBy: text('user:ada'), state: wordOf(simulationStates, 'running') },
+    simulationId: idOf('sim', 'sim_06gzx3byyxdccqxb8v47jbp37g'),
+    tenantId,
+    chargeback,
+    requestedBy: text('user:ada'),
+    state: wordOf(simulationStates, 'running'),
     cause: orNull(text(null)),
     events: listOf(simulated, [
       {
-        ...{ id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_1', type: 'chargeback.created' },
-        ...{ dueAt: at('09:30:00'), sentAt: at('09:30:00') },
+        id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_1',
+        type: 'chargeback.created',
+        dueAt: at('09:30:00'),
+        sentAt: at('09:30:00'),
       },
       {
-        ...{ id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2', type: 'chargeback.under_review' },
-        ...{ dueAt: at('09:31:00'), sentAt: null },
+        id: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2',
+        type: 'chargeback.under_review',
+        dueAt: at('09:31:00'),
+        sentAt: null,
       },
     ]),
-    ...{ createdAt: time(at('09:30:00')), startedAt: orNull(time(at('09:30:00'))) },
+    createdAt: time(at('09:30:00')),
+    startedAt: orNull(time(at('09:30:00'))),
     endedAt: orNull(time(null)),
   }),
 )
@@ -570,14 +403,16 @@ export const SimulationStarted = answer(
 const lock = answer(
   'Execution',
   objectOf({
-    ...{ scope: text('payments'), key: text('order-1042'), fence: whole(1_795_258_166_892_693) },
-    ...{ state: wordOf(lockStates, 'completed'), acquiredAt: time(at('09:00:00')) },
-    ...{ expiresAt: orNull(time(at('09:01:00'))), extendedAt: orNull(time(null)) },
-    ...{
-      endedAt: orNull(time(at('09:00:02'))),
-      durationMs: orNull(whole(2_000)),
-      status: orNull(whole(201)),
-    },
+    scope: text('payments'),
+    key: text('order-1042'),
+    fence: whole(1_795_258_166_892_693),
+    state: wordOf(lockStates, 'completed'),
+    acquiredAt: time(at('09:00:00')),
+    expiresAt: orNull(time(at('09:01:00'))),
+    extendedAt: orNull(time(null)),
+    endedAt: orNull(time(at('09:00:02'))),
+    durationMs: orNull(whole(2_000)),
+    status: orNull(whole(201)),
   }),
 )
 /** A page of a tenant's lock history. */
@@ -586,9 +421,12 @@ export const ExecutionPage = pageOf('ExecutionPage', lock)
 const auditEntry = answer(
   'AuditEntry',
   objectOf({
-    ...{ id: text('4711'), occurredAt: time(at('09:20:00')), actor: text('user:ada') },
+    id: text('4711'),
+    occurredAt: time(at('09:20:00')),
+    actor: text('user:ada'),
     action: text('payloads.read'),
-    ...{ tenantId: orNull(tenantId), detail: of({ type: 'object' })({ eventId }) },
+    tenantId: orNull(tenantId),
+    detail: of({ type: 'object' })({ eventId }),
   }),
 )
 /** A page of the audit log. */

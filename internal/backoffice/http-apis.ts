@@ -208,14 +208,19 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
 
 /** The API of the back office, under `/internal/v1`. */
 export const internalApi: SharedApi<InternalParts> = {
-  ...{ name: 'backoffice', base: '/internal/v1', tenantBase: '/internal/v1/tenants/:tenantId' },
-  ...{ tenantParams, listText },
+  name: 'backoffice',
+  base: '/internal/v1',
+  tenantBase: '/internal/v1/tenants/:tenantId',
+  tenantParams,
+  listText,
   route: internalRoute,
 }
 
 /** The public API, under `/v1`: an API key reaches its own tenant. */
 export const publicApi: SharedApi<TenantRouteParts> = {
-  ...{ name: 'public', base: '/v1', tenantBase: '/v1' },
+  name: 'public',
+  base: '/v1',
+  tenantBase: '/v1',
   // Values of parameters are optional, so those that an API lacks are like those that were not sent.
   tenantParams: {} as typeof tenantParams,
   listText: 'Covers the tenant of the key.',

@@ -1,4 +1,4 @@
-import { EventSummary } from './http-answers.ts'
+import { EventSummary } from './http-event-answers.ts'
 import {
   answer,
   type DocumentedAnswer,
@@ -51,10 +51,13 @@ const address = described('IP address that was called. Absent for API keys.', te
 function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
   return objectOf(
     {
-      ...{ cycle: whole(1), attempt: whole(1), startedAt: time('2026-11-21T08:40:01.000Z') },
+      cycle: whole(1),
+      attempt: whole(1),
+      startedAt: time('2026-11-21T08:40:01.000Z'),
       durationMs: whole(31),
       outcome: wordOf(['delivered', 'refused', 'failed'], 'failed'),
-      ...{ status: orNull(whole(500)), cause: orNull(text(null)) },
+      status: orNull(whole(500)),
+      cause: orNull(text(null)),
       answer: described('First 4 096 characters, redacted.', orNull(text('out of stock'))),
     },
     {
@@ -62,7 +65,8 @@ function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
         'Request, response and timing, redacted. Absent if no call was made, and for attempts of versions that did not record it. A step that did not happen, or did not end, is absent.',
         objectOf(
           {
-            ...{ request, response },
+            request,
+            response,
             isReused: described('Whether the connection was opened by an earlier call.', flag(false)),
           },
           {
@@ -85,7 +89,8 @@ function eventDetail(isForOperators: boolean): DocumentedAnswer {
     'EventDetail',
     objectOf(
       {
-        ...{ event: EventSummary, hasEarlierAttempts: flag(false) },
+        event: EventSummary,
+        hasEarlierAttempts: flag(false),
         headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
         attempts: described('Latest 200 attempts, oldest first.', attempts),
       },

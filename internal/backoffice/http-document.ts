@@ -54,7 +54,11 @@ export function operationOf(
   const isWrite = method !== 'GET'
   const statusText = isWrite ? writeTexts[status] : 'The requested data.'
   return {
-    ...{ id, tag, summary, security, errorTexts },
+    id,
+    tag,
+    summary,
+    security,
+    errorTexts,
     description: [description, rightText(definition)].filter(Boolean).join(' '),
     ...(deprecated && { deprecated }),
     parameters: parametersOf(definition),
@@ -99,7 +103,11 @@ function parametersOf({
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']): Parameter => {
     const { description, schema, example } = documentedParam(name, own)
     return {
-      ...{ name, in: 'path', required: true, description, schema },
+      name,
+      in: 'path',
+      required: true,
+      description,
+      schema,
       examples: { example: { value: example } },
     }
   })
@@ -109,14 +117,17 @@ function parametersOf({
     examples: { example: { value: 'nightly-2026-11-21' } },
   })
   return [
-    ...[...inPath, ...paramsInDocument(query)],
+    ...inPath,
+    ...paramsInDocument(query),
     ...(idempotencyKey === undefined ? [] : [header]),
     ...(streams ? [lastEventId] : []),
   ]
 }
 
 const lastEventId: Parameter = {
-  ...{ name: 'Last-Event-ID', in: 'header', required: false },
+  name: 'Last-Event-ID',
+  in: 'header',
+  required: false,
   description:
     'Id of the last event that the caller has handled. Clients of server-sent events send it when they reconnect.',
   schema: { type: 'string', maxLength: 128 },

@@ -5,6 +5,8 @@ import { plainText, textParam, wordParam } from '#internal/http/index.ts'
 import { replayEventOutcomes } from '#internal/replays/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
+import { internalRoute, type SharedApi } from './http-apis.ts'
+import { EventDetail } from './http-attempt-answers.ts'
 import {
   EventIngested,
   EventPage,
@@ -12,9 +14,7 @@ import {
   EventRetried,
   Explanation,
   StoredPayload,
-} from './http-answers.ts'
-import { internalRoute, type SharedApi } from './http-apis.ts'
-import { EventDetail } from './http-attempt-answers.ts'
+} from './http-event-answers.ts'
 import {
   eventParam,
   idSchema,
@@ -77,7 +77,11 @@ function eventPath({ base }: Pick<SharedApi<never>, 'base'>): string {
 
 function listEvents<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: `${api.base}/events`, id: 'listEvents', tag: 'events', answer: EventPage },
+    method: 'GET',
+    path: `${api.base}/events`,
+    id: 'listEvents',
+    tag: 'events',
+    answer: EventPage,
     summary: 'Events, newest first',
     right: 'see',
     description: api.listText,
@@ -88,7 +92,8 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
       type: textParam(typeFilterText, { charsMax: 255 }),
       state: wordParam('State of the event.', eventStates),
       origin: wordParam('Origin of the event.', originKinds),
-      ...{ status: statusParam, slowerThanMs: slowerThanParam },
+      status: statusParam,
+      slowerThanMs: slowerThanParam,
       from: timeParam('Received then or later.'),
       to: timeParam('Received earlier.'),
       id: eventParam,
@@ -103,7 +108,10 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
 
 function readEvent<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: eventPath(api), id: 'readEvent', tag: 'events' },
+    method: 'GET',
+    path: eventPath(api),
+    id: 'readEvent',
+    tag: 'events',
     answer: EventDetail[api.name],
     summary: 'An event with its attempts, secrets redacted',
     right: 'see',
@@ -115,8 +123,13 @@ function readEvent<Parts>(api: SharedApi<Parts>) {
 
 function readPayload<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: `${eventPath(api)}/payload`, id: 'readEventPayload', tag: 'events' },
-    ...{ answer: StoredPayload, errors: ['conflict'], summary: 'The payload as received' },
+    method: 'GET',
+    path: `${eventPath(api)}/payload`,
+    id: 'readEventPayload',
+    tag: 'events',
+    answer: StoredPayload,
+    errors: ['conflict'],
+    summary: 'The payload as received',
     right: 'readPayloads',
     description: 'Each call is recorded in the audit log. Returns 409 after the payload has expired.',
     act: ({ backoffice, actor, params }) =>
@@ -131,13 +144,14 @@ function readPayload<Parts>(api: SharedApi<Parts>) {
 
 function replayEvent<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{
-      method: 'POST',
-      path: api.name === 'public' ? `${eventPath(api)}/replay` : `${eventPath(api)}/replays`,
-      id: 'replayEvent',
-      tag: 'events',
-    },
-    ...{ answer: EventReplayed, status: 202, errors: ['conflict'], summary: 'Deliver an event again' },
+    method: 'POST',
+    path: api.name === 'public' ? `${eventPath(api)}/replay` : `${eventPath(api)}/replays`,
+    id: 'replayEvent',
+    tag: 'events',
+    answer: EventReplayed,
+    status: 202,
+    errors: ['conflict'],
+    summary: 'Deliver an event again',
     right: 'replay',
     description:
       'Begins another delivery cycle, unless one is in progress. A request without a body has the defaults.',
@@ -165,8 +179,14 @@ function replayEvent<Parts>(api: SharedApi<Parts>) {
 
 function retryEvent<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'POST', path: `${eventPath(api)}/retry`, id: 'retryEvent', tag: 'events' },
-    ...{ answer: EventRetried, status: 202, errors: ['conflict'], summary: 'Attempt the delivery now' },
+    method: 'POST',
+    path: `${eventPath(api)}/retry`,
+    id: 'retryEvent',
+    tag: 'events',
+    answer: EventRetried,
+    status: 202,
+    errors: ['conflict'],
+    summary: 'Attempt the delivery now',
     right: 'replay',
     description:
       'Brings the next attempt forward while a delivery cycle is in progress; the attempts after it keep their schedule. Otherwise it begins another delivery cycle, as a replay does.',
@@ -177,8 +197,12 @@ function retryEvent<Parts>(api: SharedApi<Parts>) {
 
 function explainEvent<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: `${eventPath(api)}/explain`, id: 'explainEvent', tag: 'events' },
-    ...{ answer: Explanation, summary: 'Why an event is where it is, and what to do' },
+    method: 'GET',
+    path: `${eventPath(api)}/explain`,
+    id: 'explainEvent',
+    tag: 'events',
+    answer: Explanation,
+    summary: 'Why an event is where it is, and what to do',
     right: 'see',
     description: 'A sentence for people. Programs use `position`, and the state and attempts of the event.',
     act: ({ backoffice, actor, params }) =>
@@ -204,8 +228,13 @@ export function eventRoutes<Parts>(api: SharedApi<Parts>) {
 /** Routes of events that only the internal API has. */
 export const ingestRoutes = [
   internalRoute({
-    ...{ method: 'POST', path: '/internal/v1/events', id: 'ingestEvent', tag: 'events' },
-    ...{ answer: EventIngested, errors: ['provider_not_ready'], bodyBytesMax: ingestBytesMax },
+    method: 'POST',
+    path: '/internal/v1/events',
+    id: 'ingestEvent',
+    tag: 'events',
+    answer: EventIngested,
+    errors: ['provider_not_ready'],
+    bodyBytesMax: ingestBytesMax,
     summary: 'Ingest an event of the calling service',
     right: 'ingestEvents',
     description:
@@ -231,8 +260,11 @@ export const ingestRoutes = [
       strict,
     ),
     example: {
-      ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', provider: 'generic', sourceEventId: 'legacy-77812' },
-      ...{ type: 'order.paid', occurredAt: '2026-11-21T14:39:58Z' },
+      tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs',
+      provider: 'generic',
+      sourceEventId: 'legacy-77812',
+      type: 'order.paid',
+      occurredAt: '2026-11-21T14:39:58Z',
       headers: { 'content-type': 'application/json' },
       payload: { order: 1042, amount: 4200, currency: 'EUR' },
     },

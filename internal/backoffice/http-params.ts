@@ -58,7 +58,8 @@ export function patternParam(description: string, pattern: string, expected: str
   const form = new RegExp(pattern)
   return {
     parse: (text) => (form.test(text) ? text : undefined),
-    ...{ description, schema: { type: 'string', pattern, expected } },
+    description,
+    schema: { type: 'string', pattern, expected },
   }
 }
 
@@ -149,7 +150,9 @@ export const namespacesParam: Param<readonly string[]> = {
   description:
     'Names of at most 50 namespaces, separated by commas. Required for callers that may not see the Tenants of the whole cluster, unless a tenant is named.',
   schema: {
-    ...{ type: 'string', maxLength: namespacesCharsMax, pattern: namespacesForm.source },
+    type: 'string',
+    maxLength: namespacesCharsMax,
+    pattern: namespacesForm.source,
     expected: `names of at most ${namespacesMax} namespaces, separated by commas`,
   },
 }
@@ -187,7 +190,8 @@ const statusExpected = 'a status such as 404, a class of statuses such as 5xx, o
 /** Query parameter: the status of the last attempt to filter by. */
 export const statusParam: Param<StatusFilter> = {
   parse: parseStatusFilter,
-  ...{ description: statusText(), schema: statusSchema() },
+  description: statusText(),
+  schema: statusSchema(),
 }
 
 /** Body schema of the status of the last attempt to filter by. */
@@ -217,9 +221,14 @@ export const typeFilterText =
 /** Body schema of a provider: a built-in or a declared one. `parseProviderName` converts the value. */
 export const providerField = (description: string) =>
   t.String({
-    ...{ pattern: providerNamePattern, maxLength: 40, expected: 'the name of a provider' },
+    pattern: providerNamePattern,
+    maxLength: 40,
+    expected: 'the name of a provider',
     documented: {
-      ...{ type: 'string', enum: acceptedProviderNames, ...mayGrow, description: providerText(description) },
+      type: 'string',
+      enum: acceptedProviderNames,
+      ...mayGrow,
+      description: providerText(description),
     },
   })
 
@@ -247,7 +256,9 @@ export const pathParams = {
   subscriptionName: {
     description: 'Name of the subscription.',
     schema: {
-      ...{ type: 'string', maxLength: 63, pattern: subscriptionNamePattern },
+      type: 'string',
+      maxLength: 63,
+      pattern: subscriptionNamePattern,
       expected: '1 to 63 lowercase letters, digits and hyphens, without a hyphen at its ends',
     },
     example: 'shop',
@@ -262,7 +273,9 @@ export const pathParams = {
   limit: {
     description: `Name of a limit: ${limitNameText}.`,
     schema: {
-      ...{ type: 'string', maxLength: limitNameCharsMax, pattern: limitNamePattern },
+      type: 'string',
+      maxLength: limitNameCharsMax,
+      pattern: limitNamePattern,
       expected: `the name of a limit: ${limitNameText}`,
     },
     example: 'eventsPerMonth',
@@ -291,7 +304,9 @@ export function settingParam(ofTenant: boolean): PathParam {
 /** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
   const schema = {
-    ...{ pattern: timePattern, maxLength: 40, expected: timeExpected },
+    pattern: timePattern,
+    maxLength: 40,
+    expected: timeExpected,
     description: `${description} Such as 2026-11-01T08:30:00Z.`,
   }
   // The parser of requests does not know formats.

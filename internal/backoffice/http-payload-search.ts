@@ -2,8 +2,9 @@ import { Type as t } from '@sinclair/typebox'
 import { eventStates } from '#internal/events/index.ts'
 import { oneOf, plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
-import { EventSummary, eventId } from './http-answers.ts'
+import { eventId } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
+import { EventSummary } from './http-event-answers.ts'
 import { idSchema, providerField, readTimes, timestamp, typeFilterText } from './http-params.ts'
 import { answer, described, listOf, objectOf, text, time, whole } from './http-schemas.ts'
 import { defined, invalid } from './outcome.ts'
@@ -38,14 +39,17 @@ const searchFields = {
   to: t.Optional(timestamp('Received earlier. Default: now.')),
   text: t.Optional(
     t.String({
-      ...{ minLength: termChars.min, maxLength: termChars.max },
+      minLength: termChars.min,
+      maxLength: termChars.max,
       description:
         'Text in the JSON of the payload, in the same case. Escape sequences of JSON are taken into account.',
     }),
   ),
   path: t.Optional(
     t.String({
-      ...{ pattern: payloadPathPattern, minLength: 1, maxLength: payloadPathCharsMax },
+      pattern: payloadPathPattern,
+      minLength: 1,
+      maxLength: payloadPathCharsMax,
       expected: 'names separated by dots, such as data.object.id',
       description:
         'Names separated by dots, such as `data.object.id`; `$.` in front is allowed. A number is the place in an array: `lines.0.sku` or `lines[0].sku`. Only together with `equals`, in place of `text`.',
@@ -75,15 +79,22 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
     ? ({} as typeof searchTenant)
     : ({ tenantId: idSchema('ten', { description: 'Id of the tenant.' }) } as unknown as typeof searchTenant)
   return api.route({
-    ...{ method: 'POST', path: `${api.base}/event-searches`, id: 'searchPayloads', tag: 'events' },
-    ...{ answer: PayloadMatches, errors: ['too_many_searches'], summary: 'Search the payloads of events' },
+    method: 'POST',
+    path: `${api.base}/event-searches`,
+    id: 'searchPayloads',
+    tag: 'events',
+    answer: PayloadMatches,
+    errors: ['too_many_searches'],
+    summary: 'Search the payloads of events',
     right: 'readPayloads',
     description: `Finds a text, or a value at a path, in the payloads as received, newest first. A page examines at most 2 000 events and 16 MiB, and stops after half a second, at the end of the statement then in progress; \`searchedTo\` says how far it got, and \`next\` continues. Each page is recorded in the audit log, without the searched text. In each process a caller has ${searchesPerMinute} pages a minute, one at a time.`,
     answerText: 'Matches, and how far the search got.',
     body: t.Object({ ...ofTenant, ...searchFields }, strict),
     example: {
       ...(isPublic ? {} : { tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs' }),
-      ...{ from: '2026-11-20T00:00:00Z', path: 'data.object.id', equals: 'ch_1Pq0' },
+      from: '2026-11-20T00:00:00Z',
+      path: 'data.object.id',
+      equals: 'ch_1Pq0',
     },
     async act({ backoffice, actor, tenantId, body }) {
       const times = readTimes({ from: body.from, to: body.to })

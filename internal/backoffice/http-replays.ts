@@ -9,8 +9,8 @@ import {
   replayRateMax,
 } from '#internal/replays/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
-import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
+import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-event-answers.ts'
 import {
   idSchema,
   outcomeText,
@@ -103,8 +103,13 @@ function filterExampleIn({ name }: Pick<SharedApi<never>, 'name'>) {
 
 function previewReplay<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'POST', path: `${api.base}/replay-previews`, id: 'previewReplay', tag: 'replays' },
-    ...{ answer: ReplayPreview, body: t.Object(filterFieldsIn(api), strict), bodyBytesMax: filterBytesMax },
+    method: 'POST',
+    path: `${api.base}/replay-previews`,
+    id: 'previewReplay',
+    tag: 'replays',
+    answer: ReplayPreview,
+    body: t.Object(filterFieldsIn(api), strict),
+    bodyBytesMax: filterBytesMax,
     summary: 'Count the events that a replay would deliver, and return the first 20',
     right: 'see',
     description: `Queues nothing. ${coversText(api)}`,
@@ -118,8 +123,13 @@ function previewReplay<Parts>(api: SharedApi<Parts>) {
 
 function startReplay<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'POST', path: `${api.base}/replays`, id: 'startReplay', tag: 'replays' },
-    ...{ answer: ReplayChanged, status: 202, bodyBytesMax: filterBytesMax },
+    method: 'POST',
+    path: `${api.base}/replays`,
+    id: 'startReplay',
+    tag: 'replays',
+    answer: ReplayChanged,
+    status: 202,
+    bodyBytesMax: filterBytesMax,
     errors: ['conflict', 'idempotency_key_reused', 'too_many_replays'],
     summary: 'Deliver all events of a filter again',
     right: 'replay',
@@ -145,7 +155,11 @@ function startReplay<Parts>(api: SharedApi<Parts>) {
 
 function listReplays<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: `${api.base}/replays`, id: 'listReplays', tag: 'replays', answer: ReplayPage },
+    method: 'GET',
+    path: `${api.base}/replays`,
+    id: 'listReplays',
+    tag: 'replays',
+    answer: ReplayPage,
     summary: 'Replay jobs, newest first',
     right: 'see',
     description: api.listText,
@@ -156,13 +170,11 @@ function listReplays<Parts>(api: SharedApi<Parts>) {
 
 function readReplay<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{
-      method: 'GET',
-      path: `${api.base}/replays/:replayId`,
-      id: 'readReplay',
-      tag: 'replays',
-      answer: Replay,
-    },
+    method: 'GET',
+    path: `${api.base}/replays/:replayId`,
+    id: 'readReplay',
+    tag: 'replays',
+    answer: Replay,
     summary: 'Progress of a replay job',
     right: 'see',
     ...(api.name === 'backoffice' && {
@@ -177,8 +189,12 @@ function readReplay<Parts>(api: SharedApi<Parts>) {
 
 function cancelReplay<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'POST', path: `${api.base}/replays/:replayId/cancel`, id: 'cancelReplay', tag: 'replays' },
-    ...{ answer: ReplayChanged, summary: 'Cancel a replay job; events that it has queued are delivered' },
+    method: 'POST',
+    path: `${api.base}/replays/:replayId/cancel`,
+    id: 'cancelReplay',
+    tag: 'replays',
+    answer: ReplayChanged,
+    summary: 'Cancel a replay job; events that it has queued are delivered',
     right: 'replay',
     description: 'A replay that has ended stays as it is.',
     act: ({ backoffice, actor, params }) =>

@@ -132,9 +132,14 @@ export function createRoute<
   const parse = createCallParser(body, undefined, definition.isBodyOptional)
   const bodyBytesMax = body === undefined ? 0 : (definition.bodyBytesMax ?? bodyBytesDefault)
   return {
-    ...{ method, path, operation: operationOf(api, definition) },
+    method,
+    path,
+    operation: operationOf(api, definition),
     bind: (parts) => ({
-      ...{ method, path, budget, admitsMalformedParams: true },
+      method,
+      path,
+      budget,
+      admitsMalformedParams: true,
       access: {
         async admit(head) {
           const caller = await api.authenticate(parts, head.request)
@@ -192,7 +197,9 @@ function readHead(
   return {
     kind: 'head',
     head: {
-      ...{ tenantId, query: query.values, idempotencyKey: idempotencyKey ?? '' },
+      tenantId,
+      query: query.values,
+      idempotencyKey: idempotencyKey ?? '',
       lastEventId: request.headers.get('last-event-id') ?? '',
     },
   }
@@ -214,7 +221,9 @@ function answerOf(
   const { value } = result
   const isRepeat = typeof value === 'object' && value !== null && changedNothing(value)
   return {
-    ...{ kind: 'answer', status, outcome: isRepeat ? 'repeated' : 'done' },
+    kind: 'answer',
+    status,
+    outcome: isRepeat ? 'repeated' : 'done',
     body: write ? write(value as never) : JSON.stringify(toWire(value)),
     ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
     ...(streams && { headers: { 'Content-Type': 'text/event-stream' } }),

@@ -56,9 +56,13 @@ const pulledEvent = answer(
   described(
     'The same object that a callback receives.',
     objectOf({
-      ...{ id: idOf('evt', eventId), provider: providerOf('card') },
-      ...{ providerRawType: text('charge.dispute.updated'), type: text('chargeback.under_review') },
-      ...{ tenantId, occurredAt: time(at('08:40:00')), receivedAt: time(at('08:40:01')) },
+      id: idOf('evt', eventId),
+      provider: providerOf('card'),
+      providerRawType: text('charge.dispute.updated'),
+      type: text('chargeback.under_review'),
+      tenantId,
+      occurredAt: time(at('08:40:00')),
+      receivedAt: time(at('08:40:01')),
       payload: described(
         'The payload as received; null after it was deleted.',
         of({ anyOf: [{ type: 'object' }, { type: 'null' }] })({ id: 'evt_1Pq0' }),

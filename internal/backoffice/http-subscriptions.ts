@@ -34,12 +34,15 @@ const leaseSecondsDefault = 60
 const fromText =
   'Received then or later. Default: only events from now on. Events that were stored by a version without subscriptions are left out.'
 const ackToken = t.String({
-  ...{ minLength: 1, maxLength: 128 },
+  minLength: 1,
+  maxLength: 128,
   description: 'Token of the pull. For `ack` also the `id` of an event in a stream.',
 })
 const leaseSeconds = t.Optional(
   t.Integer({
-    ...{ minimum: 1, maximum: leaseSecondsMax, default: leaseSecondsDefault },
+    minimum: 1,
+    maximum: leaseSecondsMax,
+    default: leaseSecondsDefault,
     description:
       'Duration of the lease (visibility timeout): after it, events without acknowledgement are returned again.',
   }),
@@ -56,7 +59,8 @@ const FilterBody = t.Object(
     types: t.Optional(
       t.Array(
         t.String({
-          ...{ pattern: '^[a-z0-9_-]+([.][a-z0-9_-]+)*([.][*])?$', maxLength: 255 },
+          pattern: '^[a-z0-9_-]+([.][a-z0-9_-]+)*([.][*])?$',
+          maxLength: 255,
           expected: 'a normalized type such as payment.succeeded, or payment.*',
         }),
         {
@@ -69,7 +73,8 @@ const FilterBody = t.Object(
     from: t.Optional(timestamp(`Where a new subscription begins. ${fromText}`)),
     deleteAfterIdleDays: t.Optional(
       t.Integer({
-        ...{ minimum: 1, maximum: idleDaysMax },
+        minimum: 1,
+        maximum: idleDaysMax,
         description:
           'Days without a stream, a pull with events or an `ack`, after which the subscription is deleted when the tenant creates another one. With it the subscription only observes: where events wait for an acknowledgement, its `ack` does not process them. Default: never.',
       }),
@@ -92,27 +97,47 @@ function placed<Value>(
 export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
   const base = `${api.tenantBase}/subscriptions`
   const path = `${base}/:subscriptionName`
+  return [...readRoutes(api, base, path), ...writeRoutes(api, path)]
+}
+
+function readRoutes<Parts>(api: SharedApi<Parts>, base: string, path: string) {
   return [
     api.route({
-      ...{
-        method: 'GET',
-        path: base,
-        id: 'listSubscriptions',
-        tag: 'subscriptions',
-        answer: SubscriptionList,
-      },
-      ...{ right: 'see', summary: 'Subscriptions of a tenant, by name' },
+      method: 'GET',
+      path: base,
+      id: 'listSubscriptions',
+      tag: 'subscriptions',
+      answer: SubscriptionList,
+      right: 'see',
+      summary: 'Subscriptions of a tenant, by name',
       description: `A tenant has at most ${subscriptionsMax}.`,
       act: ({ backoffice, actor, tenantId }) => backoffice.subscriptions.list(actor, tenantId),
     }),
     api.route({
-      ...{ method: 'GET', path, id: 'readSubscription', tag: 'subscriptions', answer: Subscription },
-      ...{ right: 'see', summary: 'One subscription' },
+      method: 'GET',
+      path,
+      id: 'readSubscription',
+      tag: 'subscriptions',
+      answer: Subscription,
+      right: 'see',
+      summary: 'One subscription',
       act: (call) => placed(call, (place) => call.backoffice.subscriptions.read(call.actor, place)),
     }),
+  ]
+}
+
+function writeRoutes<Parts>(api: SharedApi<Parts>, path: string) {
+  return [
     api.route({
-      ...{ method: 'PUT', path, id: 'writeSubscription', tag: 'subscriptions', answer: SubscriptionChanged },
-      ...{ errors: ['conflict'], body: FilterBody, isBodyOptional: true, right: 'replay' },
+      method: 'PUT',
+      path,
+      id: 'writeSubscription',
+      tag: 'subscriptions',
+      answer: SubscriptionChanged,
+      errors: ['conflict'],
+      body: FilterBody,
+      isBodyOptional: true,
+      right: 'replay',
       summary: 'Create a subscription, or change its filter',
       description:
         'A subscription is a durable cursor in the events of the tenant, from which a `pull` reads. It returns each event that matches its filter at least once, in the order in which events were stored, beside the deliveries to the callback. For a tenant without a callback, the first acknowledgement of an event by any subscription makes it `processed`. A change of the filter keeps the position and ends a lease. An event that retention deletes before it is pulled is skipped; one whose payload was deleted has the payload null. Events of a wallet in stage `verify` and test events are left out.',
@@ -123,20 +148,32 @@ export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
           const times = readTimes({ from })
           if (times.kind !== 'ok') return times
           return call.backoffice.subscriptions.write(call.actor, {
-            ...{ ...place, fromMs: times.value.from, deleteAfterIdleDays },
+            ...place,
+            fromMs: times.value.from,
+            deleteAfterIdleDays,
             providers: [...new Set(providers.flatMap((each) => parseProviderName(each) ?? []))].toSorted(),
             types: [...new Set(types)].toSorted(),
           })
         }),
     }),
     api.route({
-      ...{ method: 'DELETE', path, id: 'deleteSubscription', tag: 'subscriptions', answer: Removed },
-      ...{ right: 'replay', summary: 'Delete a subscription' },
+      method: 'DELETE',
+      path,
+      id: 'deleteSubscription',
+      tag: 'subscriptions',
+      answer: Removed,
+      right: 'replay',
+      summary: 'Delete a subscription',
       act: (call) => placed(call, (place) => call.backoffice.subscriptions.remove(call.actor, place)),
     }),
     api.route({
-      ...{ method: 'POST', path: `${path}/seek`, id: 'seekSubscription', tag: 'subscriptions' },
-      ...{ answer: Subscription, right: 'replay', isBodyOptional: true },
+      method: 'POST',
+      path: `${path}/seek`,
+      id: 'seekSubscription',
+      tag: 'subscriptions',
+      answer: Subscription,
+      right: 'replay',
+      isBodyOptional: true,
       summary: 'Move a subscription to a time, or to the present',
       description: 'Ends a lease: events that were pulled before can no longer be acknowledged.',
       body: t.Object({ from: t.Optional(timestamp(fromText)) }, strict),
@@ -158,8 +195,13 @@ const tokenErrors = ['conflict'] as const
 /** Routes that return events, which only the public API has. */
 export const pullRoutes = [
   publicApi.route({
-    ...{ ...shared, method: 'POST', path: `${path}/pull`, id: 'pullEvents', answer: EventsPulled },
-    ...{ errors: tokenErrors, isBodyOptional: true },
+    ...shared,
+    method: 'POST',
+    path: `${path}/pull`,
+    id: 'pullEvents',
+    answer: EventsPulled,
+    errors: tokenErrors,
+    isBodyOptional: true,
     summary: 'Get the next events under a lease',
     description:
       'Returns at most 4 MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription returns no events: programs that work at the same time need a subscription each. Events that are not acknowledged are returned again after the lease. Each pull with events is recorded in the audit log.',
@@ -167,14 +209,18 @@ export const pullRoutes = [
       {
         limit: t.Optional(
           t.Integer({
-            ...{ minimum: 1, maximum: pullEventsMax, default: pullEventsMax },
+            minimum: 1,
+            maximum: pullEventsMax,
+            default: pullEventsMax,
             description: 'Maximum events.',
           }),
         ),
         leaseSeconds,
         waitSeconds: t.Optional(
           t.Integer({
-            ...{ minimum: 0, maximum: waitSecondsMax, default: 0 },
+            minimum: 0,
+            maximum: waitSecondsMax,
+            default: 0,
             description:
               'Seconds to wait for events if there are none. The answer comes as soon as there are some; the lease begins with it. Does not wait for another lease, or for the delay of a `nack`.',
           }),
@@ -199,8 +245,13 @@ export const pullRoutes = [
       `{"events":[${events.map(forwardedEvent).join()}],${JSON.stringify(toWire(rest)).slice(1)}`,
   }),
   publicApi.route({
-    ...{ ...shared, method: 'GET', path: `${path}/stream`, id: 'streamEvents', answer: EventStream },
-    ...{ errors: tokenErrors, streams: true },
+    ...shared,
+    method: 'GET',
+    path: `${path}/stream`,
+    id: 'streamEvents',
+    answer: EventStream,
+    errors: tokenErrors,
+    streams: true,
     summary: 'Get events as they come, as server-sent events',
     description:
       'Begins after the last acknowledged event. `data` is the event as a callback receives it. `id` is a token for `ack`, which acknowledges the event and all before it; so does `Last-Event-ID` when the caller reconnects within the lease. A stream holds the lease of its subscription: meanwhile another stream is 409, and a pull returns no events. It sends a comment as a heartbeat at least every 20 s, and ends after an hour at the latest, or when the key loses a scope: reconnect then.',
@@ -212,8 +263,13 @@ export const pullRoutes = [
     write: eventStream,
   }),
   publicApi.route({
-    ...{ ...shared, method: 'POST', path: `${path}/ack`, id: 'acknowledgeEvents', answer: LeaseChanged },
-    ...{ errors: tokenErrors, summary: 'Acknowledge the events of a pull' },
+    ...shared,
+    method: 'POST',
+    path: `${path}/ack`,
+    id: 'acknowledgeEvents',
+    answer: LeaseChanged,
+    errors: tokenErrors,
+    summary: 'Acknowledge the events of a pull',
     description:
       'The next pull continues after them. If the tenant has no callback, they are `processed`. 503 `overloaded` for a stream of over 500,000 unacknowledged events: repeat the call, which continues. Also possible after the lease has ended, unless the events were leased again: then it is 409.',
     body: t.Object({ ackToken }, strict),
@@ -224,15 +280,22 @@ export const pullRoutes = [
       ),
   }),
   publicApi.route({
-    ...{ ...shared, method: 'POST', path: `${path}/nack`, id: 'releaseEvents', answer: LeaseChanged },
-    ...{ errors: tokenErrors, summary: 'Release the events of a pull without acknowledging them' },
+    ...shared,
+    method: 'POST',
+    path: `${path}/nack`,
+    id: 'releaseEvents',
+    answer: LeaseChanged,
+    errors: tokenErrors,
+    summary: 'Release the events of a pull without acknowledging them',
     description: 'A pull after the delay returns them again.',
     body: t.Object(
       {
         ackToken,
         delaySeconds: t.Optional(
           t.Integer({
-            ...{ minimum: 0, maximum: leaseSecondsMax, default: 0 },
+            minimum: 0,
+            maximum: leaseSecondsMax,
+            default: 0,
             description: 'Seconds until a pull returns the events again.',
           }),
         ),
@@ -248,8 +311,13 @@ export const pullRoutes = [
       }),
   }),
   publicApi.route({
-    ...{ ...shared, method: 'POST', path: `${path}/extend`, id: 'extendLease', answer: LeaseChanged },
-    ...{ errors: tokenErrors, summary: 'Extend the lease of a pull' },
+    ...shared,
+    method: 'POST',
+    path: `${path}/extend`,
+    id: 'extendLease',
+    answer: LeaseChanged,
+    errors: tokenErrors,
+    summary: 'Extend the lease of a pull',
     description: 'The lease then ends `leaseSeconds` after the call.',
     body: t.Object({ ackToken, leaseSeconds }, strict),
     example: { ackToken: '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11', leaseSeconds: 60 },

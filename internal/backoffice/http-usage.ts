@@ -51,7 +51,11 @@ const GuardrailBody = t.Object(
 /** Returns the route that reads a tenant's usage. */
 export function readUsageRoute<Parts>(api: SharedApi<Parts>) {
   return api.route({
-    ...{ method: 'GET', path: `${api.tenantBase}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
+    method: 'GET',
+    path: `${api.tenantBase}/usage`,
+    id: 'readUsage',
+    tag: 'usage',
+    answer: Usage,
     summary: 'Usage by hour, and against the limits',
     right: 'see',
     description:
@@ -71,7 +75,11 @@ export function readUsageRoute<Parts>(api: SharedApi<Parts>) {
 export const usageRoutes = [
   readUsageRoute(internalApi),
   internalRoute({
-    ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
+    method: 'PUT',
+    path: `${tenant}/usage/:emissionId`,
+    id: 'emitUsage',
+    tag: 'usage',
+    answer: Done,
     summary: 'Add usage that another service counted',
     right: 'emitUsage',
     description:
@@ -101,13 +109,20 @@ export const usageRoutes = [
     },
   }),
   internalRoute({
-    ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
+    method: 'GET',
+    path: `${tenant}/limits`,
+    id: 'readLimits',
+    tag: 'usage',
+    answer: Limits,
     summary: 'Limits in force, their usage, and overrides',
     right: 'see',
     act: ({ backoffice, actor, tenantId }) => backoffice.usage.limits(actor, tenantId),
   }),
   internalRoute({
-    ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
+    method: 'PUT',
+    path: `${tenant}/limits/:limit/override`,
+    id: 'overrideLimit',
+    tag: 'usage',
     answer: Done,
     summary: 'Override a hard limit for a time',
     right: 'changeSettings',
@@ -132,8 +147,12 @@ export const usageRoutes = [
     },
   }),
   internalRoute({
-    ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
-    ...{ tag: 'usage', answer: Removed, summary: 'End an override before it expires' },
+    method: 'DELETE',
+    path: `${tenant}/limits/:limit/override`,
+    id: 'clearLimitOverride',
+    tag: 'usage',
+    answer: Removed,
+    summary: 'End an override before it expires',
     right: 'changeSettings',
     description: 'The limit of the tenant or of the platform applies again.',
     act: ({ backoffice, actor, tenantId, params }) =>
@@ -142,8 +161,12 @@ export const usageRoutes = [
       ),
   }),
   internalRoute({
-    ...{ method: 'POST', path: '/internal/v1/guardrails/check', id: 'checkGuardrail', tag: 'usage' },
-    ...{ answer: Guardrail, errors: ['idempotency_key_reused'] },
+    method: 'POST',
+    path: '/internal/v1/guardrails/check',
+    id: 'checkGuardrail',
+    tag: 'usage',
+    answer: Guardrail,
+    errors: ['idempotency_key_reused'],
     summary: 'Whether a tenant may use an amount of a kind now',
     answerText: 'The decision, and with `commit` whether the amount is counted.',
     right: 'see',
@@ -152,8 +175,11 @@ export const usageRoutes = [
 Kinds that other services report have a limit per UTC month; their ids are those of emissions, remembered for 40 days. \`locks\` count together with acquired locks; their ids are remembered for 24 hours, and take memory that counts as \`recordBytes\`. \`events\` cannot be committed, because Latchkey counts them when it accepts them: their check is answered from the same counts. To commit, the right \`create tenants/usage\` is required as well.`,
     body: GuardrailBody,
     example: {
-      ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', kind: 'exports.rows', amount: 1_200 },
-      ...{ commit: true, id: 'batch-2026-11-21-8' },
+      tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs',
+      kind: 'exports.rows',
+      amount: 1_200,
+      commit: true,
+      id: 'batch-2026-11-21-8',
     },
     async act({ backoffice, actor, body: { tenantId, kind, amount = 1, commit = false, id } }) {
       if (commit && id === undefined) return invalid('is required to commit', 'id')

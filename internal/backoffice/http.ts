@@ -46,14 +46,30 @@ const SettingBody = t.Object(
 )
 
 /** Defines the routes for the runtime settings of the installation or of a tenant. */
-function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
-  const [isOfTenant, owner] = kind === 'Tenant' ? [true, 'a tenant'] : [false, 'the installation']
-  const reach = isOfTenant ? {} : ({ isForAllTenants: true } as const)
-  const named = { pathParams: { name: settingParam(isOfTenant) } }
+type SettingOwner = 'Installation' | 'Tenant'
+
+function settingsOf(kind: SettingOwner) {
+  const isOfTenant = kind === 'Tenant'
+  return {
+    isOfTenant,
+    owner: isOfTenant ? 'a tenant' : 'the installation',
+    scope: isOfTenant ? {} : ({ isForAllTenants: true } as const),
+    named: { pathParams: { name: settingParam(isOfTenant) } },
+  }
+}
+
+function settingReadRoutes(path: string, kind: SettingOwner) {
+  const { isOfTenant, owner, scope, named } = settingsOf(kind)
   return [
     internalRoute({
-      ...{ method: 'GET', path, id: `list${kind}Settings`, tag: 'settings', answer: Settings },
-      ...{ right: 'see', ...reach, summary: `Runtime settings of ${owner}` },
+      method: 'GET',
+      path,
+      id: `list${kind}Settings`,
+      tag: 'settings',
+      answer: Settings,
+      right: 'see',
+      ...scope,
+      summary: `Runtime settings of ${owner}`,
       description: 'A setting that is not set has its default as `value`.',
       async act({ backoffice, actor, tenantId }) {
         const listed = await backoffice.settings.list(actor, isOfTenant ? tenantId : null)
@@ -62,18 +78,38 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
       },
     }),
     internalRoute({
-      ...{ method: 'GET', path: `${path}/:name`, id: `read${kind}Setting`, tag: 'settings', ...named },
-      ...{ answer: Setting, right: 'see', ...reach, summary: `One runtime setting of ${owner}` },
+      method: 'GET',
+      path: `${path}/:name`,
+      id: `read${kind}Setting`,
+      tag: 'settings',
+      ...named,
+      answer: Setting,
+      right: 'see',
+      ...scope,
+      summary: `One runtime setting of ${owner}`,
       description: 'A setting that is not set has its default as `value`, and the version 0.',
       async act({ backoffice, actor, tenantId, params: { name = '' } }) {
         const read = await backoffice.settings.read(actor, { name, tenantId: isOfTenant ? tenantId : null })
         return read.kind === 'ok' ? ok(shownSetting(read.value)) : read
       },
     }),
+  ]
+}
+
+function settingWriteRoutes(path: string, kind: SettingOwner) {
+  const { isOfTenant, owner, scope, named } = settingsOf(kind)
+  return [
     internalRoute({
-      ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings', ...named },
-      ...{ answer: SettingChanged, errors: ['conflict'], summary: `Set a runtime setting of ${owner}` },
-      ...{ right: 'changeSettings', ...reach },
+      method: 'PUT',
+      path: `${path}/:name`,
+      id: `write${kind}Setting`,
+      tag: 'settings',
+      ...named,
+      answer: SettingChanged,
+      errors: ['conflict'],
+      summary: `Set a runtime setting of ${owner}`,
+      right: 'changeSettings',
+      ...scope,
       description: 'Takes effect in every process within 2 s.',
       body: SettingBody,
       example: { value: true, expectedVersion: 0 },
@@ -85,10 +121,16 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
         }),
     }),
     internalRoute({
-      ...{ method: 'DELETE', path: `${path}/:name`, id: `clear${kind}Setting`, tag: 'settings', ...named },
-      ...{ answer: SettingCleared, errors: ['conflict'] },
+      method: 'DELETE',
+      path: `${path}/:name`,
+      id: `clear${kind}Setting`,
+      tag: 'settings',
+      ...named,
+      answer: SettingCleared,
+      errors: ['conflict'],
       summary: `Clear a runtime setting of ${owner}, so that its default applies`,
-      ...{ right: 'changeSettings', ...reach },
+      right: 'changeSettings',
+      ...scope,
       description: 'Takes effect in every process within 2 s.',
       query: { expectedVersion: integerParam(versionText, versions) },
       act: ({ backoffice, actor, tenantId, params, query }) =>
@@ -102,8 +144,13 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
 }
 
 const tenantSettingsRoute = internalRoute({
-  ...{ method: 'GET', path: '/internal/v1/tenant-settings', id: 'listTenantsSettings', tag: 'settings' },
-  ...{ answer: TenantSettings, right: 'see', isForAllTenants: true },
+  method: 'GET',
+  path: '/internal/v1/tenant-settings',
+  id: 'listTenantsSettings',
+  tag: 'settings',
+  answer: TenantSettings,
+  right: 'see',
+  isForAllTenants: true,
   summary: 'Runtime settings that tenants have of their own, by tenant',
   async act({ backoffice, actor }) {
     const listed = await backoffice.settings.listOfTenants(actor, null)
@@ -114,16 +161,25 @@ const tenantSettingsRoute = internalRoute({
 
 function shownSetting({ name, definition, stored, value }: ListedSetting) {
   return {
-    ...{ name, value, default: definition.default },
-    ...{ expected: definition.expected, description: definition.doc },
-    ...{ version: stored?.version ?? 0, updatedAtMs: stored?.updatedAtMs, updatedBy: stored?.updatedBy },
+    name,
+    value,
+    default: definition.default,
+    expected: definition.expected,
+    description: definition.doc,
+    version: stored?.version ?? 0,
+    updatedAtMs: stored?.updatedAtMs,
+    updatedBy: stored?.updatedBy,
   }
 }
 
 const simulationRoutes = [
   internalRoute({
-    ...{ method: 'GET', path: '/internal/v1/simulations', id: 'listSimulations', tag: 'simulations' },
-    ...{ answer: SimulationPage, summary: 'Simulations, newest first' },
+    method: 'GET',
+    path: '/internal/v1/simulations',
+    id: 'listSimulations',
+    tag: 'simulations',
+    answer: SimulationPage,
+    summary: 'Simulations, newest first',
     right: 'see',
     description: listText,
     query: {
@@ -134,8 +190,13 @@ const simulationRoutes = [
     act: ({ backoffice, actor, query }) => backoffice.simulations.list(actor, query),
   }),
   internalRoute({
-    ...{ method: 'POST', path: `${tenant}/simulations`, id: 'startSimulation', tag: 'simulations' },
-    ...{ answer: SimulationStarted, status: 202, idempotencyKey: 'required' },
+    method: 'POST',
+    path: `${tenant}/simulations`,
+    id: 'startSimulation',
+    tag: 'simulations',
+    answer: SimulationStarted,
+    status: 202,
+    idempotencyKey: 'required',
     errors: [
       ...(['conflict', 'provider_not_ready', 'idempotency_key_reused', 'too_many_simulations'] as const),
       'secrets_unreadable',
@@ -146,13 +207,18 @@ const simulationRoutes = [
       'Its events have the provider’s format and signature and take the way of a real call. A dry run stores nothing and ignores the `Idempotency-Key`.',
     answerText:
       'Started, by this call or by an earlier one; its events are sent after this response. With `dryRun` nothing is started or stored: the answer has `dryRun`, and its ids refer to nothing.',
-    ...{ body: SimulateChargebackRequest, bodyBytesMax: simulationBytesMax },
+    body: SimulateChargebackRequest,
+    bodyBytesMax: simulationBytesMax,
     example: { amount: 4200, currency: 'EUR', stepSeconds: 60 },
     act: ({ backoffice, actor, tenantId, body, idempotencyKey }) =>
       backoffice.simulations.start(actor, { tenantId, chargeback: body, idempotencyKey }),
   }),
   internalRoute({
-    ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
+    method: 'GET',
+    path: simulation,
+    id: 'readSimulation',
+    tag: 'simulations',
+    answer: Simulation,
     summary: 'A simulation with its events',
     right: 'see',
     act: ({ backoffice, actor, params }) =>
@@ -161,8 +227,14 @@ const simulationRoutes = [
       ),
   }),
   internalRoute({
-    ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
-    ...{ answer: SimulationChanged, status: 202, errors: ['conflict'], summary: 'Send the next event now' },
+    method: 'POST',
+    path: `${simulation}/advance`,
+    id: 'advanceSimulation',
+    tag: 'simulations',
+    answer: SimulationChanged,
+    status: 202,
+    errors: ['conflict'],
+    summary: 'Send the next event now',
     right: 'simulate',
     body: t.Object(
       {
@@ -183,8 +255,12 @@ const simulationRoutes = [
       ),
   }),
   internalRoute({
-    ...{ method: 'POST', path: `${simulation}/cancel`, id: 'cancelSimulation', tag: 'simulations' },
-    ...{ answer: SimulationChanged, summary: 'Cancel a simulation: no further event is sent' },
+    method: 'POST',
+    path: `${simulation}/cancel`,
+    id: 'cancelSimulation',
+    tag: 'simulations',
+    answer: SimulationChanged,
+    summary: 'Cancel a simulation: no further event is sent',
     right: 'simulate',
     description: 'Events that were sent stay sent. A simulation that has ended stays as it is.',
     act: ({ backoffice, actor, params }) =>
@@ -196,18 +272,26 @@ const simulationRoutes = [
 
 /** Every route of the internal API. */
 export const internalRoutes = [
-  ...[...tenantRoutes, ...usageRoutes, ...eventRoutes(internalApi), ...ingestRoutes],
+  ...tenantRoutes,
+  ...usageRoutes,
+  ...eventRoutes(internalApi),
+  ...ingestRoutes,
   ...replayRoutes(internalApi),
   ...subscriptionRoutes(internalApi),
-  ...settingRoutes('/internal/v1/settings', 'Installation'),
-  ...settingRoutes(`${tenant}/settings`, 'Tenant'),
+  ...settingReadRoutes('/internal/v1/settings', 'Installation'),
+  ...settingWriteRoutes('/internal/v1/settings', 'Installation'),
+  ...settingReadRoutes(`${tenant}/settings`, 'Tenant'),
+  ...settingWriteRoutes(`${tenant}/settings`, 'Tenant'),
   tenantSettingsRoute,
   ...simulationRoutes,
 ]
 
 /** Routes of the public API about the events of the key's tenant. */
 export const publicEventRoutes = [
-  ...[...eventRoutes(publicApi), ...replayRoutes(publicApi)],
-  ...[refusedCallsRoute(publicApi), readUsageRoute(publicApi)],
-  ...[...subscriptionRoutes(publicApi), ...pullRoutes],
+  ...eventRoutes(publicApi),
+  ...replayRoutes(publicApi),
+  refusedCallsRoute(publicApi),
+  readUsageRoute(publicApi),
+  ...subscriptionRoutes(publicApi),
+  ...pullRoutes,
 ]

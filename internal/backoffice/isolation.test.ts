@@ -31,20 +31,30 @@ afterAll(() => backoffice.close())
 const token = dashboardKey('acme')
 const bodies: Readonly<Record<string, (owner: SeededTenant) => object>> = {
   'POST /internal/v1/event-searches': ({ tenantId }) => ({
-    ...{ tenantId, from: '2026-01-01T00:00:00Z', text: 'payment' },
+    tenantId,
+    from: '2026-01-01T00:00:00Z',
+    text: 'payment',
   }),
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
-    ...{ kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() },
+    kind: 'exports.rows',
+    amount: 1,
+    occurredAt: new Date().toISOString(),
   }),
   'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
-    ...{ hard: 1, expiresAt: new Date(Date.now() + 60_000).toISOString(), reason: 'a test' },
+    hard: 1,
+    expiresAt: new Date(Date.now() + 60_000).toISOString(),
+    reason: 'a test',
   }),
   'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
   'POST /internal/v1/guardrails/check': ({ tenantId }) => ({ tenantId, kind: 'exports.rows' }),
   'PUT /internal/v1/settings/:name': () => ({ value: true }),
   'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
   'POST /internal/v1/events': ({ tenantId }) => ({
-    ...{ tenantId, provider: 'card', sourceEventId: 'planted', type: 'payment.succeeded', payload: {} },
+    tenantId,
+    provider: 'card',
+    sourceEventId: 'planted',
+    type: 'payment.succeeded',
+    payload: {},
   }),
   'POST /internal/v1/events/:eventId/replays': () => ({ cycle: 1 }),
   'POST /internal/v1/replay-previews': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
@@ -64,7 +74,10 @@ const naming = internalRoutes.filter(
 function pathOf(path: string, owner: SeededTenant): string {
   const { tenantId, failedId, replayId, simulationId, subscription } = owner
   const values: Record<string, string> = {
-    ...{ tenantId, eventId: failedId, replayId, simulationId },
+    tenantId,
+    eventId: failedId,
+    replayId,
+    simulationId,
     subscriptionName: subscription,
   }
   const rest: Record<string, string> = {
@@ -84,8 +97,10 @@ const unknown: SeededTenant = {
   tenantId: `ten_${'1'.repeat(26)}` as SeededTenant['tenantId'],
   eventId: 'evt_06gw979vs1d9q6mddfvvx375s4' as SeededTenant['eventId'],
   failedId: 'evt_06gw979vs1d9q6mddfvvx375s4' as SeededTenant['eventId'],
-  ...{ sourceEventId: 'nobodys', replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
-  ...{ simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4', refusedId: 'ref_06gw979vs1d9q6mddfvvx375s4' },
+  sourceEventId: 'nobodys',
+  replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4',
+  simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4',
+  refusedId: 'ref_06gw979vs1d9q6mddfvvx375s4',
   subscription: 'unknown',
 }
 

@@ -39,7 +39,9 @@ test('mergePages: returns every matching row once, newest first, when searches s
           expect(pages).toBeLessThanOrEqual(rows.length + 1)
           const from: number = before
           const page: { items: readonly Row[]; next: number | undefined } = await mergePages<Row, number>({
-            ...{ tenantIds, limit, positionOf: ({ at }) => at },
+            tenantIds,
+            limit,
+            positionOf: ({ at }) => at,
             list: async (id) =>
               pageOf(
                 rows.filter(({ of }) => of === (id as string)),
@@ -60,7 +62,9 @@ test('mergePages: returns every matching row once, newest first, when searches s
 
 test('mergePages: returns an empty page and runs no query if there are no tenants', async () => {
   const page = await mergePages<Row, number>({
-    ...{ tenantIds: [], limit: 5, positionOf: ({ at }) => at },
+    tenantIds: [],
+    limit: 5,
+    positionOf: ({ at }) => at,
     list: () => Promise.reject(new Error('no query was expected')),
   })
   expect(page).toEqual({ items: [], next: undefined })

@@ -25,7 +25,10 @@ const call = (method: string, path: string, body?: object) =>
 describe('path parameters', () => {
   const inPath = operations.filter(({ path }) => path.includes('{'))
   const known = () => ({
-    ...{ tenantId, emissionId: 'e-1', limit: 'eventsPerMonth', name: 'forwarding.paused' },
+    tenantId,
+    emissionId: 'e-1',
+    limit: 'eventsPerMonth',
+    name: 'forwarding.paused',
     eventId: `evt_${'0'.repeat(26)}`,
     replayId: `rpl_${'0'.repeat(26)}`,
     simulationId: `sim_${'0'.repeat(26)}`,
@@ -105,7 +108,11 @@ describe('query parameters', () => {
 describe('names of providers', () => {
   const ingested = (provider: string, sourceEventId: string) =>
     call('POST', 'events', {
-      ...{ tenantId, provider, sourceEventId, type: 'payment.succeeded', payload: {} },
+      tenantId,
+      provider,
+      sourceEventId,
+      type: 'payment.succeeded',
+      payload: {},
     })
 
   test('vendor’s name: an event is stored under the neutral name, and both names find it', async () => {
@@ -127,7 +134,8 @@ describe('names of providers', () => {
     const headers = { 'Idempotency-Key': 'by-vendor' }
     const start = (provider: string) =>
       backoffice.call('POST', '/internal/v1/replays', {
-        ...{ headers, body: { tenantId, provider, from: '2026-11-01T00:00:00Z' } },
+        headers,
+        body: { tenantId, provider, from: '2026-11-01T00:00:00Z' },
       })
     const first = await start('github')
     expect([first.status, first.json]).toMatchObject([
@@ -144,7 +152,9 @@ describe('names of providers', () => {
       const named = `${path}/providers.paypal.paused`
       const neutral = `${path}/providers.wallet.paused`
       expect((await call('PUT', named, { value: true })).json).toMatchObject({
-        ...{ name: 'providers.wallet.paused', isNew: true, previousValue: null },
+        name: 'providers.wallet.paused',
+        isNew: true,
+        previousValue: null,
       })
       expect((await call('PUT', neutral, { value: true })).json).toMatchObject({ isNew: false })
       const read = await call('GET', named)
@@ -152,7 +162,9 @@ describe('names of providers', () => {
       const { items } = (await call('GET', path)).json as { items: { name: string }[] }
       expect(items.find(({ name }) => name === 'providers.wallet.paused')).toEqual(read.json as never)
       expect((await call('DELETE', named)).json).toEqual({
-        ...{ name: 'providers.wallet.paused', existed: true, previousValue: true },
+        name: 'providers.wallet.paused',
+        existed: true,
+        previousValue: true,
       })
       expect((await call('DELETE', neutral)).json).toMatchObject({ existed: false })
     }

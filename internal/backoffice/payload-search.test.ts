@@ -171,7 +171,9 @@ test('search in payloads: an actor has 30 searches a minute and one at a time', 
   const gate = Promise.withResolvers<undefined>()
   const slow = turns.run('ann', async () => ok(await gate.promise))
   expect(await run('ann')).toEqual({
-    ...{ kind: 'tooMany', code: 'too_many_searches', retryAfterMs: 1_000 },
+    kind: 'tooMany',
+    code: 'too_many_searches',
+    retryAfterMs: 1_000,
     problem: 'Another search of yours is running: wait until it ends',
   })
   expect(await run('ben')).toMatchObject({ kind: 'ok' })

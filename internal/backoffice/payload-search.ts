@@ -120,15 +120,23 @@ export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts
     const scan = await scanPayloads(parts.readPool, { filter, after, limit, matches }, parts.clock.now)
     const { events, examinedCount, skippedCount, examinedTo } = scan
     const detail = {
-      ...{ from: new Date(fromMs).toISOString(), after, provider, type, state },
+      from: new Date(fromMs).toISOString(),
+      after,
+      provider,
+      type,
+      state,
       ...(toMs !== undefined && { to: new Date(toMs).toISOString() }),
       ...(term.kind === 'path' ? { path: term.path } : { textChars: term.text.length }),
-      ...{ examinedCount, matchedCount: events.length },
+      examinedCount,
+      matchedCount: events.length,
     }
     const entry = { actor: actorName(actor), action: 'payloads.searched', tenantId, detail } as const
     await writeAudit(parts.pool, entry, parts.clock.now())
     return ok({
-      ...{ items: events, next: examinedTo, examinedCount, skippedCount },
+      items: events,
+      next: examinedTo,
+      examinedCount,
+      skippedCount,
       searchedToMs: examinedTo === undefined ? fromMs : receivedAtMsOf(examinedTo),
     })
   })

@@ -115,7 +115,8 @@ describe('a tenant without a callback', () => {
     const ids = [await receive(), await receive(), await receive()]
     const controller = new AbortController()
     const response = await fetch(`${api.url}/v1/subscriptions/streamed/stream`, {
-      ...{ headers, signal: controller.signal },
+      headers,
+      signal: controller.signal,
     })
     const streamIds: string[] = []
     const decoder = new TextDecoder()
@@ -144,7 +145,8 @@ describe('a tenant without a callback', () => {
   ])('pull-only tenant: %s %s is 409 and queues nothing', async (method, path, body) => {
     const id = await receive()
     const answer = await api.call(method, `/v1/${path.replace('{id}', id)}`, body, {
-      ...{ ...headers, 'Idempotency-Key': path },
+      ...headers,
+      'Idempotency-Key': path,
     })
     expectDocumented(method, `/v1/${path.replace('{id}', '{eventId}')}`, answer)
     expect([answer.status, answer.json['message']]).toEqual([

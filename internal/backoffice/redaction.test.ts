@@ -20,13 +20,11 @@ const planted = {
   gate: 'gate-4711-of-jane',
 }
 const payload = JSON.stringify({
-  ...{
-    id: 'evt_1',
-    amount: 4200,
-    order: 820982911946,
-    pin_of_gate: planted.gate,
-    password: planted.password,
-  },
+  id: 'evt_1',
+  amount: 4200,
+  order: 820982911946,
+  pin_of_gate: planted.gate,
+  password: planted.password,
   nested: [
     { note: `paid by ${planted.card}`, contact: planted.mail },
     { inner: JSON.stringify({ authorization: planted.token }) },
@@ -45,7 +43,9 @@ beforeAll(async () => {
     }),
   )
   const event = receivedEvent({
-    ...{ tenantId: backoffice.tenantId('acme'), payload, headers: JSON.stringify(headers) },
+    tenantId: backoffice.tenantId('acme'),
+    payload,
+    headers: JSON.stringify(headers),
     payloadBytes: Buffer.byteLength(payload),
   })
   await acceptEvents(backoffice.pool, [event])
@@ -104,7 +104,9 @@ test('redaction: only the first part of a payload over the size limit is read an
   const long = JSON.stringify({ text: 'a'.repeat(100_000), card: planted.card })
   const [id] = await acceptEvents(backoffice.pool, [
     receivedEvent({
-      ...{ tenantId: backoffice.tenantId('acme'), payload: long, payloadBytes: long.length },
+      tenantId: backoffice.tenantId('acme'),
+      payload: long,
+      payloadBytes: long.length,
     }),
   ])
   const { json } = await backoffice.call('GET', `/internal/v1/events/${id}`)

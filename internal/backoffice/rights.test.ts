@@ -167,21 +167,30 @@ describe('user who may see a tenant', () => {
     readonly body?: object
   }[] = [
     {
-      ...{ right: 'create tenants/simulations', operation: 'POST simulations/{simulationId}/advance' },
+      right: 'create tenants/simulations',
+      operation: 'POST simulations/{simulationId}/advance',
       path: ({ simulationId }: SeededTenant) => `simulations/${simulationId}/advance`,
       body: { sourceEventId: 'none' },
     },
     {
-      ...{ right: 'update tenants/settings', operation: 'PUT settings/{name}', isForAllTenants: true },
-      ...{ path: () => 'settings/forwarding.paused', body: { value: false } },
+      right: 'update tenants/settings',
+      operation: 'PUT settings/{name}',
+      isForAllTenants: true,
+      path: () => 'settings/forwarding.paused',
+      body: { value: false },
     },
     {
-      ...{ right: 'update tenants/settings', operation: 'DELETE settings/{name}', isForAllTenants: true },
+      right: 'update tenants/settings',
+      operation: 'DELETE settings/{name}',
+      isForAllTenants: true,
       path: () => 'settings/forwarding.paused',
     },
     {
-      ...{ right: 'get tenants', operation: 'POST replay-previews', isForAllTenants: true },
-      ...{ path: () => 'replay-previews', body: { from: '2026-11-01T00:00:00Z' } },
+      right: 'get tenants',
+      operation: 'POST replay-previews',
+      isForAllTenants: true,
+      path: () => 'replay-previews',
+      body: { from: '2026-11-01T00:00:00Z' },
     },
   ]
 
@@ -221,15 +230,14 @@ describe('user who may see a tenant', () => {
     backoffice.allow((asked) => sees(asked) || asked.subresource === 'replays')
     const { json } = await call('GET', `tenants/${shop.tenantId}/permissions`)
     expect(json).toEqual({
-      ...{
-        see: true,
-        readPayloads: false,
-        replay: true,
-        pull: false,
-        changeSettings: false,
-        simulate: false,
-      },
-      ...{ ingestEvents: false, emitUsage: false },
+      see: true,
+      readPayloads: false,
+      replay: true,
+      pull: false,
+      changeSettings: false,
+      simulate: false,
+      ingestEvents: false,
+      emitUsage: false,
     })
   })
 

@@ -115,7 +115,8 @@ const start: UseCase<SimulationStart, SimulationStarted> = async (parts, actor, 
       return refusalOf(readiness)
     case 'too_many':
       return {
-        ...{ kind: 'tooMany', code: 'too_many_simulations' },
+        kind: 'tooMany',
+        code: 'too_many_simulations',
         problem: `${openPerTenantMax} simulations of this tenant are running: wait until one of them ends`,
       }
   }

@@ -10,8 +10,11 @@ let pool: Pool
 beforeAll(async () => {
   database = await createMigratedDatabase()
   pool = createPool({
-    ...{ url: database.url, applicationName: 'test ranking', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test ranking',
+    connectionsMax: 2,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
 }, 30_000)
 afterAll(async () => {

@@ -127,7 +127,8 @@ const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, requ
   const { events, ackToken, hasMore, availableAtMs } = result
   await auditPayloads(parts, actor, request, events)
   return ok({
-    ...{ events, hasMore },
+    events,
+    hasMore,
     ...(ackToken !== undefined && { ackToken }),
     ...(availableAtMs !== null && { availableAtMs }),
   })

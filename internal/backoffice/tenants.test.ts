@@ -52,10 +52,14 @@ describe('tenants', () => {
         const query = `after=${encodeURIComponent(after)}`
         const { status, json } = await backoffice.call('GET', `/internal/v1/${path()}?${query}`)
         expect([after, status, json]).toEqual([
-          ...[after, 400],
+          after,
+          400,
           {
-            ...{ statusCode: 400, error: 'Bad Request', code: 'invalid_request' },
-            ...{ message: expect.stringMatching(/./), requestId: expect.stringMatching(/./) },
+            statusCode: 400,
+            error: 'Bad Request',
+            code: 'invalid_request',
+            message: expect.stringMatching(/./),
+            requestId: expect.stringMatching(/./),
           },
         ])
       }
@@ -68,7 +72,11 @@ describe('tenants', () => {
     ['keyPrefix', () => dashboardKey('acme').slice(0, 11)],
   ])('tenant lookup: finds the tenant by %s', async (name, value) => {
     expect(await get(`tenants/lookup?${name}=${value()}`)).toMatchObject({
-      ...{ slug: 'acme', namespace: 'shops', displayName: 'Größe & Söhne', isReady: true, reason: null },
+      slug: 'acme',
+      namespace: 'shops',
+      displayName: 'Größe & Söhne',
+      isReady: true,
+      reason: null,
     })
   })
 
@@ -86,7 +94,9 @@ describe('tenants', () => {
 
   test('tenant list: shows the reason why a tenant is not ready', async () => {
     expect(await get('tenants/lookup?slug=bolt')).toMatchObject({
-      ...{ suspended: true, isReady: false, reason: 'Suspended' },
+      suspended: true,
+      isReady: false,
+      reason: 'Suspended',
     })
   })
 
@@ -100,7 +110,9 @@ describe('tenants', () => {
       ],
       keys: [
         {
-          ...{ name: 'default', prefix: dashboardKey('acme').slice(0, 11), expiresAt: null },
+          name: 'default',
+          prefix: dashboardKey('acme').slice(0, 11),
+          expiresAt: null,
           scopes: ['dashboard', 'simulations'],
         },
       ],

@@ -78,7 +78,9 @@ let simulation = { simulationId: '', events: [{ id: '' }, { id: '' }] }
 
 const writes: Readonly<Record<string, Repeated>> = {
   'an ingested event': {
-    ...{ method: 'POST', path: () => '/internal/v1/events', action: 'events.ingested' },
+    method: 'POST',
+    path: () => '/internal/v1/events',
+    action: 'events.ingested',
     options: () => ({
       body: `{"tenantId":"${backoffice.tenantId('acme')}","provider":"card","sourceEventId":"one","type":"payment.succeeded",
         "headers":{"Authorization":"Bearer x","X-Kept":"1"},"payload":{"amount": 820982911946154508, "__proto__": 1}}`,
@@ -95,7 +97,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     ],
   },
   'a replay of one event': {
-    ...{ method: 'POST', action: 'events.replayed', options: () => ({ body: { cycle: 1 } }) },
+    method: 'POST',
+    action: 'events.replayed',
+    options: () => ({ body: { cycle: 1 } }),
     path: () => `/internal/v1/events/${failedId}/replays`,
     async prepare() {
       const [id] = await acceptEvents(backoffice.pool, [
@@ -109,7 +113,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: 2,
   },
   'a retry of one event': {
-    ...{ method: 'POST', action: 'events.retried', options: () => ({}) },
+    method: 'POST',
+    action: 'events.retried',
+    options: () => ({}),
     path: () => `/internal/v1/events/${waitingId}/retry`,
     async prepare() {
       const [id] = await acceptEvents(backoffice.pool, [
@@ -126,7 +132,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: true,
   },
   'a replay of many': {
-    ...{ method: 'POST', path: () => '/internal/v1/replays', action: 'replays.started' },
+    method: 'POST',
+    path: () => '/internal/v1/replays',
+    action: 'replays.started',
     options: () => ({
       body: { tenantId: backoffice.tenantId('acme'), from: '2026-11-01T00:00:00Z' },
       headers: { 'Idempotency-Key': 'many' },
@@ -135,7 +143,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: 1,
   },
   'usage of another service': {
-    ...{ method: 'PUT', path: () => mine('usage/batch-7'), action: 'usage.emitted' },
+    method: 'PUT',
+    path: () => mine('usage/batch-7'),
+    action: 'usage.emitted',
     options: () => ({
       body: { kind: 'exports.rows', amount: 12, occurredAt: lately().replace(/:\d\d\..*/, ':00Z') },
     }),
@@ -143,20 +153,26 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: 12,
   },
   'committed usage of an emitted kind': {
-    ...{ method: 'POST', path: () => '/internal/v1/guardrails/check', action: 'usage.committed' },
+    method: 'POST',
+    path: () => '/internal/v1/guardrails/check',
+    action: 'usage.committed',
     options: () => ({ body: commitOf({ kind: 'exports.files', id: 'batch-8', amount: 12 }) }),
     effect: () => value(`SELECT sum(amount)::integer FROM usage_hourly WHERE meter = 'exports.files'`),
     expected: 12,
   },
   'committed usage of locks': {
-    ...{ method: 'POST', path: () => '/internal/v1/guardrails/check', action: 'usage.committed' },
+    method: 'POST',
+    path: () => '/internal/v1/guardrails/check',
+    action: 'usage.committed',
     options: () => ({ body: commitOf({ kind: 'locks', id: 'batch-8', amount: 3 }) }),
     prepare: async () => void (locksBefore = await locksUsed()),
     effect: async () => (await locksUsed()) - locksBefore,
     expected: 3,
   },
   'an override of a limit': {
-    ...{ method: 'PUT', path: () => mine('limits/eventsPerMonth/override'), action: 'usage.override_set' },
+    method: 'PUT',
+    path: () => mine('limits/eventsPerMonth/override'),
+    action: 'usage.override_set',
     options: () => ({
       body: { hard: 9, expiresAt: '2026-12-31T00:00:00Z', reason: 'a sale \u{1F469}\u200D\u{1F4BB}' },
     }),
@@ -164,26 +180,33 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: [[9, 'a sale \u{1F469}\u200D\u{1F4BB}', 'operator:dev']],
   },
   'ending an override': {
-    ...{ method: 'DELETE', path: () => mine('limits/eventsPerMonth/override'), options: () => ({}) },
+    method: 'DELETE',
+    path: () => mine('limits/eventsPerMonth/override'),
+    options: () => ({}),
     action: 'usage.override_cleared',
     effect: () => value('SELECT count(*) FROM limit_overrides'),
     expected: 0,
   },
   'setting a value': {
-    ...{ method: 'PUT', path: () => mine('settings/forwarding.paused') },
+    method: 'PUT',
+    path: () => mine('settings/forwarding.paused'),
     action: 'settings.set',
     options: () => ({ body: { value: true, expectedVersion: 0 } }),
     effect: () => value(`SELECT json_agg(value) FROM settings WHERE name = 'forwarding.paused'`),
     expected: [true],
   },
   'clearing a setting': {
-    ...{ method: 'DELETE', path: () => mine('settings/forwarding.paused'), options: () => ({}) },
+    method: 'DELETE',
+    path: () => mine('settings/forwarding.paused'),
+    options: () => ({}),
     action: 'settings.cleared',
     effect: () => value(`SELECT count(*) FROM settings WHERE name = 'forwarding.paused'`),
     expected: 0,
   },
   'a simulation': {
-    ...{ method: 'POST', path: () => mine('simulations'), action: 'simulations.started' },
+    method: 'POST',
+    path: () => mine('simulations'),
+    action: 'simulations.started',
     options: () => ({
       body: { amount: 4200, currency: 'EUR', stepSeconds: 600 },
       headers: { 'Idempotency-Key': 'drill' },
@@ -192,7 +215,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: 1,
   },
   'cancelling a simulation': {
-    ...{ method: 'POST', options: () => ({}), action: 'simulations.cancelled' },
+    method: 'POST',
+    options: () => ({}),
+    action: 'simulations.cancelled',
     async prepare() {
       const { items } = (await done('GET', '/internal/v1/simulations')).json as {
         items: (typeof simulation)[]
@@ -204,7 +229,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     expected: ['cancelled'],
   },
   'resuming a callback': {
-    ...{ method: 'POST', path: () => mine('callback/resume'), options: () => ({}) },
+    method: 'POST',
+    path: () => mine('callback/resume'),
+    options: () => ({}),
     action: 'callbacks.resumed',
     async prepare() {
       await backoffice.pool.query(`UPDATE tenant_queues SET suspended_at = now(), suspended_cause = 'gone'`)
@@ -346,7 +373,10 @@ describe('test event', () => {
     const id = calls[0]?.id ?? ''
     expect(calls[1]?.body).toBe(calls[0]?.body ?? '')
     expect(JSON.parse(calls[0]?.body ?? '')).toMatchObject({
-      ...{ id, tenantId: backoffice.tenantId('acme'), provider: 'generic', type: 'latchkey.test' },
+      id,
+      tenantId: backoffice.tenantId('acme'),
+      provider: 'generic',
+      type: 'latchkey.test',
       headers: { 'latchkey-hops': '1', 'latchkey-origin': 'test' },
     })
     expect(answers[0]?.json).toMatchObject({
@@ -370,7 +400,8 @@ describe('test event', () => {
     const { id } = (await done('POST', mine('callback/test'))).json
     expect(await value('SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL')).toBe(0)
     expect((await done('GET', `/internal/v1/events/${id}`)).json).toMatchObject({
-      ...{ event: { state: 'delivery_failed' }, attempts: [{ outcome: 'refused', status: 410 }] },
+      event: { state: 'delivery_failed' },
+      attempts: [{ outcome: 'refused', status: 410 }],
     })
     expect(await value('SELECT origin FROM failed_events WHERE id = $1', [id])).toBe('test')
   })
@@ -443,7 +474,8 @@ test('limit override: an end time that is malformed or in the past returns 400 a
   }
   await done('PUT', path, { body: { hard: null, expiresAt: soon(), reason: 'x' } })
   expect(await limitOf('locksPerMinute')).toMatchObject({
-    ...{ hard: null, state: 'overridden' },
+    hard: null,
+    state: 'overridden',
     override: { hard: null },
   })
 })
@@ -472,8 +504,13 @@ describe('guardrails', () => {
     expect([first.status, first.json]).toMatchObject([
       200,
       {
-        ...{ decision: 'allow', reason: 'within_limits', limit: null, kind: 'exports.pages', amount: 2 },
-        ...{ isCommitted: true, isNew: true },
+        decision: 'allow',
+        reason: 'within_limits',
+        limit: null,
+        kind: 'exports.pages',
+        amount: 2,
+        isCommitted: true,
+        isNew: true,
         limits: [
           {
             limit: name,

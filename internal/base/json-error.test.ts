@@ -28,7 +28,12 @@ test.each([
 })
 
 test.each([
-  ...['{}', '[]', ' {"a":[1,-0.5e+3,true,false,null,"\\u00e9\\n"],"b":{"c":[]}} ', '"x"', '0', '[[[]]]'],
+  '{}',
+  '[]',
+  ' {"a":[1,-0.5e+3,true,false,null,"\\u00e9\\n"],"b":{"c":[]}} ',
+  '"x"',
+  '0',
+  '[[[]]]',
   `"${'\\\\'.repeat(200_000)}${'x'.repeat(1_000_000)}"`,
 ])('JSON error: there is none in valid JSON', (text) => {
   expect(findJsonError(text)).toBeUndefined()

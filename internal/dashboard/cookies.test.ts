@@ -21,8 +21,11 @@ test('preferences: values that were written as cookies are read back, even among
     flashCookie(flash, options),
   ].map(pair)
   expect(readPreferences(`other=1; ${cookies.join('; ')}`)).toEqual({
-    ...{ theme: 'dark', namespaces: ['shops', 'a-b'], flash },
-    ...{ browserZone: undefined, zone: 'UTC' },
+    theme: 'dark',
+    namespaces: ['shops', 'a-b'],
+    flash,
+    browserZone: undefined,
+    zone: 'UTC',
   })
 })
 
@@ -42,7 +45,11 @@ test.each([
   ['unknown time zones', 'latchkey-zone=Nowhere/Here; latchkey-clock=lunar'],
 ])('preferences: %s are treated as absent', (_case, cookies) => {
   expect(readPreferences(cookies)).toEqual({
-    ...{ theme: 'auto', namespaces: [], flash: undefined, browserZone: undefined, zone: 'UTC' },
+    theme: 'auto',
+    namespaces: [],
+    flash: undefined,
+    browserZone: undefined,
+    zone: 'UTC',
   })
 })
 

@@ -102,7 +102,8 @@ function readFlash(value: string): Flash | undefined {
     if (known === undefined || typeof text !== 'string') return undefined
     const hasLink = typeof path === 'string' && typeof label === 'string'
     return {
-      ...{ tone: known, text: text.slice(0, flashCharsMax) },
+      tone: known,
+      text: text.slice(0, flashCharsMax),
       ...(hasLink && { link: { path: safePath(path), label: label.slice(0, flashCharsMax) } }),
     }
   } catch {

@@ -116,13 +116,18 @@ async function framedProblem(
     ...problem,
     preferences: readPreferences(call.request.headers.get('cookie')),
     csrfToken: maskedToken(signedIn.session),
-    ...{ here: '/', tenant: undefined, halts: undefined },
+    here: '/',
+    tenant: undefined,
+    halts: undefined,
   })
 }
 
 function liveRoute(parts: DashboardParts): PublicRoute {
   return {
-    ...{ access: 'public', method: 'GET', path: '/live', bodyBytesMax: 0 },
+    access: 'public',
+    method: 'GET',
+    path: '/live',
+    bodyBytesMax: 0,
     handle: (call) =>
       withSession(parts, call, ({ session, query }) =>
         parts.live.open({ sessionKey: session.csrfToken, actorName: session.name }, query['seen']),
@@ -132,7 +137,10 @@ function liveRoute(parts: DashboardParts): PublicRoute {
 
 function assetRoute({ assets }: DashboardParts): PublicRoute {
   return {
-    ...{ access: 'public', method: 'GET', path: assetsPath, bodyBytesMax: 0 },
+    access: 'public',
+    method: 'GET',
+    path: assetsPath,
+    bodyBytesMax: 0,
     handle: ({ request, params }) => assets.find(params['file'] ?? '', request) ?? apiError('route_unknown'),
   }
 }

@@ -39,7 +39,9 @@ const ownPage = { 'Sec-Fetch-Site': 'same-origin' }
 /** Signs in and returns the cookie. */
 async function signIn(token = adminToken): Promise<string> {
   const answer = await fetch(`${backoffice.url}/sign-in`, {
-    ...{ method: 'POST', redirect: 'manual', headers: ownPage },
+    method: 'POST',
+    redirect: 'manual',
+    headers: ownPage,
     body: new URLSearchParams({ token }),
   })
   return answer.headers.get('set-cookie')?.split(';')[0] ?? ''
@@ -51,7 +53,8 @@ test('live streams: each session of an actor can open 12 streams', async () => {
   const followed: Response[] = []
   const follow = async (cookie: string) => {
     const answer = await fetch(`${backoffice.url}/live`, {
-      ...{ headers: { Cookie: cookie }, signal: leaving.signal },
+      headers: { Cookie: cookie },
+      signal: leaving.signal,
     })
     followed.push(answer)
     return answer.status
@@ -76,7 +79,9 @@ test('CSRF tokens: each response masks the token differently, all masked tokens 
   expect(new Set(tokens).size).toBe(2)
   const send = async (path: string, csrf: string) => {
     const answer = await fetch(`${backoffice.url}${path}`, {
-      ...{ method: 'POST', redirect: 'manual', headers: { ...ownPage, Cookie: cookie } },
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...ownPage, Cookie: cookie },
       body: new URLSearchParams({ csrf, theme: 'dark', next: '/' }),
     })
     return answer.status
@@ -177,7 +182,9 @@ test.each(actions.map(({ path }) => path))(
     expect(otherToken).toMatch(/^[\w-]{80,}$/)
     for (const token of ['', '&csrf=', '&csrf=x', `&csrf=${otherToken}`]) {
       const answer = await fetch(`${backoffice.url}${path.replaceAll(/:\w+/g, 'acme')}`, {
-        ...{ method: 'POST', redirect: 'manual', headers: { ...ownPage, Cookie: cookie } },
+        method: 'POST',
+        redirect: 'manual',
+        headers: { ...ownPage, Cookie: cookie },
         body: new URLSearchParams(`tenant=acme${token}`),
       })
       expect(answer.status).toBe(400)
@@ -234,7 +241,9 @@ describe('way back', () => {
   /** Fields with which each form is refused, or asks for confirmation. */
   const fields = (path: string) => ({
     ...(path.includes(':') ? {} : { tenant: 'acme' }),
-    ...{ limit: 'eventsPerMonth', name: 'forwarding.paused', version: '99' },
+    limit: 'eventsPerMonth',
+    name: 'forwarding.paused',
+    version: '99',
   })
 
   test.each(actions.map(({ path }) => path))(

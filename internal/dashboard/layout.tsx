@@ -113,8 +113,13 @@ function JumpForm(parts: FrameParts) {
   return (
     <form class="jump-form go" method="get" action="/jump" role="search" aria-label="Jump to">
       <input
-        {...{ name: 'find', type: 'text', placeholder: 'Jump to…', maxLength: 200 }}
-        {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
+        name="find"
+        type="text"
+        placeholder="Jump to…"
+        maxLength={200}
+        autocomplete="off"
+        autocapitalize="none"
+        spellcheck={false}
         aria-label="Jump to a tenant, an event, a replay, a type, a setting or a page"
       />
       {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
@@ -133,13 +138,13 @@ function JumpDialog(parts: FrameParts) {
     <dialog class="jump" aria-label="Jump to a tenant, an event, a replay, a type, a setting or a page">
       <form method="get" action="/jump">
         <input
-          {...{
-            name: 'find',
-            type: 'text',
-            placeholder: 'Tenant, event, type, setting or page',
-            maxLength: 200,
-          }}
-          {...{ autocomplete: 'off', autocapitalize: 'none', spellcheck: false }}
+          name="find"
+          type="text"
+          placeholder="Tenant, event, type, setting or page"
+          maxLength={200}
+          autocomplete="off"
+          autocapitalize="none"
+          spellcheck={false}
           role="combobox"
           aria-label="Tenant, event, type, setting or page"
           aria-autocomplete="list"
@@ -248,7 +253,7 @@ function TenantChoice({ actor, tenant, here, namespaces, csrfToken }: FrameParts
           Show all tenants
         </a>
       )}
-      {actor.kind === 'user' && <Namespaces {...{ namespaces, here, csrfToken }} />}
+      {actor.kind === 'user' && <Namespaces namespaces={namespaces} here={here} csrfToken={csrfToken} />}
     </div>
   )
 }
@@ -259,7 +264,7 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
       <summary>
         Namespaces: <span>{namespaces.length === 0 ? 'all' : namespaces.join(', ')}</span>
       </summary>
-      <NamespacesForm {...{ namespaces, here, csrfToken }} id="namespaces" />
+      <NamespacesForm namespaces={namespaces} here={here} csrfToken={csrfToken} id="namespaces" />
     </details>
   )
 }
@@ -313,7 +318,7 @@ function Account({ actor, csrfToken, here, theme, endsAtMs, zone, browserZone }:
         </PostForm>
       </div>
       {browserZone !== undefined && browserZone !== utcZone && (
-        <ClockChoice {...{ csrfToken, here, zone, browserZone }} />
+        <ClockChoice csrfToken={csrfToken} here={here} zone={zone} browserZone={browserZone} />
       )}
       <p class="zone">
         Times in {zone}. Session ends <Time atMs={endsAtMs} format="minute" />.

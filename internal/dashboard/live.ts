@@ -74,13 +74,16 @@ export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
         return () => streams.delete(stream)
       })
       return {
-        ...{ kind: 'answer', status: 200, outcome: 'live', body },
+        kind: 'answer',
+        status: 200,
+        outcome: 'live',
+        body,
         headers: { ...securityHeaders, 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' },
       }
     },
     close() {
       isClosed = true
-      for (const stream of [...streams.keys()]) stream.end()
+      for (const stream of Array.from(streams.keys())) stream.end()
     },
     count: () => streams.size,
   }

@@ -79,7 +79,8 @@ function errorProblem(error: ApiError, way: WayBack): Problem {
   const status = statusOf(error.code)
   if (error.code === 'route_unknown')
     return problem(status, error.code, 'Page not found', {
-      ...{ icon: 'search', links: overview },
+      icon: 'search',
+      links: overview,
       text: 'The address may be mistyped or from an older version.',
     })
   if (status >= 500 && error.code !== 'internal')

@@ -105,7 +105,10 @@ export function documentAnswer(
 /** Redirects to a page of the dashboard with status 303, so that the browser requests the page with GET. */
 export function redirectAnswer(path: string, cookie?: string): Answer {
   return {
-    ...{ kind: 'answer', status: 303, outcome: 'redirect', body: '' },
+    kind: 'answer',
+    status: 303,
+    outcome: 'redirect',
+    body: '',
     headers: {
       ...securityHeaders,
       'Content-Type': 'text/plain; charset=utf-8',

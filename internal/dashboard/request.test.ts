@@ -101,12 +101,10 @@ test.each([
 })
 
 const sessionOf = (fill: number): Session => ({
-  ...{
-    actor: { kind: 'operator', name: 'dev', tokenSha256: '' },
-    name: 'operator:dev',
-    startedAtMs: 0,
-    endsAtMs: 1,
-  },
+  actor: { kind: 'operator', name: 'dev', tokenSha256: '' },
+  name: 'operator:dev',
+  startedAtMs: 0,
+  endsAtMs: 1,
   csrfToken: Buffer.alloc(32, fill).toString('base64url'),
 })
 

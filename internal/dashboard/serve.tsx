@@ -62,7 +62,11 @@ async function serve(
   const { csrfToken, here } = context
   const halts = await readHalts(context, row, result)
   return framedAnswer(parts, signedIn, {
-    ...{ preferences, csrfToken, here, tenant, halts },
+    preferences,
+    csrfToken,
+    here,
+    tenant,
+    halts,
     ...(row.section && { section: row.section }),
     ...contentOf(row, { context, wayBack, preferences, result }),
   })
@@ -92,7 +96,12 @@ function contextOf(
     ? { tenantId: tenant.id }
     : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
   return {
-    ...{ backoffice, query, tenant, selection, statsNote, zone },
+    backoffice,
+    query,
+    tenant,
+    selection,
+    statsNote,
+    zone,
     actor: session.actor,
     csrfToken: maskedToken(session),
     nowMs: clock.now(),

@@ -74,7 +74,10 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   if (!request.headers.has('hx-request')) return redirectAnswer(path)
   // htmx requested only a part of the page, but the browser must open the sign-in page as a whole.
   return {
-    ...{ kind: 'answer', status: 401, outcome: 'signed_out', body: '' },
+    kind: 'answer',
+    status: 401,
+    outcome: 'signed_out',
+    body: '',
     headers: { 'Content-Type': 'text/plain; charset=utf-8', 'HX-Redirect': path },
   }
 }
@@ -92,7 +95,11 @@ function askAgain(parts: DashboardParts, request: Request, here: string): Answer
     </main>
   )
   return documentAnswer(parts, request, {
-    ...{ title: 'Opening', body, status: 200, outcome: 'ask_again', refreshSeconds: 0 },
+    title: 'Opening',
+    body,
+    status: 200,
+    outcome: 'ask_again',
+    refreshSeconds: 0,
   })
 }
 

@@ -16,7 +16,10 @@ import { type Answered, formRefused, readForm, type SignedInCall, withSession } 
 export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
   return [
     {
-      ...{ access: 'public', method: 'GET', path: '/sign-in', bodyBytesMax: 0 },
+      access: 'public',
+      method: 'GET',
+      path: '/sign-in',
+      bodyBytesMax: 0,
       handle: (call) => {
         const query = parseQuery(call.request.url)
         if (query.kind === 'error') return query
@@ -97,35 +100,43 @@ interface Refused {
 
 const refusals = {
   unknown: {
-    ...{ status: 403, outcome: 'credential_unknown' },
+    status: 403,
+    outcome: 'credential_unknown',
     text: 'This token or key is not valid or has expired. Create a new one and paste all of it.',
   },
   otherAudience: {
-    ...{ status: 403, outcome: 'credential_audience' },
+    status: 403,
+    outcome: 'credential_audience',
     text: 'This token is also valid for the Kubernetes API and must not be used on a web page. Create one with --audience latchkey, as below.',
   },
   keyScope: {
-    ...{ status: 403, outcome: 'credential_scope' },
+    status: 403,
+    outcome: 'credential_scope',
     text: 'This API key has neither the scope “dashboard” nor “dashboard:read”. Ask for a key with one of them.',
   },
   tenantSuspended: {
-    ...{ status: 403, outcome: 'tenant_suspended' },
+    status: 403,
+    outcome: 'tenant_suspended',
     text: 'The tenant of this key is suspended: ask the platform team.',
   },
   unavailable: {
-    ...{ status: 503, outcome: 'unavailable' },
+    status: 503,
+    outcome: 'unavailable',
     text: 'The token cannot be checked at the moment, because the Kubernetes API or the database does not answer. Try again shortly.',
   },
   full: {
-    ...{ status: 503, outcome: 'sessions_full' },
+    status: 503,
+    outcome: 'sessions_full',
     text: 'The maximum number of sessions is reached. Try again later.',
   },
   plainHttp: {
-    ...{ status: 400, outcome: 'plain_http' },
+    status: 400,
+    outcome: 'plain_http',
     text: 'This page was loaded over plain http, which exposes your session. Open it over https, or through kubectl port-forward.',
   },
   otherPage: {
-    ...{ status: 400, outcome: 'other_page' },
+    status: 400,
+    outcome: 'other_page',
     text: 'The form was not sent by this page. Reload the page and try again.',
   },
 } as const satisfies Readonly<Record<string, Refused>>

@@ -63,7 +63,10 @@ export class CompletionQueue {
   constructor(options: CompletionQueueOptions) {
     this.#options = options
     this.#writer = new BatchWriter({
-      ...{ itemsMax: rowsMax, batchesMax: statementsMax, parallelItems: secondStatementRows, gather },
+      itemsMax: rowsMax,
+      batchesMax: statementsMax,
+      parallelItems: secondStatementRows,
+      gather,
       write: (batch) => this.#writeBatch(batch),
     })
   }
@@ -109,7 +112,9 @@ export class CompletionQueue {
     }
     for (const delivery of batch) delivery.to('completing')
     const retry = retryWithBackoff({
-      ...{ triesMax, waits: retryWaits, signal: this.#closing.signal },
+      triesMax,
+      waits: retryWaits,
+      signal: this.#closing.signal,
       onFailed: (error) => {
         observer.failed('complete', error)
         this.#failing.add(batch)

@@ -33,9 +33,15 @@ test.each(['sh', 'bash'])('curl command: %s passes URL, headers and body to curl
   const body = `{"text":${JSON.stringify(odd)},"percent":"%s %d"}\n`
   expect(run(curlCommand({ url, headers, body }), shell)).toEqual({
     args: [
-      ...['-sS', '-i', '-g', '-X', 'POST', url],
+      '-sS',
+      '-i',
+      '-g',
+      '-X',
+      'POST',
+      url,
       ...headers.flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
-      ...['--data-binary', '@-'],
+      '--data-binary',
+      '@-',
     ],
     input: body,
   })

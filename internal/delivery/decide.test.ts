@@ -17,7 +17,10 @@ const answered = (
   headers: { retryAfter?: string | undefined; webhookDelivery?: string } = {},
 ) => ({ kind: 'answered', status, durationMs: 1, answer: '', headers }) as AttemptResult
 const unanswered: AttemptResult = {
-  ...{ kind: 'failed', cause: 'timeout', message: '', durationMs: 1 },
+  kind: 'failed',
+  cause: 'timeout',
+  message: '',
+  durationMs: 1,
   trace: { isReused: false },
 }
 

@@ -104,7 +104,10 @@ export class Deliverer {
     this.#options = options
     const { pool, leaseToken, observer, clock } = options
     this.completions = new CompletionQueue({
-      ...{ pool, leaseToken, observer, clock },
+      pool,
+      leaseToken,
+      observer,
+      clock,
       onEnded: (delivery) => this.#forget(delivery),
     })
     this.#loader = new Loader({
@@ -289,8 +292,13 @@ export class Deliverer {
   ): void {
     const { claim } = delivery
     const { ending, suspends } = concludeAttempt({
-      ...{ delivery: claim, result, request, startedAtMs, schedule: target.schedule },
-      ...{ random: Math.random(), nowMs: this.#now() },
+      delivery: claim,
+      result,
+      request,
+      startedAtMs,
+      schedule: target.schedule,
+      random: Math.random(),
+      nowMs: this.#now(),
     })
     const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
@@ -317,7 +325,9 @@ export class Deliverer {
     const nowMs = this.#now()
     const isLate = claim.attempts + 1 >= alarmingAttempt || ending.attempt.cause === 'attempts_exhausted'
     this.#options.signals.record(claim.tenantId, {
-      ...{ succeeded, nowMs, cause: causeOf(result) },
+      succeeded,
+      nowMs,
+      cause: causeOf(result),
       isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueOf(claim), nowMs))),
     })
   }

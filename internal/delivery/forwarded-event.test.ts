@@ -20,17 +20,15 @@ test('forwarded event: contains the fields of the contract, with payload and hea
   expect(text).toContain(`"payload":${event.payload},"headers":${event.headers}}`)
   const parsed = JSON.parse(text) as Record<string, unknown>
   expect(Object.keys(parsed)).toEqual([
-    ...[
-      'id',
-      'provider',
-      'providerRawType',
-      'type',
-      'tenantId',
-      'occurredAt',
-      'receivedAt',
-      'payload',
-      'headers',
-    ],
+    'id',
+    'provider',
+    'providerRawType',
+    'type',
+    'tenantId',
+    'occurredAt',
+    'receivedAt',
+    'payload',
+    'headers',
   ])
   expect(parsed).toMatchObject({
     id: event.id,

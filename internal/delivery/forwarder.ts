@@ -142,7 +142,9 @@ export class Forwarder {
     })
     if (options.publishOffer)
       this.#handOffs = new HandOffReceiver({
-        ...{ leaseToken: this.#token, capacity: this.#capacity, deliverer: this.#deliverer },
+        leaseToken: this.#token,
+        capacity: this.#capacity,
+        deliverer: this.#deliverer,
         publishOffer: options.publishOffer,
         leaseMs: () => this.#leases.lengthMs,
         refused: () => this.#refused(),
@@ -178,7 +180,10 @@ export class Forwarder {
       runOnce: (signal: AbortSignal) => Promise<void>,
     ) =>
       superviseLoop({
-        ...{ name, intervalMs, turnMsMax, runOnce },
+        name,
+        intervalMs,
+        turnMsMax,
+        runOnce,
         onError: (error) => observer.failed(step, error),
         // Renewals cannot wait longer: the leases would end.
         ...(step === 'renew' && { backoff: { firstMs: renewCheckMs, maxMs: renewCheckMs } }),

@@ -54,7 +54,8 @@ export class HandOffReceiver {
   constructor(options: HandOffReceiverOptions) {
     this.#options = options
     this.#releases = new BatchWriter({
-      ...{ itemsMax: releasesMax, deferred: 'microtask' },
+      itemsMax: releasesMax,
+      deferred: 'microtask',
       write: (deliveries) => options.release(deliveries),
     })
   }

@@ -49,11 +49,9 @@ test('notifications: a suspended callback is notified of at the second URL, sign
   const [call] = await owner.received(1)
   expect(call?.verified).toBe(true)
   expect(JSON.parse(call?.body ?? '')).toMatchObject({
-    ...{
-      provider: 'latchkey',
-      type: 'latchkey.callback.suspended',
-      providerRawType: 'latchkey.callback.suspended',
-    },
+    provider: 'latchkey',
+    type: 'latchkey.callback.suspended',
+    providerRawType: 'latchkey.callback.suspended',
     tenantId: tenant.id,
     payload: { reason: 'gone', tenant: { name: 'acme' } },
     headers: { 'latchkey-origin': 'notification' },
@@ -161,7 +159,8 @@ test('notifications: the circuit breaker of the receiver is not that of the call
 test('notifications: a flapping callback causes one notification of failure, and one when it is stable', async () => {
   let nowMs = Date.now()
   const tenant = await lab.addTenant({
-    ...{ url: callback.url, notifications: { url: owner.url } },
+    url: callback.url,
+    notifications: { url: owner.url },
     // One attempt, since the clock of Postgres, by which a retry is due, does not move.
     schedule: ['0s'],
   })

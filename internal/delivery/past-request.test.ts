@@ -15,7 +15,8 @@ beforeEach(() => truncateEvents(lab.pool))
 async function delivered(response: () => Response, fields: Parameters<DeliveryLab['accept']>[2] = {}) {
   const received: { request: Request; body: string }[] = []
   await using server = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1' },
+    port: 0,
+    hostname: '127.0.0.1',
     async fetch(request) {
       received.push({ request, body: await request.text() })
       return response()
@@ -39,7 +40,8 @@ const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 test('past request: has the URL, headers and length that the callback received, without the signature', async () => {
   const payload = '{"sum":"1 €","n":820982911946154508}'
   const { request, body, url, view, attempt, exchange } = await delivered(() => new Response('ok'), {
-    ...{ payload, payloadBytes: Buffer.byteLength(payload) },
+    payload,
+    payloadBytes: Buffer.byteLength(payload),
     headers: JSON.stringify({ 'latchkey-hops': '2', traceparent }),
   })
   const past = pastRequestsOf(forwardedOf(view))({ ...attempt, exchange })

@@ -76,7 +76,8 @@ export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): Prep
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
   const keys = values.flatMap((secret) => prepareSigningKey(secret) ?? [])
   return {
-    ...{ url, shownUrl: url },
+    url,
+    shownUrl: url,
     allowedCIDRs: rules.allowedCIDRs,
     timeoutMs: rules.timeoutSeconds * 1000,
     schedule: {
@@ -108,9 +109,13 @@ function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): P
   const url = notifications.url ?? inSecret.values[0]
   const keys = signing.values.flatMap((secret) => prepareSigningKey(secret) ?? [])
   return {
-    ...{ url: url ?? '', shownUrl: originOfUrl(url ?? '') },
-    ...{ format, allowedCIDRs, timeoutMs: timeoutSeconds * 1000 },
-    ...{ schedule: notificationSchedule, keys },
+    url: url ?? '',
+    shownUrl: originOfUrl(url ?? ''),
+    format,
+    allowedCIDRs,
+    timeoutMs: timeoutSeconds * 1000,
+    schedule: notificationSchedule,
+    keys,
     isUnreadable: inSecret.unreadableKeyIds.length + signing.unreadableKeyIds.length > 0,
     isSendable: url !== undefined && (format === 'slack' || keys.length > 0),
   }

@@ -85,9 +85,15 @@ export function signedCall(
   const body = forwardedEvent(event)
   const timestampSeconds = Math.floor(nowMs / 1000)
   return {
-    ...{ url, allowedCIDRs, timeoutMs, body },
+    url,
+    allowedCIDRs,
+    timeoutMs,
+    body,
     headers: callHeaders({
-      ...{ id, timestampSeconds, hops, traceparent },
+      id,
+      timestampSeconds,
+      hops,
+      traceparent,
       signature: signStandardWebhook({ id, timestampSeconds, body }, keys),
     }),
   }

@@ -74,13 +74,12 @@ function storefrontOrder(nowMs: number, random: Random): DemoEvent {
   const [first_name = '', last_name] = pick(buyers, random).split(' ')
   const money = (price / 100).toFixed(2)
   const order = {
-    ...{
-      id: 5e9 + Math.floor(random() * 1e9),
-      created_at: isoTime(nowMs),
-      currency: 'EUR',
-      total_price: money,
-    },
-    ...{ email: `${first_name.toLowerCase()}@shop.example`, financial_status: 'paid' },
+    id: 5e9 + Math.floor(random() * 1e9),
+    created_at: isoTime(nowMs),
+    currency: 'EUR',
+    total_price: money,
+    email: `${first_name.toLowerCase()}@shop.example`,
+    financial_status: 'paid',
     customer: { first_name, last_name },
     line_items: [{ name, price: money, quantity: 1, sku: `SKU-${price}` }],
   }
@@ -96,7 +95,11 @@ function storefrontOrder(nowMs: number, random: Random): DemoEvent {
 function codehostPush(nowMs: number, random: Random): DemoEvent {
   const author = { name: pick(buyers, random) }
   const body = JSON.stringify({
-    ...{ ref: 'refs/heads/main', before: hexId(), after: hexId(), forced: false, pusher: author },
+    ref: 'refs/heads/main',
+    before: hexId(),
+    after: hexId(),
+    forced: false,
+    pusher: author,
     commits: [{ id: hexId(), message: pick(commits, random), timestamp: isoTime(nowMs), author }],
     repository: { full_name: pick(repositories, random), private: true },
   })
@@ -110,8 +113,10 @@ function codehostPush(nowMs: number, random: Random): DemoEvent {
 function genericStock(nowMs: number, random: Random): DemoEvent {
   const [name, price] = pick(goods, random)
   const body = JSON.stringify({
-    ...{ id: `stock-${randomUUID()}`, type: pick(['stock.low', 'invoice.approved'], random) },
-    ...{ occurredAt: isoTime(nowMs), data: { sku: `SKU-${price}`, name, left: 3 } },
+    id: `stock-${randomUUID()}`,
+    type: pick(['stock.low', 'invoice.approved'], random),
+    occurredAt: isoTime(nowMs),
+    data: { sku: `SKU-${price}`, name, left: 3 },
   })
   return { provider: 'generic', body, headers: {} }
 }

@@ -38,7 +38,10 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
   const untilMs = floorTo(nowMs, hourMs) - hourMs
   const known = await readStats(pool, {
-    ...{ tenants: [tenantId], fromMs: untilMs - hoursMs, toMs: untilMs, stepMs: 4 * hourMs },
+    tenants: [tenantId],
+    fromMs: untilMs - hoursMs,
+    toMs: untilMs,
+    stepMs: 4 * hourMs,
   })
   if (known.total.accepted + known.total.refused > 0) return false
   const made = { actor: 'dev', action: auditAction, tenantId, detail: { untilMs: nowMs } } as const

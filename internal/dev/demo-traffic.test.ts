@@ -54,7 +54,9 @@ test('demo traffic: every step gets the expected response from the sample tenant
   })
   expect(counted.duplicates).toBe(1)
   expect(counted.refusedBy).toEqual({
-    ...{ provider_not_enabled: 1, signature_mismatch: 1, timestamp_outside_window: 1 },
+    provider_not_enabled: 1,
+    signature_mismatch: 1,
+    timestamp_outside_window: 1,
   })
 })
 

@@ -58,14 +58,19 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const logPath = postgresLog(home)
   const running = await startServer({
-    ...{ name: 'Postgres', logPath, port: options.port },
+    name: 'Postgres',
+    logPath,
+    port: options.port,
     isReady: (port) => makeDatabase(urlOf(port)),
     spawn: async (port) =>
       spawnChild({
         argv: [join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port), ...flags],
         // SIGINT shuts Postgres down fast, with a checkpoint. Data that are not durable need no checkpoint, so SIGQUIT stops Postgres
         // immediately when our process exits.
-        ...{ runAs, logPath, stopSignal: 'SIGINT', exitSignal: durable ? 'SIGINT' : 'SIGQUIT' },
+        runAs,
+        logPath,
+        stopSignal: 'SIGINT',
+        exitSignal: durable ? 'SIGINT' : 'SIGQUIT',
       }),
   })
   return { ...running, url: urlOf(running.port) }
@@ -126,12 +131,23 @@ async function makeData({ home, native, runAs }: PostgresPlace, durable: boolean
   await writeOwned(given, password, runAs)
   const initdb = spawnChild({
     argv: [
-      ...[join(native, 'bin', 'initdb'), '-D', fresh, '-U', databaseUser, `--pwfile=${given}`],
-      ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C'],
-      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+      join(native, 'bin', 'initdb'),
+      '-D',
+      fresh,
+      '-U',
+      databaseUser,
+      `--pwfile=${given}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
       ...(durable ? [] : ['--no-sync']),
     ],
-    ...{ runAs, logPath: postgresLog(home), stopSignal: 'SIGTERM', exitSignal: 'SIGKILL' },
+    runAs,
+    logPath: postgresLog(home),
+    stopSignal: 'SIGTERM',
+    exitSignal: 'SIGKILL',
   })
   const exitCode = await initdb.exited
   await rm(given)
@@ -163,8 +179,11 @@ async function makeDatabase(url: string): Promise<boolean> {
   const maintenance = new URL(url)
   maintenance.pathname = '/postgres'
   const pool = createPool({
-    ...{ url: maintenance.href, applicationName: 'latchkey dev start' },
-    ...{ connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 2_000 },
+    url: maintenance.href,
+    applicationName: 'latchkey dev start',
+    connectionsMax: 1,
+    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 2_000,
   })
   try {
     const found = await pool.query("SELECT FROM pg_database WHERE datname = 'latchkey'")

@@ -10,7 +10,10 @@ const redisMajorMin = 7
 /** In order of preference. chromium-headless-shell has no window and needs 40 % less processor time (version 156 on Debian 12, 2026-11). */
 const chromiumNames = [
   'chromium-headless-shell',
-  ...['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
+  'chromium',
+  'chromium-browser',
+  'google-chrome',
+  'google-chrome-stable',
 ]
 const macChrome = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
 

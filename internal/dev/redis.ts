@@ -54,7 +54,10 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
       if (runAs) for (const path of [home, config]) await chown(path, runAs.uid, runAs.gid)
       return spawnChild({
         argv: [...(options.launcher ?? []), program, config, ...(options.extraArgs ?? [])],
-        ...{ runAs, logPath, stopSignal: 'SIGTERM', exitSignal: durable ? 'SIGTERM' : 'SIGKILL' },
+        runAs,
+        logPath,
+        stopSignal: 'SIGTERM',
+        exitSignal: durable ? 'SIGTERM' : 'SIGKILL',
       })
     },
   })

@@ -13,9 +13,20 @@ import {
 
 function received(fields: Partial<Delivery> = {}): Omit<Delivery, 'number' | 'attempt'> {
   return {
-    ...{ receivedAtMs: 0, path: '/', webhookId: 'evt_1', tenant: '', provider: '', type: '', eventId: '' },
+    receivedAtMs: 0,
+    path: '/',
+    webhookId: 'evt_1',
+    tenant: '',
+    provider: '',
+    type: '',
+    eventId: '',
     origin: '',
-    ...{ signature: { kind: 'ok' }, status: 200, headers: [], bodyBytes: 0, body: '', isJson: false },
+    signature: { kind: 'ok' },
+    status: 200,
+    headers: [],
+    bodyBytes: 0,
+    body: '',
+    isJson: false,
     ...fields,
   }
 }
@@ -58,16 +69,21 @@ test('tally: counts the ten thousand latest texts', () => {
 
 const delivery: Delivery = {
   origin: '',
-  ...{
-    number: 1,
-    receivedAtMs: 1_795_000_000_000,
-    path: '/',
-    webhookId: 'evt_1',
-    attempt: 1,
-    tenant: 'demo',
-  },
-  ...{ provider: 'card', type: 'chargeback.under_review', eventId: 'evt_1', signature: { kind: 'ok' } },
-  ...{ status: 200, headers: [], bodyBytes: 2, body: '{}', isJson: true },
+  number: 1,
+  receivedAtMs: 1_795_000_000_000,
+  path: '/',
+  webhookId: 'evt_1',
+  attempt: 1,
+  tenant: 'demo',
+  provider: 'card',
+  type: 'chargeback.under_review',
+  eventId: 'evt_1',
+  signature: { kind: 'ok' },
+  status: 200,
+  headers: [],
+  bodyBytes: 2,
+  body: '{}',
+  isJson: true,
 }
 
 test('terminal line: shows time, event, tenant, webhook-id, signature, attempt and response', () => {

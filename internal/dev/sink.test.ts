@@ -36,7 +36,10 @@ const sinks: RunningSink[] = []
 
 function start(options: Partial<SinkOptions> = {}): RunningSink {
   const started = startSink({
-    ...{ port: 0, keyRing, findTenant: (id) => tenants.get(id), say: (line) => said.push(line) },
+    port: 0,
+    keyRing,
+    findTenant: (id) => tenants.get(id),
+    say: (line) => said.push(line),
     ...options,
   })
   sinks.push(started)
@@ -102,16 +105,19 @@ describe('sink delivery', () => {
     expect(said[0]).toMatch(/^\d\d:\d\d:\d\d card chargeback.under_review → demo {2}evt_1 {2}signature ok$/)
     const [listed] = await deliveries()
     expect(listed).toMatchObject({
-      ...{
-        number: 1,
-        path: '/hooks/a?b=1',
-        webhookId: 'evt_1',
-        eventId: 'evt_1',
-        attempt: 1,
-        tenant: 'demo',
-      },
-      ...{ provider: 'card', type: 'chargeback.under_review', signature: { kind: 'ok' }, status: 200 },
-      ...{ body: eventOf(), bodyBytes: eventOf().length, isJson: true },
+      number: 1,
+      path: '/hooks/a?b=1',
+      webhookId: 'evt_1',
+      eventId: 'evt_1',
+      attempt: 1,
+      tenant: 'demo',
+      provider: 'card',
+      type: 'chargeback.under_review',
+      signature: { kind: 'ok' },
+      status: 200,
+      body: eventOf(),
+      bodyBytes: eventOf().length,
+      isJson: true,
     })
     expect(listed?.headers).toContainEqual(['traceparent', '00-1'])
   })

@@ -146,8 +146,12 @@ const teredo = cidrsOf(['2001::/32'])
  * Blocks that are refused even if a list contains them: they contain no callbacks, and a metadata service would leak the credentials of the
  * platform.
  */
-export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set([
-  ...(['unspecified', 'link_local', 'metadata', 'multicast', 'not_an_address'] as const),
+export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set<AddressBlock>([
+  'unspecified',
+  'link_local',
+  'metadata',
+  'multicast',
+  'not_an_address',
 ])
 
 /** Returns the block of an address. Ignores an IPv4 address embedded in it. */

@@ -80,7 +80,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
       message: string,
       trace: CallTrace = { isReused: false },
     ): CallResult => ({
-      ...{ kind: 'failed', cause, message, durationMs: performance.now() - startedAtMs, trace },
+      kind: 'failed',
+      cause,
+      message,
+      durationMs: performance.now() - startedAtMs,
+      trace,
     })
     if (call.signal?.aborted) return failed('aborted', callFailures.aborted)
     const checked = check(call.url)
@@ -97,7 +101,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const refusal = validate(url.scheme, String(url.port), addresses, call.allowedCIDRs)
     if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`, traced())
     const result = await exchange(connections, {
-      ...{ call, url, addresses, startedAtMs, resolvedAtMs, connectMs },
+      call,
+      url,
+      addresses,
+      startedAtMs,
+      resolvedAtMs,
+      connectMs,
     })
     const trace = traced(result.trace)
     return result.kind === 'answered'

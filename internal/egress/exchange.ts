@@ -147,7 +147,11 @@ export async function exchange(connections: Connections, validated: ValidatedCal
       return new Promise<Exchanged>((resolve) => {
         const request: ExchangeRequest = {
           endpoint: { address, port: url.port, tlsName: url.scheme === 'https' ? url.host : undefined },
-          ...{ bytes, answerBytesMax, signal, isFresh, connectFromMs },
+          bytes,
+          answerBytesMax,
+          signal,
+          isFresh,
+          connectFromMs,
           connectTimeoutMs: Math.min(leftMs, shareMs),
           timeoutMs: timeoutMs - (performance.now() - startedAtMs),
         }
@@ -303,7 +307,8 @@ function answerOf(reader: AnswerReader, isAnswerCut: boolean): Omit<Answered, 't
     },
     // NUL is replaced, because a text column of Postgres rejects it.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
-    ...{ isAnswerCut, receivedHeaders },
+    isAnswerCut,
+    receivedHeaders,
   }
 }
 

@@ -105,7 +105,8 @@ describe('environment', () => {
     trust?: 'trusting',
   ): Promise<unknown> {
     const options = {
-      ...{ ports: 'any', cidrsMax: ['127.0.0.0/8'] },
+      ports: 'any',
+      cidrsMax: ['127.0.0.0/8'],
       ...(trust && { ca: testCa }),
     }
     const call = { url, allowedCIDRs: ['127.0.0.0/8'], headers: {}, body: '{}', timeoutMs: 5000 }

@@ -16,7 +16,10 @@ function caller({ dnsMs = 0, ...options }: Partial<OutboundOptions> & { dnsMs?: 
     return ['127.0.0.1']
   }
   const outbound = createOutbound({
-    ...{ ports: 'any', cidrsMax: ['127.0.0.0/8'], ca: testCa, resolve },
+    ports: 'any',
+    cidrsMax: ['127.0.0.0/8'],
+    ca: testCa,
+    resolve,
     ...options,
   })
   made.push(outbound)

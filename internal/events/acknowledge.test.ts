@@ -19,7 +19,10 @@ beforeAll(async () => {
   lab = await createDeliveryLab()
   const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+    url: lab.databaseUrl,
+    applicationName: 'test',
+    sessionSettings: eventReadSettings,
+    ...bounds,
   })
   return async () => {
     await pool.end()

@@ -56,7 +56,12 @@ export async function processAcknowledged(
     name: 'read_acknowledged',
     text: rangeText,
     values: [
-      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId, upTo.transaction, upTo.eventId],
+      tenantId,
+      dayAfter(nowMs, 0),
+      after.transaction,
+      after.eventId,
+      upTo.transaction,
+      upTo.eventId,
       ...pullableValues(filter),
     ],
   })

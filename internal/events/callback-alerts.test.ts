@@ -21,8 +21,15 @@ const at = (minutes: number) => startMs + minutes * 60_000
 
 const failing: CallbackAlert = {
   tenantId: 'ten_a' as TenantId,
-  ...{ isSuspended: false, sinceMs: at(0), failures: 3, cause: 'http_500', open: null },
-  ...{ lastFailureAtMs: at(0), lastSuccessAtMs: 0, suspendedNotifiedAtMs: 0, failingNotifiedAtMs: 0 },
+  isSuspended: false,
+  sinceMs: at(0),
+  failures: 3,
+  cause: 'http_500',
+  open: null,
+  lastFailureAtMs: at(0),
+  lastSuccessAtMs: 0,
+  suspendedNotifiedAtMs: 0,
+  failingNotifiedAtMs: 0,
 }
 
 test.each<[string, Partial<CallbackAlert>, minutes: number, AlertDecision]>([
@@ -108,7 +115,10 @@ const stored = () =>
 const note = (tenantId: TenantId, nowMs: number, succeeded: boolean, isAlarm = !succeeded) =>
   noteCallbackSignals(lab.pool, [
     {
-      ...{ tenantId, failures: succeeded ? 0 : 1, cause: 'http_503', isAlarm },
+      tenantId,
+      failures: succeeded ? 0 : 1,
+      cause: 'http_503',
+      isAlarm,
       lastFailureAtMs: succeeded ? undefined : nowMs,
       lastSuccessAtMs: succeeded ? nowMs : undefined,
     },
@@ -191,7 +201,9 @@ test('callback alerts: a suspension is notified of once, by any of several proce
     ),
   ).toEqual({
     tenant: { namespace: 'shops', name: 'acme' },
-    ...{ since: new Date(at(0)).toISOString(), reason: 'gone', failedAttempts: 1 },
+    since: new Date(at(0)).toISOString(),
+    reason: 'gone',
+    failedAttempts: 1,
     lastFailureAt: new Date(at(0)).toISOString(),
     advice: expect.stringContaining('resume'),
   })

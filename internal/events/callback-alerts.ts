@@ -242,7 +242,10 @@ const advice = {
 function noticeOf(alert: CallbackAlert, what: keyof typeof advice, nowMs: number): Notice {
   const { tenantId, sinceMs, failures, cause, open, lastFailureAtMs } = alert
   return {
-    ...{ tenantId, type: `latchkey.callback.${what}`, sourceId: String(nowMs), occurredAtMs: nowMs },
+    tenantId,
+    type: `latchkey.callback.${what}`,
+    sourceId: String(nowMs),
+    occurredAtMs: nowMs,
     payload: {
       since: isoTime(sinceMs),
       reason: cause,

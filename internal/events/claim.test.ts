@@ -34,15 +34,13 @@ describe('claimDue', () => {
     expect(hasMore).toBe(false)
     expect(claimed).toHaveLength(1)
     expect(claimed[0]).toMatchObject({
-      ...{
-        eventId: id,
-        tenantId: tenant.id,
-        cycle: 1,
-        attempts: 0,
-        claims: 1,
-        isRetry: false,
-        isProbe: false,
-      },
+      eventId: id,
+      tenantId: tenant.id,
+      cycle: 1,
+      attempts: 0,
+      claims: 1,
+      isRetry: false,
+      isProbe: false,
     })
     const { rows } = await lab.pool.query('SELECT lease, leased_until > now() AS held FROM deliveries_due')
     expect(rows).toEqual([{ lease: 'lab', held: true }])

@@ -289,7 +289,15 @@ function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
     row
   const { tenantId, target } = ownerOfQueue(queueId)
   return {
-    ...{ eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe },
+    eventId,
+    tenantId,
+    payloadExpiresOn,
+    payloadBytes,
+    cycle,
+    attempts,
+    claims,
+    isRetry,
+    isProbe,
     ...(target === 'notifications' && { isNotification: true }),
   }
 }

@@ -61,8 +61,14 @@ describe('complete', () => {
       const [one, ...others] = await tried()
       expect(others).toHaveLength(2)
       expect(one).toEqual({
-        ...{ cycle: 1, attempt: 1, outcome: 'refused', status: 500, cause: null, answer: 'no' },
-        ...{ duration_ms: 12, started_at: new Date(startedAtMs) },
+        cycle: 1,
+        attempt: 1,
+        outcome: 'refused',
+        status: 500,
+        cause: null,
+        answer: 'no',
+        duration_ms: 12,
+        started_at: new Date(startedAtMs),
       })
     },
   )
@@ -71,8 +77,14 @@ describe('complete', () => {
     const [first, second] = await claimed(2)
     if (!first || !second) throw new Error('no claims')
     const exchange = {
-      ...{ url: 'https://shop.example.com/', signatures: 1, isReused: false, headers: [], headersOmitted: 0 },
-      ...{ isAnswerCut: false, problem: 'odd: \u0000 \ud800 "', connectMs: 3.2 },
+      url: 'https://shop.example.com/',
+      signatures: 1,
+      isReused: false,
+      headers: [],
+      headersOmitted: 0,
+      isAnswerCut: false,
+      problem: 'odd: \u0000 \ud800 "',
+      connectMs: 3.2,
     }
     await complete(lab.pool, 'lab', [
       { delivery: first, ending: { kind: 'later', dueAtMs, attempt: { ...attempt, exchange } } },

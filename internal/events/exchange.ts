@@ -21,7 +21,10 @@ export interface AttemptExchange extends CallTrace {
 export function encodeExchange(exchange: AttemptExchange): string {
   const { url, signatures, traceparent, problem, headers, headersOmitted, isAnswerCut, address } = exchange
   return JSON.stringify({
-    ...{ url, traceparent, problem, address },
+    url,
+    traceparent,
+    problem,
+    address,
     signatures: signatures === 1 ? undefined : signatures,
     isReused: exchange.isReused || undefined,
     dnsMs: rounded(exchange.dnsMs),

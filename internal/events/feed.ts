@@ -122,7 +122,10 @@ export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number):
     name: 'read_feed',
     text: feedText,
     values: [
-      ...[tenantId, dayAfter(nowMs, 0), after.transaction, after.eventId],
+      tenantId,
+      dayAfter(nowMs, 0),
+      after.transaction,
+      after.eventId,
       ...pullableValues(filter),
       limit + 1,
     ],

@@ -187,11 +187,25 @@ function handedOf(row: HandedRow): HandedEvent {
   ] = row
   return {
     claim: {
-      ...{ eventId: id, tenantId, payloadExpiresOn, payloadBytes },
-      ...{ cycle: 1, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+      eventId: id,
+      tenantId,
+      payloadExpiresOn,
+      payloadBytes,
+      cycle: 1,
+      attempts: 0,
+      claims: 1,
+      isRetry: false,
+      isProbe: false,
     },
     content: {
-      ...{ id, tenantId, provider, rawType, type, occurredAtMs, headers, payload },
+      id,
+      tenantId,
+      provider,
+      rawType,
+      type,
+      occurredAtMs,
+      headers,
+      payload,
       receivedAtMs: receivedAtMsOf(id),
     },
   }

@@ -42,17 +42,20 @@ describe('listEvents', () => {
     const { events } = await list()
     expect(events).toEqual([
       {
-        ...{
-          id: id ?? '',
-          tenantId,
-          provider: 'generic',
-          sourceEventId: 'src_1',
-          providerRawType: 'order.created',
-        },
-        ...{ type: 'order.created', state: 'accepted', cycle: 1, completedAtMs: null },
-        ...{ occurredAtMs: expect.any(Number), receivedAtMs: expect.any(Number) },
+        id: id ?? '',
+        tenantId,
+        provider: 'generic',
+        sourceEventId: 'src_1',
+        providerRawType: 'order.created',
+        type: 'order.created',
+        state: 'accepted',
+        cycle: 1,
+        completedAtMs: null,
+        occurredAtMs: expect.any(Number),
+        receivedAtMs: expect.any(Number),
         origin: { kind: 'provider' },
-        ...{ payloadBytes: expect.any(Number), payloadExpiresOn: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) },
+        payloadBytes: expect.any(Number),
+        payloadExpiresOn: expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
       } as never,
     ])
   })
@@ -111,7 +114,8 @@ describe('listEvents', () => {
       listEvents(
         lab.pool,
         {
-          ...{ sourceEventId, limit: 10 },
+          sourceEventId,
+          limit: 10,
           sourceTenants: [
             { id: owner, declaredProviders },
             { id: other, declaredProviders: [] },
@@ -167,7 +171,9 @@ describe('readEvent', () => {
     expect(await read(id)).toMatchObject({
       event: { id, state: 'accepted' },
       headers: '{"content-type":"application/json","latchkey-hops":"1"}',
-      ...{ hasPayload: true, attempts: [], hasEarlierAttempts: false },
+      hasPayload: true,
+      attempts: [],
+      hasEarlierAttempts: false,
       delivery: { isClaimed: false, attemptCount: 0, dueAtMs: expect.any(Number) },
     })
     const { forwarder, stop } = lab.forwarder()
@@ -226,7 +232,9 @@ describe('readEvent', () => {
     expect(await some([3], (await lab.addTenant()).id)).toBeUndefined()
     const places = await listAttemptPlaces(lab.pool, id)
     expect([places.length, places[0], places.at(-1)]).toEqual([
-      ...[200, { cycle: 6, attempt: 1 }, { cycle: 26, attempt: 0 }],
+      200,
+      { cycle: 6, attempt: 1 },
+      { cycle: 26, attempt: 0 },
     ])
   })
 
@@ -240,7 +248,9 @@ describe('readEvent', () => {
     expect((await read(id, tenantId, Date.now() + 31 * dayMs))?.hasPayload).toBe(false)
     expect(await read(id, tenantId, Date.now() + 91 * dayMs)).toBeUndefined()
     expect(await readPayload(lab.pool, place, Date.now())).toMatchObject({
-      ...{ kind: 'payload', payload: expect.stringContaining('820982911946154508'), event: { tenantId } },
+      kind: 'payload',
+      payload: expect.stringContaining('820982911946154508'),
+      event: { tenantId },
     })
     expect(await readPayload(lab.pool, { id, tenantId: stranger }, Date.now())).toEqual({ kind: 'unknown' })
     expect(await readPayload(lab.pool, place, Date.now() + 31 * dayMs)).toEqual({ kind: 'expired' })

@@ -122,8 +122,12 @@ async function idsOfSource(
       text: sourceText,
       rowMode: 'array',
       values: [
-        ...[textArrayParam(some.map(({ id }) => id)), sourceEventId, names, after ?? null],
-        ...[textArrayParam(declared.map(([id]) => id)), textArrayParam(declared.map(([, name]) => name))],
+        textArrayParam(some.map(({ id }) => id)),
+        sourceEventId,
+        names,
+        after ?? null,
+        textArrayParam(declared.map(([id]) => id)),
+        textArrayParam(declared.map(([, name]) => name)),
       ],
     })
     found.push(...rows.map(([id]) => id))

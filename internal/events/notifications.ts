@@ -64,15 +64,21 @@ export async function prepareNotice(
   const retention = retentionOf(tenant.retention, parts.retentionDefaults())
   const text = JSON.stringify({ tenant: { namespace: tenant.namespace, name: tenant.name }, ...payload })
   const source: EventSource = {
-    ...{ tenantId, provider: ownProvider, sourceEventId: `${type}:${sourceId}` },
-    ...{ receivedAtMs: nowMs, payload: text },
+    tenantId,
+    provider: ownProvider,
+    sourceEventId: `${type}:${sourceId}`,
+    receivedAtMs: nowMs,
+    payload: text,
   }
   const event: ReceivedEvent = {
     ...source,
     ...derivedEventFields({ ...source, retention, dedupeDaysMin }),
-    ...{ rawType: type, type, occurredAtMs },
+    rawType: type,
+    type,
+    occurredAtMs,
     headers: JSON.stringify({ 'latchkey-hops': '1', ...originHeaders(origin) }),
-    ...{ origin, state: 'accepted' },
+    origin,
+    state: 'accepted',
   }
   await ensurePartitions(parts.pool, partitionsOf([event]))
   return event
@@ -115,7 +121,8 @@ export function prepareTestNotice(
   nowMs: number,
 ): Promise<ReceivedEvent | undefined> {
   const payload = {
-    ...{ since: new Date(nowMs).toISOString(), reason: 'test' },
+    since: new Date(nowMs).toISOString(),
+    reason: 'test',
     advice: 'Nothing is to be done: this notification tests its receiver.',
   }
   const sourceId = new Date(Math.floor(nowMs / testNoticeEveryMs) * testNoticeEveryMs).toISOString()

@@ -12,8 +12,12 @@ let tenantId: TenantId
 beforeAll(async () => {
   lab = await createDeliveryLab()
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'payload scan', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000, sessionSettings: eventReadSettings },
+    url: lab.databaseUrl,
+    applicationName: 'payload scan',
+    connectionsMax: 1,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
+    sessionSettings: eventReadSettings,
   })
   tenantId = (await lab.addTenant()).id
   return async () => {
@@ -38,7 +42,9 @@ test('scanPayloads: stops at 16 MiB and continues there, and skips payloads abov
     scanPayloads(
       pool,
       {
-        ...{ filter: { tenantId, fromMs: nowMs - 60_000 }, after, limit: 10 },
+        filter: { tenantId, fromMs: nowMs - 60_000 },
+        after,
+        limit: 10,
         matches: (payload) => payload.includes('wanted'),
       },
       () => nowMs,

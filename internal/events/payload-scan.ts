@@ -62,7 +62,10 @@ export async function scanPayloads(
   const found: EventSummary[] = []
   let [examinedCount, skippedCount, bytes] = [0, 0, 0]
   const stopped = (examinedTo: EventId | undefined) => ({
-    ...{ events: found, examinedCount, skippedCount, examinedTo },
+    events: found,
+    examinedCount,
+    skippedCount,
+    examinedTo,
   })
   for (let scans = 0; scans < scansMax; scans += 1) {
     const { events, searchedTo } = await scanEvents(pool, scan)

@@ -21,17 +21,21 @@ beforeEach(async () => {
 })
 
 const attempt: AttemptRecord = {
-  ...{ startedAtMs: Date.now(), durationMs: 1.6, outcome: 'delivered', status: 204 },
-  ...{ cause: null, answer: 'a\u0000b' },
+  startedAtMs: Date.now(),
+  durationMs: 1.6,
+  outcome: 'delivered',
+  status: 204,
+  cause: null,
+  answer: 'a\u0000b',
   exchange: {
-    ...{
-      url: 'https://shop.example.com/hooks',
-      signatures: 2,
-      isReused: true,
-      dnsMs: 0.04,
-      firstByteMs: 31.27,
-    },
-    ...{ headers: [['x-odd', 'a\u0001b']], headersOmitted: 3, isAnswerCut: true },
+    url: 'https://shop.example.com/hooks',
+    signatures: 2,
+    isReused: true,
+    dnsMs: 0.04,
+    firstByteMs: 31.27,
+    headers: [['x-odd', 'a\u0001b']],
+    headersOmitted: 3,
+    isAnswerCut: true,
   },
 }
 
@@ -59,8 +63,14 @@ test('test event: an accepted one is processed and keeps the response', async ()
     attempts: [{ attempt: 1, outcome: 'delivered', status: 204, durationMs: 2, answer: 'a\ufffdb' }],
   })
   expect((await view(event))?.attempts[0]?.exchange).toEqual({
-    ...{ url: 'https://shop.example.com/hooks', signatures: 2, isReused: true, dnsMs: 0, firstByteMs: 31 },
-    ...{ headers: [['x-odd', 'a\u0001b']], headersOmitted: 3, isAnswerCut: true },
+    url: 'https://shop.example.com/hooks',
+    signatures: 2,
+    isReused: true,
+    dnsMs: 0,
+    firstByteMs: 31,
+    headers: [['x-odd', 'a\u0001b']],
+    headersOmitted: 3,
+    isAnswerCut: true,
   })
   expect(await lab.value('SELECT count(*) FROM failed_events')).toBe(0)
 })

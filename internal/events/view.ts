@@ -82,7 +82,8 @@ export async function readEvent(
     readPayloadOf(pool, row.event, nowMs, 'event_id'),
   ])
   return {
-    ...{ ...row, hasPayload: payload !== undefined },
+    ...row,
+    hasPayload: payload !== undefined,
     attempts: attempts.slice(0, attemptsMax).toReversed(),
     hasEarlierAttempts: attempts.length > attemptsMax,
   }

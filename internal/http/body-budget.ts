@@ -229,11 +229,14 @@ export class BodyBudget {
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
       const { needed, pool } = lack
       const { limit } = pool
-      const candidates = [...this.#arriving].filter((other) => other !== body && isIn(pool, other))
+      const candidates = Array.from(this.#arriving).filter((other) => other !== body && isIn(pool, other))
       const requester = this.#requesterOf(body, bytes, nowMs)
       const victims = chooseVictims(candidates.map(asCandidate), {
-        ...{ needed, wanted: Math.max(needed, limit / evictShare), sourceShare: limit / sourcesShare },
-        ...{ nowMs, requester },
+        needed,
+        wanted: Math.max(needed, limit / evictShare),
+        sourceShare: limit / sourcesShare,
+        nowMs,
+        requester,
       })
       if (victims.length === 0) return false
       for (const { body: victim } of victims) this.#giveUp(victim, 'evicted')
@@ -258,17 +261,20 @@ export class BodyBudget {
 
   /** Aborts bodies that are too slow at `nowMs`. The budget calls this every 100 ms while unfinished bodies exist. */
   endLate(nowMs: number): void {
-    for (const body of [...this.#arriving]) {
+    for (const body of Array.from(this.#arriving)) {
       const { arrival } = body
       if (arrival && isLate(this.pace, body.bytesDeclared, arrival, nowMs)) this.#giveUp(body, 'too_slow')
     }
   }
 
   #makePlace(nowMs: number): void {
-    const candidates = [...this.#arriving].map((body) => ({ ...asCandidate(body), weight: 1 }))
+    const candidates = Array.from(this.#arriving).map((body) => ({ ...asCandidate(body), weight: 1 }))
     const victims = chooseVictims(candidates, {
-      ...{ needed: 1, wanted: this.#bodiesMax / evictShare, sourceShare: this.#bodiesMax / sourcesShare },
-      ...{ nowMs, requester: undefined },
+      needed: 1,
+      wanted: this.#bodiesMax / evictShare,
+      sourceShare: this.#bodiesMax / sourcesShare,
+      nowMs,
+      requester: undefined,
     })
     for (const { body } of victims) this.#giveUp(body, 'evicted')
   }

@@ -17,12 +17,20 @@ interface Named extends Candidate {
 
 const nowMs = 10_000
 const named = (name: string, changes: Partial<Candidate> = {}): Named => ({
-  ...{ name, source: name, startedAtMs: 0, lastByteAtMs: nowMs, score: 0, weight: 1 },
+  name,
+  source: name,
+  startedAtMs: 0,
+  lastByteAtMs: nowMs,
+  score: 0,
+  weight: 1,
   ...changes,
 })
 const need: Need = {
-  ...{ needed: 1, wanted: 1, sourceShare: 100 },
-  ...{ nowMs, requester: undefined },
+  needed: 1,
+  wanted: 1,
+  sourceShare: 100,
+  nowMs,
+  requester: undefined,
 }
 const choose = (candidates: readonly Named[], changes: Partial<Need> = {}) =>
   chooseVictims(candidates, { ...need, ...changes }).map(({ name }) => name)

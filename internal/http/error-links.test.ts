@@ -13,11 +13,18 @@ afterAll(async () => {
 
 const docsUrl = 'https://latchkey.example/docs'
 const refusal: Answer = {
-  ...{ kind: 'answer', status: 400, body: '{"error":"invalid signature"}', outcome: 'invalid_signature' },
+  kind: 'answer',
+  status: 400,
+  body: '{"error":"invalid signature"}',
+  outcome: 'invalid_signature',
   explainedAs: 'invalid_request',
 }
 const route = (path: string, handle: () => Answer | ApiError): PublicRoute => ({
-  ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0, handle },
+  method: 'GET',
+  path,
+  access: 'public',
+  bodyBytesMax: 0,
+  handle,
 })
 const routes = [
   route('/done', () => ({ kind: 'answer', status: 200, body: '{}', outcome: 'done' })),
@@ -31,8 +38,11 @@ const routes = [
 /** Returns the status and the link of a path, on a server with or without the address of the documentation. */
 async function linkAt(path: string, docs: string | undefined, method = 'GET') {
   const app = createServer<never, never>({
-    ...{ routes, authorize: () => apiError('api_key_invalid'), nameOf: () => '' },
-    ...{ explain: () => undefined, onAnswered: () => undefined },
+    routes,
+    authorize: () => apiError('api_key_invalid'),
+    nameOf: () => '',
+    explain: () => undefined,
+    onAnswered: () => undefined,
     budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anonymous: new BodyBudget({ bytesMax: 0 }) },
     errorLink: docs === undefined ? undefined : createErrorLinks(docs),
   })

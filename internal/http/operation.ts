@@ -147,7 +147,9 @@ export function route<
       }),
     },
     bind: (parts) => ({
-      ...{ method, path, access: { scope } },
+      method,
+      path,
+      access: { scope },
       bodyBytesMax: definition.bodyBytesMax?.(parts) ?? 0,
       handle(call, principal) {
         const parsed = parse(call)
@@ -205,7 +207,10 @@ const noFields = new TextEncoder().encode('{}')
 function queryParameters(schema: TSchema, examples: Examples): Parameter[] {
   const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
   return Object.entries(schema.properties as Record<string, TSchema>).map(([name, property]) => ({
-    ...{ name, in: 'query', required: required.includes(name), schema: property },
+    name,
+    in: 'query',
+    required: required.includes(name),
+    schema: property,
     description: property.description ?? '',
     examples: Object.fromEntries(
       Object.entries(examples).flatMap(([example, { value }]): [string, Example][] => {

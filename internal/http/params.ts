@@ -115,7 +115,10 @@ export function wordParam<const Word extends string>(
 
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const idempotencyKeySchema = {
-  ...{ type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+  type: 'string',
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[ -~]+$',
   expected: '1 to 255 printable ASCII characters, which every client can send in a header',
 }
 
@@ -136,7 +139,11 @@ export function readIdempotencyKey({ headers }: Request): string | undefined | A
 /** Documents query parameters. */
 export function paramsInDocument(params: Params): Parameter[] {
   return Object.entries(params).map(([name, { description, schema, isRequired = false, examples }]) => ({
-    ...{ name, in: 'query', required: isRequired, description, schema },
+    name,
+    in: 'query',
+    required: isRequired,
+    description,
+    schema,
     ...(examples && { examples }),
   }))
 }

@@ -131,7 +131,8 @@ const parse = createParser(
       least: Type.Optional(Type.Integer({ minimum: 1 })),
       names: Type.Optional(
         Type.Record(Type.String({ pattern: '^[a-z]{1,9}$' }), Type.Unknown(), {
-          ...{ additionalProperties: false, expected: 'a JSON object whose names are lowercase letters' },
+          additionalProperties: false,
+          expected: 'a JSON object whose names are lowercase letters',
         }),
       ),
       nothing: Type.Optional(Type.Null()),

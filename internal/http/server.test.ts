@@ -567,7 +567,10 @@ describe('request observer', () => {
 })
 
 const get = (path: string, handle: PublicRoute['handle']): PublicRoute => ({
-  ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
+  access: 'public',
+  method: 'GET',
+  path,
+  bodyBytesMax: 0,
   handle,
 })
 
@@ -607,7 +610,9 @@ test('server: cancels a streamed response when its reader disconnects', async ()
   const gone = Promise.withResolvers<void>()
   const { url } = startPages([
     get('/stream', () => ({
-      ...{ kind: 'answer', status: 200, outcome: 'live' },
+      kind: 'answer',
+      status: 200,
+      outcome: 'live',
       body: new ReadableStream({
         start: (controller) => controller.enqueue(Uint8Array.from(Buffer.from('first'))),
         cancel: () => gone.resolve(),

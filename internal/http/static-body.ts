@@ -20,7 +20,10 @@ export function staticAnswer(
 ): Answer<Uint8Array<ArrayBuffer>> {
   const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
   return {
-    ...{ kind: 'answer', status: 200, outcome, body: isGzip ? gzipped : plain },
+    kind: 'answer',
+    status: 200,
+    outcome,
+    body: isGzip ? gzipped : plain,
     headers: { ...headers, Vary: 'Accept-Encoding', ...(isGzip && { 'Content-Encoding': 'gzip' }) },
   }
 }

@@ -72,7 +72,11 @@ export async function acceptWebhook(
   const { signatureAgeMsMax } = context
   const receivedAtMs = context.clock.now()
   const call = {
-    ...{ body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax },
+    body,
+    headers,
+    settings,
+    nowMs: receivedAtMs,
+    signatureAgeMsMax,
     ...(request && { request }),
   }
   const read = await verifyAndNormalize(context, caller, call)
@@ -139,7 +143,10 @@ async function readBySecrets(
   const keyed = published ? { ...call, published: published.keys } : call
   if (call.body.length <= largeBodyBytes) return readCall(provider, keyed, keys)
   const read = await context.largeBodies.read({
-    ...{ providerName: provider.name, declared, secrets: keying.secrets(), call: keyed },
+    providerName: provider.name,
+    declared,
+    secrets: keying.secrets(),
+    call: keyed,
   })
   return read ?? { kind: 'unread' }
 }

@@ -41,7 +41,13 @@ test.each([
 test('catalogueOf: lists each type once with its raw types, conditions, first version and an example', () => {
   const entries = catalogueOf([table])
   expect(entries.map(({ type }) => type)).toEqual([
-    ...['noun.invoiced', 'noun.paid', 'noun.plain', 'noun.won', 'pull.closed', 'pull.merged', 'pull.opened'],
+    'noun.invoiced',
+    'noun.paid',
+    'noun.plain',
+    'noun.won',
+    'pull.closed',
+    'pull.merged',
+    'pull.opened',
   ])
   expect(entries[0]).toMatchObject({ since: '0.2.0', providers: [{ provider: 'card', since: '0.2.0' }] })
   expect(entries[1]?.providers[0]?.sources).toEqual([
@@ -51,7 +57,8 @@ test('catalogueOf: lists each type once with its raw types, conditions, first ve
         { path: 'data.paid', values: [true] },
         { path: 'data.invoice', isPresent: false },
       ],
-      ...{ unless: ['noun.won'], since: '0.1.0' },
+      unless: ['noun.won'],
+      since: '0.1.0',
     },
   ])
   const unlessOf = (type: string) =>

@@ -30,8 +30,11 @@ stringData: {signingSecret: ${secret}}
 beforeAll(async () => {
   api = await startTestApi({ manifests, publicUrl })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
 })
 afterAll(async () => {
@@ -202,8 +205,11 @@ test('declared provider: a simulated call that was not verified confirms no subs
   const caller = lab.intake.callers.bySlug('acme', 'awssns')
   if (caller.kind !== 'caller' || caller.keying.kind !== 'secrets') throw new Error('acme has no awssns')
   const message = {
-    ...{ Type: 'SubscriptionConfirmation', MessageId: 'm1', Token: 'abc' },
-    ...{ TopicArn: 'arn:aws:sns:us-east-1:999999999999:Other', Timestamp: new Date().toISOString() },
+    Type: 'SubscriptionConfirmation',
+    MessageId: 'm1',
+    Token: 'abc',
+    TopicArn: 'arn:aws:sns:us-east-1:999999999999:Other',
+    Timestamp: new Date().toISOString(),
   }
   const accepted = await acceptWebhook(
     intake,

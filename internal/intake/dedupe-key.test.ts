@@ -19,13 +19,11 @@ beforeAll(async () => {
 function made(id: TenantId, provider: ProviderName, eventId: string): ReceivedEvent {
   return createReceivedEvent({
     origin: { kind: 'provider' },
-    ...{
-      tenant: directoryTenant({ id }),
-      provider,
-      headers: '{}',
-      receivedAtMs: Date.now(),
-      state: 'accepted',
-    },
+    tenant: directoryTenant({ id }),
+    provider,
+    headers: '{}',
+    receivedAtMs: Date.now(),
+    state: 'accepted',
     event: {
       kind: 'event',
       sourceEventId: eventId,

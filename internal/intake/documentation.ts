@@ -58,9 +58,14 @@ function examplesOf(valueOf: (call: ExampleCall) => unknown, withSummary = false
 }
 
 const providerParameter: Parameter = {
-  ...{ name: 'provider', in: 'path', required: true, description: 'Provider of the call.' },
+  name: 'provider',
+  in: 'path',
+  required: true,
+  description: 'Provider of the call.',
   schema: named('Provider', {
-    ...{ type: 'string', pattern: providerNamePattern, maxLength: 40 },
+    type: 'string',
+    pattern: providerNamePattern,
+    maxLength: 40,
     description: `A provider: ${acceptedProviderNames.join(', ')}, or the name or an alias of a declared one. Vendors’ names are aliases of neutral ones: ${providerAliasText}.`,
   }),
   examples: examplesOf(({ provider }) => provider),
@@ -221,7 +226,9 @@ const shared = { tag: 'webhooks', description, requestBody, sharedParameters, er
 
 /** Documentation of the route that identifies the tenant by API key. */
 export const receiveWebhook: Operation = {
-  ...{ ...shared, id: 'receiveWebhook', security: 'apiKey' },
+  ...shared,
+  id: 'receiveWebhook',
+  security: 'apiKey',
   summary: 'Receive a provider’s event; the API key identifies the tenant',
   parameters: [providerParameter],
   answers: {
@@ -234,14 +241,18 @@ export const receiveWebhook: Operation = {
 }
 
 const slugParameter: Parameter = {
-  ...{ name: 'tenantSlug', in: 'path', required: true, description: 'Slug of the tenant.' },
+  name: 'tenantSlug',
+  in: 'path',
+  required: true,
+  description: 'Slug of the tenant.',
   schema: { type: 'string', minLength: 1, maxLength: 128 },
   examples: examplesOf(() => 'acme'),
 }
 
 /** Documentation of the route by which vendors check a URL. */
 export const answerHandshake: Operation = {
-  ...{ id: 'answerHandshake', tag: 'webhooks' },
+  id: 'answerHandshake',
+  tag: 'webhooks',
   summary: 'Answer a vendor that checks the URL',
   description:
     'Vendors of some declared providers check a URL by GET or HEAD before they send events to it; the declaration says what they get, as text, JSON or nothing. Nothing is stored. Checks by POST use the route of events.',
@@ -270,7 +281,8 @@ export const answerHandshake: Operation = {
 
 /** Documentation of the route that identifies the tenant by its slug. */
 export const receiveWebhookBySlug: Operation = {
-  ...{ ...shared, id: 'receiveWebhookBySlug' },
+  ...shared,
+  id: 'receiveWebhookBySlug',
   summary: 'Receive a provider’s event; the path identifies the tenant',
   parameters: [slugParameter, providerParameter],
   answers: { ...answers, 403: tenantNotAllowed() },

@@ -111,7 +111,11 @@ export class EventQueue implements Accepting {
     if (original) return original.completed.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
     const { promise, resolve } = Promise.withResolvers<Acceptance>()
     const waiting: Waiting = {
-      ...{ event, sinceMs: performance.now(), isCompleted: false, completed: promise, resolve },
+      event,
+      sinceMs: performance.now(),
+      isCompleted: false,
+      completed: promise,
+      resolve,
     }
     this.#byKey.set(event.dedupeKey, waiting)
     if (!this.#isBreakerOpen) this.#writer.add(waiting)
@@ -229,11 +233,15 @@ export class SizeClassQueues implements Accepting {
 
   constructor({ storeBatch, storeLarge, spool, onBreaker }: SizeClassQueuesOptions) {
     this.#small = new EventQueue({
-      ...{ storeBatch, spool },
+      storeBatch,
+      spool,
       onBreaker: (isOpen) => onBreaker?.('small', isOpen),
     })
     this.#large = new EventQueue({
-      ...{ storeBatch: storeLarge, spool, batchesMax: 1, patienceMs: largePatienceMs },
+      storeBatch: storeLarge,
+      spool,
+      batchesMax: 1,
+      patienceMs: largePatienceMs,
       onBreaker: (isOpen) => onBreaker?.('large', isOpen),
     })
   }

@@ -27,7 +27,9 @@ const path = '/v1/event-types'
 const version = { type: 'string', pattern: '^[0-9]+\\.[0-9]+\\.[0-9]+$' }
 const since = { ...version, description: 'First version of Latchkey that has it.' }
 const providerName = {
-  ...{ type: 'string', enum: providerNames, ...mayGrow },
+  type: 'string',
+  enum: providerNames,
+  ...mayGrow,
   description: 'Neutral name of the provider.',
 }
 const memberPath = { type: 'string', description: 'Path of the member in `payload`, with dots.' }
@@ -38,11 +40,14 @@ const conditionOf = (field: string, schema: JsonSchema) => ({
   properties: { path: memberPath, [field]: schema },
 })
 const valueCondition = conditionOf('values', {
-  ...{ type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } },
+  type: 'array',
+  minItems: 1,
+  items: { type: ['string', 'number', 'boolean'] },
   description: 'The member has one of these values.',
 })
 const presenceCondition = conditionOf('isPresent', {
-  ...{ type: 'boolean', description: 'Whether the member is present; null counts as absent.' },
+  type: 'boolean',
+  description: 'Whether the member is present; null counts as absent.',
 })
 const condition = {
   description: 'Condition on the payload.',
@@ -125,11 +130,9 @@ const query = {
 }
 
 const operation: Operation = {
-  ...{
-    id: 'listEventTypes',
-    tag: 'events',
-    summary: 'Normalized event types and the raw types that lead to them',
-  },
+  id: 'listEventTypes',
+  tag: 'events',
+  summary: 'Normalized event types and the raw types that lead to them',
   description:
     'In alphabetical order, with pages by `after`. `generic` has no types of its own: its dotted lowercase types are kept, and a test of the callback has the type `latchkey.test`, by which alone it cannot be recognized: see `latchkey-origin` among the `headers` of an event. A raw type that is not listed becomes `<provider>.<raw type>` in dotted lowercase; with `codehost`, `codehost.<event>.<action>` if the payload has an action. The answer is the same for all callers and changes with the version only: it can be cached for five minutes, and has no `ETag`.',
   parameters: paramsInDocument(query),
@@ -162,14 +165,19 @@ const operation: Operation = {
 /** Route of the catalogue of event types, which needs no authentication. */
 export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
   {
-    ...{ method: 'GET', path, operation },
+    method: 'GET',
+    path,
+    operation,
     bind() {
       const all = eventCatalogue.map(rowOf)
       const ofProviders = new Map<ProviderName, CatalogueRow[]>(
         providerNames.map((name) => [name, typesOf(name).map(rowOf)]),
       )
       return {
-        ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
+        method: 'GET',
+        path,
+        access: 'public',
+        bodyBytesMax: 0,
         handle(call) {
           const read = readParams(call.request.url, query)
           if (read.kind === 'error') return read
@@ -177,12 +185,10 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
           const listed = provider === undefined ? all : (ofProviders.get(provider) ?? [])
           const rows = type === undefined ? listed : listed.filter((each) => each.type === type)
           return {
-            ...{
-              kind: 'answer',
-              status: 200,
-              outcome: 'event_types',
-              body: pageOf(rows, after, limit),
-            },
+            kind: 'answer',
+            status: 200,
+            outcome: 'event_types',
+            body: pageOf(rows, after, limit),
             headers: { 'Cache-Control': 'public, max-age=300' },
           }
         },

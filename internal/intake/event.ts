@@ -83,7 +83,9 @@ export interface TestEventContent {
 }
 
 const testContent: TestEventContent = {
-  ...{ provider: 'generic', rawType: testEventType, type: testEventType },
+  provider: 'generic',
+  rawType: testEventType,
+  type: testEventType,
   payload: '{"message":"A test of this callback. No provider sent it."}',
 }
 
@@ -101,9 +103,17 @@ export function createTestEvent({
   // A hash, so that the id of a provider's event equals it only on purpose.
   const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
   return createReceivedEvent({
-    ...{ tenant, provider, origin, receivedAtMs: nowMs, state: 'verified', retention },
+    tenant,
+    provider,
+    origin,
+    receivedAtMs: nowMs,
+    state: 'verified',
+    retention,
     event: {
-      ...{ kind: 'event', sourceEventId: `test_${digest}`, occurredAtMs: nowMs, ...content },
+      kind: 'event',
+      sourceEventId: `test_${digest}`,
+      occurredAtMs: nowMs,
+      ...content,
     },
     headers: JSON.stringify({ [hopsHeader]: '1', ...originHeaders(origin) }),
   })

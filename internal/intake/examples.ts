@@ -58,7 +58,10 @@ const pushHeaders = (signature: string, prefix: string) => ({
  */
 export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   generic: {
-    ...{ summary: 'Our own format', provider: 'generic', media: json, answer: stored },
+    summary: 'Our own format',
+    provider: 'generic',
+    media: json,
+    answer: stored,
     headers: {
       'X-Service-Signature': `t=${exampleSignedAt},v1=0c819944d8c78e78543f373fb4b00e430c8a4b592b146a2e8940b7951f8ef234`,
     },
@@ -71,7 +74,9 @@ export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   },
   standard: {
     summary: 'Standard Webhooks, as any of its libraries sends',
-    ...{ provider: 'generic', media: json, answer: stored },
+    provider: 'generic',
+    media: json,
+    answer: stored,
     headers: {
       'webhook-id': 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W',
       'webhook-timestamp': String(exampleSignedAt),
@@ -80,37 +85,58 @@ export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
     body: { type: 'contact.created', data: { id: '1f81eb52-5198-4599-803e-771906343485' } },
   },
   card: {
-    ...{ summary: 'A dispute', provider: 'card', media: json, body: dispute, answer: stored },
+    summary: 'A dispute',
+    provider: 'card',
+    media: json,
+    body: dispute,
+    answer: stored,
     headers: { 'Card-Signature': disputeSignature },
   },
   stripe: {
     summary: 'The same dispute under the vendor’s names: a duplicate',
-    ...{ provider: 'stripe', media: json, body: dispute, answer: duplicate },
+    provider: 'stripe',
+    media: json,
+    body: dispute,
+    answer: duplicate,
     headers: { 'Stripe-Signature': disputeSignature },
   },
   shopify: {
     summary: 'An order under the vendor’s names',
-    ...{ provider: 'shopify', media: json, body: order, answer: stored },
+    provider: 'shopify',
+    media: json,
+    body: order,
+    answer: stored,
     headers: orderHeaders('X-Shopify'),
   },
   storefront: {
     summary: 'The same order under neutral names: a duplicate',
-    ...{ provider: 'storefront', media: json, body: order, answer: duplicate },
+    provider: 'storefront',
+    media: json,
+    body: order,
+    answer: duplicate,
     headers: orderHeaders('X-Storefront'),
   },
   github: {
     summary: 'A push under the vendor’s names',
-    ...{ provider: 'github', media: json, body: push, answer: stored },
+    provider: 'github',
+    media: json,
+    body: push,
+    answer: stored,
     headers: pushHeaders('X-Hub-Signature-256', 'X-GitHub'),
   },
   codehost: {
     summary: 'The same push under neutral names: a duplicate',
-    ...{ provider: 'codehost', media: json, body: push, answer: duplicate },
+    provider: 'codehost',
+    media: json,
+    body: push,
+    answer: duplicate,
     headers: pushHeaders('X-Codehost-Signature-256', 'X-Codehost'),
   },
   githubForm: {
     summary: 'A merged pull request, form-encoded',
-    ...{ provider: 'github', media: formMedia, answer: stored },
+    provider: 'github',
+    media: formMedia,
+    answer: stored,
     headers: {
       'X-Hub-Signature-256': 'sha256=c1b1b702e05a06730789207dabc1428332b0202eddd26be2ff8ef387ac12760f',
       'X-GitHub-Delivery': 'a2b3c4d0-cc79-11e3-8f3e-4c9367dc0958',

@@ -20,8 +20,11 @@ beforeAll(async () => {
   )
   api = await startTestApi({ manifests: manifests.join('') })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
 }, 30_000)
 afterAll(async () => {

@@ -98,9 +98,14 @@ export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[]
     { admitsMalformedParams: true },
   ),
   {
-    ...{ method: 'GET', path: slugPath, operation: answerHandshake },
+    method: 'GET',
+    path: slugPath,
+    operation: answerHandshake,
     bind: (intake) => ({
-      ...{ method: 'GET', path: slugPath, unverifiedOutcomes: limitedOutcomes, admitsMalformedParams: true },
+      method: 'GET',
+      path: slugPath,
+      unverifiedOutcomes: limitedOutcomes,
+      admitsMalformedParams: true,
       access: {
         admit(head) {
           const admission = admitBySlug(intake, head)
@@ -124,9 +129,15 @@ function webhookRoute(
   more: Pick<AdmittingRoute<Caller>, 'admitsMalformedParams'> = {},
 ): RoomRoute<Intake, AdmittingRoute<Caller>> {
   return {
-    ...{ method: 'POST', path, operation },
+    method: 'POST',
+    path,
+    operation,
     bind: (intake) => ({
-      ...{ method: 'POST', path, access: accessOf(intake), unverifiedOutcomes: limitedOutcomes, ...more },
+      method: 'POST',
+      path,
+      access: accessOf(intake),
+      unverifiedOutcomes: limitedOutcomes,
+      ...more,
       handle: (call, caller) => handle(intake, call, caller),
     }),
   }
@@ -165,7 +176,9 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
   const handshake = handshakeOf(intake, call, caller)
   if (handshake) return handshake
   const accepted = await acceptWebhook(intake, caller, {
-    ...{ headers: call.request.headers, body: call.body, request: requestOf(intake, call) },
+    headers: call.request.headers,
+    body: call.body,
+    request: requestOf(intake, call),
   })
   switch (accepted.kind) {
     case 'invalid':
@@ -225,8 +238,12 @@ function handshakeOf(intake: Intake, call: Call, caller: Caller): Answer | ApiEr
   if (!provider.handshakes?.methods.has(call.request.method)) return undefined
   const answered = provider.handshakes.answer(
     {
-      ...{ request: requestOf(intake, call), headers: call.request.headers, body: call.body, settings },
-      ...{ nowMs: intake.clock.now(), signatureAgeMsMax: intake.signatureAgeMsMax },
+      request: requestOf(intake, call),
+      headers: call.request.headers,
+      body: call.body,
+      settings,
+      nowMs: intake.clock.now(),
+      signatureAgeMsMax: intake.signatureAgeMsMax,
     },
     keys,
   )
@@ -243,7 +260,10 @@ function handshakeOf(intake: Intake, call: Call, caller: Caller): Answer | ApiEr
 
 function handshakeAnswer({ status, contentType, body, headers = {} }: HandshakeAnswer): Answer {
   return {
-    ...{ kind: 'answer', status, body, outcome: 'handshake' },
+    kind: 'answer',
+    status,
+    body,
+    outcome: 'handshake',
     headers: { ...headers, 'Content-Type': contentType, 'X-Content-Type-Options': 'nosniff' },
   }
 }

@@ -27,13 +27,23 @@ function handIn(
   log: { before?: ReceivedEvent[]; stored?: ReceivedEvent[] } = {},
 ) {
   const request: IngestRequest = {
-    ...{ tenant: tenantWith(), provider: 'card', sourceEventId: 'one', type: 'a.b', rawType: 'a.b' },
-    ...{ occurredAtMs: undefined, headers: {}, payload: '{}', actor: 'user:importer', ...fields },
+    tenant: tenantWith(),
+    provider: 'card',
+    sourceEventId: 'one',
+    type: 'a.b',
+    rawType: 'a.b',
+    occurredAtMs: undefined,
+    headers: {},
+    payload: '{}',
+    actor: 'user:importer',
+    ...fields,
   }
   return ingestEvent(
     {
       storing: {
-        ...{ pool, wake: () => undefined, onError: () => undefined },
+        pool,
+        wake: () => undefined,
+        onError: () => undefined,
         onStored: (events) => void log.stored?.push(...events),
       },
       retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
@@ -93,15 +103,15 @@ test('ingestEvent: an error in beforeStored leaves no event', async () => {
   const storing = { pool, wake: () => undefined, onError: () => undefined }
   const parts = { storing, beforeStored }
   const request: IngestRequest = {
-    ...{
-      tenant,
-      provider: 'card',
-      sourceEventId: 'one',
-      type: 'a.b',
-      rawType: 'a.b',
-      occurredAtMs: undefined,
-    },
-    ...{ headers: {}, payload: '{}', actor: 'user:importer' },
+    tenant,
+    provider: 'card',
+    sourceEventId: 'one',
+    type: 'a.b',
+    rawType: 'a.b',
+    occurredAtMs: undefined,
+    headers: {},
+    payload: '{}',
+    actor: 'user:importer',
   }
   const retentionDefaults = () => ({ payloadDays: 30, eventDays: 90 })
   const declarations = () => emptyDeclarations
@@ -146,14 +156,21 @@ test.each([
 test('ingestEvent: drops credentials, signatures and latchkey headers', async () => {
   const tenant = tenantWith()
   const headers = {
-    ...{ Authorization: 'Bearer x', Cookie: 'a=b', 'Stripe-Signature': 't=1', 'Latchkey-Hops': '0' },
-    ...{ 'Latchkey-Simulation': 'sim_1', 'Latchkey-Origin': 'test', 'X-Trace': 'kept' },
+    Authorization: 'Bearer x',
+    Cookie: 'a=b',
+    'Stripe-Signature': 't=1',
+    'Latchkey-Hops': '0',
+    'Latchkey-Simulation': 'sim_1',
+    'Latchkey-Origin': 'test',
+    'X-Trace': 'kept',
   }
   await handIn({ tenant, headers })
   const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events WHERE tenant_id = $1', [
     tenant.id,
   ])
   expect(JSON.parse(rows[0]?.headers ?? '')).toEqual({
-    ...{ 'x-trace': 'kept', 'latchkey-hops': '1', 'latchkey-origin': 'service' },
+    'x-trace': 'kept',
+    'latchkey-hops': '1',
+    'latchkey-origin': 'service',
   })
 })

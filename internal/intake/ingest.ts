@@ -127,7 +127,11 @@ function eventOf(
   const named = Object.entries(request.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
   const kept = Object.fromEntries(named.filter(([name]) => keepsHeader(name)))
   return createReceivedEvent({
-    ...{ tenant, provider, state, receivedAtMs: nowMs, origin },
+    tenant,
+    provider,
+    state,
+    receivedAtMs: nowMs,
+    origin,
     event: { kind: 'event', sourceEventId, rawType, type, occurredAtMs, payload },
     headers: JSON.stringify({ ...kept, [hopsHeader]: '1', ...originHeaders(origin) }),
     retention: retentionOf(tenant.retention, retentionDefaults()),

@@ -4,10 +4,14 @@ import { declarationText } from './declared/packs.ts'
 import { KnownProviders, unusable } from './known-providers.ts'
 
 const stored = (name: string, text: string, aliases: readonly string[] = []): StoredDeclaration => ({
-  ...{ name, aliases, isUnverified: false, text },
+  name,
+  aliases,
+  isUnverified: false,
+  text,
 })
 const usable = declarationText({
-  ...{ name: 'doors', body: { bytesMax: 1024, json: {} } },
+  name: 'doors',
+  body: { bytesMax: 1024, json: {} },
   headers: { signature: { names: ['X-Doors'] } },
   signature: {
     schemes: [
@@ -27,7 +31,9 @@ test('known providers: a declaration that cannot be compiled is compiled and rep
     (name, cause) => reports.push(`${name} ${cause instanceof Error}`),
   )
   expect([known.find('gates'), known.find('gates'), known.find('portal')]).toEqual([
-    ...[unusable, unusable, unusable],
+    unusable,
+    unusable,
+    unusable,
   ])
   expect(reports).toEqual(['gates true'])
   expect(known.find('doors')).toMatchObject({ name: 'doors' })

@@ -64,7 +64,11 @@ export class LargeBodies {
     const { published, ...plain } = call
     const request: ReadRequest = {
       ...plain,
-      ...{ number, providerName, declared, secrets, headers: [...call.headers] },
+      number,
+      providerName,
+      declared,
+      secrets,
+      headers: [...call.headers],
       published: published && { source: published.source, text: published.text },
     }
     // The body is copied to the worker and not transferred, since the caller still needs the body.
@@ -95,6 +99,6 @@ export class LargeBodies {
   #end(): void {
     this.#worker?.terminate()
     this.#worker = undefined
-    for (const answer of [...this.#pending.values()]) answer(undefined)
+    for (const answer of Array.from(this.#pending.values())) answer(undefined)
   }
 }

@@ -30,8 +30,13 @@ beforeAll(async () => {
     for (const id of [tenantId, otherId]) {
       expect(refused.hasRoom(id, 'loop_detected')).toBe(true)
       refused.note({
-        ...{ tenantId: id, days: nth % 2 === 0 ? 30 : 1, provider: 'card', cause: 'loop_detected' },
-        ...{ sourceAddress: '192.0.2.1', headers: `{"nth":"${nth}"}`, sample: nth === 24 ? 'x' : null },
+        tenantId: id,
+        days: nth % 2 === 0 ? 30 : 1,
+        provider: 'card',
+        cause: 'loop_detected',
+        sourceAddress: '192.0.2.1',
+        headers: `{"nth":"${nth}"}`,
+        sample: nth === 24 ? 'x' : null,
       })
     }
   }
@@ -64,13 +69,13 @@ test('listRefusedCalls: returns a call as it was recorded', async () => {
   expect(calls).toEqual([
     {
       id: expect.stringMatching(/^ref_[0-9a-z]{26}$/),
-      ...{
-        tenantId,
-        provider: 'card',
-        cause: 'loop_detected',
-        refusedAtMs: nowMs - 4 * dayMs + (25 * dayMs) / 8,
-      },
-      ...{ sourceAddress: '192.0.2.1', headers: '{"nth":"24"}', sample: 'x' },
+      tenantId,
+      provider: 'card',
+      cause: 'loop_detected',
+      refusedAtMs: nowMs - 4 * dayMs + (25 * dayMs) / 8,
+      sourceAddress: '192.0.2.1',
+      headers: '{"nth":"24"}',
+      sample: 'x',
     },
   ])
 })

@@ -168,8 +168,11 @@ test('unlistedType: always returns the normalized form', () => {
 test('makeEvent: a missing raw type becomes unknown, and a malformed raw type is refused', () => {
   const made = (rawType: unknown) =>
     makeEvent({
-      ...{ id: readEventId('1'), rawType, typeOf: (raw) => `x.${raw}` },
-      ...{ occurredAtMs: undefined, payload: '{}' },
+      id: readEventId('1'),
+      rawType,
+      typeOf: (raw) => `x.${raw}`,
+      occurredAtMs: undefined,
+      payload: '{}',
     })
   for (const missing of [undefined, null, ''])
     expect(made(missing)).toMatchObject({ kind: 'event', rawType: 'unknown', type: 'x.unknown' })

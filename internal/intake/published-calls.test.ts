@@ -25,7 +25,9 @@ const rotated = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const keySetAddress = 'www.googleapis.com/oauth2/v3/certs'
 const jwk = (pair: typeof google, kid: string) => ({
   ...pair.publicKey.export({ format: 'jwk' }),
-  ...{ kid, use: 'sig', alg: 'RS256' },
+  kid,
+  use: 'sig',
+  alg: 'RS256',
 })
 const keys = [jwk(google, 'k1')]
 
@@ -38,7 +40,8 @@ let status = 200
 
 beforeAll(async () => {
   vendor = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1' },
+    port: 0,
+    hostname: '127.0.0.1',
     tls: { cert: tls.pem, key: tls.privateKey.export({ format: 'pem', type: 'pkcs8' }) },
     fetch(request) {
       const { host, pathname, search } = new URL(request.url)
@@ -49,8 +52,11 @@ beforeAll(async () => {
   })
   api = await startApi()
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
 })
 afterAll(async () => {
@@ -67,9 +73,12 @@ beforeEach(async () => {
 /** Starts an API whose caches are empty, by default on a database of its own. */
 function startApi(more: { readonly databaseUrl?: string } = {}): Promise<TestApi> {
   return startTestApi({
-    ...{ ...more, publicUrl },
+    ...more,
+    publicUrl,
     certificates: {
-      ...{ serverCa: authority.pem, cidrs: ['127.0.0.0/8'], port: vendor.port ?? 0 },
+      serverCa: authority.pem,
+      cidrs: ['127.0.0.0/8'],
+      port: vendor.port ?? 0,
       resolve: async () => ['127.0.0.1'],
     },
     manifests: `${tenantYaml('acme', testApiKey, [
@@ -94,8 +103,12 @@ function pushHeaders(kid: string, pair = google, claims: object = {}): Record<st
   const now = Math.floor(Date.now() / 1000)
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = {
-    ...{ iss: 'https://accounts.google.com', aud: `${publicUrl}${pathOf('googlepubsub')}` },
-    ...{ email: account, email_verified: true, iat: now, exp: now + 3600 },
+    iss: 'https://accounts.google.com',
+    aud: `${publicUrl}${pathOf('googlepubsub')}`,
+    email: account,
+    email_verified: true,
+    iat: now,
+    exp: now + 3600,
     ...claims,
   }
   const text = `${encode({ alg: 'RS256', kid, typ: 'JWT' })}.${encode(payload)}`
@@ -177,7 +190,10 @@ test('published keys: tokens by invented keys cause no further fetch', async () 
 
 const snsMessage = (more: Record<string, string>, pair = snsSigner): string => {
   const message: Record<string, string> = {
-    ...{ TopicArn: topic, Message: 'Hello', Timestamp: new Date().toISOString(), ...more },
+    TopicArn: topic,
+    Message: 'Hello',
+    Timestamp: new Date().toISOString(),
+    ...more,
   }
   const text = Object.keys(message)
     .toSorted()
@@ -189,7 +205,9 @@ const snsMessage = (more: Record<string, string>, pair = snsSigner): string => {
 }
 const plain = { 'Content-Type': 'text/plain; charset=UTF-8' }
 const subscription = {
-  ...{ Type: 'SubscriptionConfirmation', MessageId: 'm0', Token: 'abc123' },
+  Type: 'SubscriptionConfirmation',
+  MessageId: 'm0',
+  Token: 'abc123',
   SubscribeURL: 'https://evil.example/?Action=ConfirmSubscription',
 }
 const query = new URLSearchParams({ Action: 'ConfirmSubscription', TopicArn: topic, Token: 'abc123' })
@@ -248,6 +266,8 @@ test('answers: accepted and refused calls get the status and the empty body that
 test('handshake: the secret of a new webhook is returned in the header that its vendor demands', async () => {
   const answer = await post('asana', '{}', { 'X-Hook-Secret': 'b537207f20cbfa02357cf448134da559' })
   expect([answer.status, answer.headers.get('x-hook-secret'), await answer.text()]).toEqual([
-    ...[200, 'b537207f20cbfa02357cf448134da559', ''],
+    200,
+    'b537207f20cbfa02357cf448134da559',
+    '',
   ])
 })

@@ -23,11 +23,14 @@ const reported: { field: string; keyIds: readonly string[] }[] = []
 beforeAll(async () => {
   api = await startTestApi()
   const secrets = new SecretOpener({
-    ...{ keyRing: testKeyRing, directory: { findTenantById: () => tenant } },
+    keyRing: testKeyRing,
+    directory: { findTenantById: () => tenant },
     onUnreadable: ({ field, keyIds }) => reported.push({ field, keyIds }),
   })
   const directory = {
-    ...{ hasSnapshot: () => true, findKey: () => undefined, findTenantBySlug: () => tenant },
+    hasSnapshot: () => true,
+    findKey: () => undefined,
+    findTenantBySlug: () => tenant,
     declarations: () => new Map(),
   }
   lab = openIntakeLab(api, {
@@ -130,8 +133,13 @@ test.each<[string, string, object]>([
     awssns,
   )
   const body = JSON.stringify({
-    ...{ Type: 'Notification', MessageId: 'm1', TopicArn: topicOf(name), Message: 'Hello' },
-    ...{ Timestamp: new Date().toISOString(), SignatureVersion: '2', Signature: 'AAAA' },
+    Type: 'Notification',
+    MessageId: 'm1',
+    TopicArn: topicOf(name),
+    Message: 'Hello',
+    Timestamp: new Date().toISOString(),
+    SignatureVersion: '2',
+    Signature: 'AAAA',
     SigningCertURL: 'https://sns.us-west-2.amazonaws.com/SimpleNotificationService-a.pem',
   })
   expect(await answerTo('awssns', body, {})).toMatchObject(expected)

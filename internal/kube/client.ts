@@ -134,7 +134,12 @@ async function listPages<T extends KubeObject>(
     // A list without resourceVersion is a consistent read on every API server.
     const query = { ...selectors(selection), limit: String(pageSize), ...(next !== '' && { continue: next }) }
     const page = await transport.request({
-      ...{ method: 'GET', path, query, secret: of.secret, share: 'list', signal },
+      method: 'GET',
+      path,
+      query,
+      secret: of.secret,
+      share: 'list',
+      signal,
     })
     if (page.kind !== 'ok') return page
     const parsed = parsePage(of, page.value)

@@ -70,8 +70,11 @@ interface Held {
 }
 
 const defaults = {
-  ...{ leaseMs: 15_000, renewMs: 10_000, retryMs: 2_000 },
-  ...{ timing: systemTiming, clock: systemClock },
+  leaseMs: 15_000,
+  renewMs: 10_000,
+  retryMs: 2_000,
+  timing: systemTiming,
+  clock: systemClock,
 }
 
 type Renewal = 'renewed' | 'failed' | 'taken'

@@ -243,8 +243,13 @@ test('reflector: at the maximum number of watches, the reflector retries the wat
   })
   const held = expectOk('opening', await transport.open({ path: '/held', query: { watch: 'true' } }))
   const second = new Reflector<KubeObject>({
-    ...{ name: 'second', transport, of: tenants, selection: { namespace: 'shop' }, timing },
-    ...{ onChange: () => undefined, onTrouble: () => undefined },
+    name: 'second',
+    transport,
+    of: tenants,
+    selection: { namespace: 'shop' },
+    timing,
+    onChange: () => undefined,
+    onTrouble: () => undefined,
   })
   closing.push(() => second.stop())
   first.lists.push(() => listOf(20, []))

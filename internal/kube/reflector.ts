@@ -118,7 +118,8 @@ export class Reflector<T extends KubeObject> {
     const { transport, of, selection, objectsMax, pageSize, keep = withoutManagedFields } = this.#options
     const { signal } = this.#stopping
     const bounds = {
-      ...{ signal, keep },
+      signal,
+      keep,
       ...(objectsMax !== undefined && { objectsMax }),
       ...(pageSize !== undefined && { pageSize }),
     }

@@ -174,7 +174,9 @@ test('transport: 300 open watches occupy none of the 256 fetch slots of the runt
 test('transport: watches over plain http beyond their maximum fail as exhausted', async () => {
   const bodies: FakeWatch[] = []
   const proxy = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1', idleTimeout: 0 },
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
     fetch: () => {
       const watch = openFakeWatch()
       bodies.push(watch)
@@ -318,15 +320,21 @@ test('kubeconfig: relative PEM files are resolved against the kubeconfig’s fol
   const path = kubeconfig(
     { 'certificate-authority': 'ca.pem' },
     {
-      ...{ 'client-certificate': 'cert.pem', 'client-key': join(tempFolder(), 'none') },
-      ...{ 'client-key-data': Buffer.from('KEY').toString('base64'), as: 'somebody' },
-      ...{ username: 'user', password: 'word' },
+      'client-certificate': 'cert.pem',
+      'client-key': join(tempFolder(), 'none'),
+      'client-key-data': Buffer.from('KEY').toString('base64'),
+      as: 'somebody',
+      username: 'user',
+      password: 'word',
     },
   )
   for (const name of ['ca.pem', 'cert.pem']) writeFileSync(join(path, '..', name), name)
   const endpoint = await fromKubeconfig({ path })
   expect(await endpoint.credentials()).toEqual({
-    ...{ ca: 'ca.pem', cert: 'cert.pem', key: 'KEY', serverName: undefined },
+    ca: 'ca.pem',
+    cert: 'cert.pem',
+    key: 'KEY',
+    serverName: undefined,
     headers: {
       authorization: `Basic ${Buffer.from('user:word').toString('base64')}`,
       'impersonate-user': 'somebody',
@@ -371,7 +379,9 @@ test('probe: a server that treats the process as anonymous is unsafe', async () 
 test('probe: a server without HTTP/2 is unavailable, and the failure names HTTP/2', async () => {
   const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1', tls: { cert: pem('server'), key: pem('server-key') } },
+    port: 0,
+    hostname: '127.0.0.1',
+    tls: { cert: pem('server'), key: pem('server-key') },
     fetch: () => Response.json({ gitVersion: 'v1.34.4', status: { userInfo: { username: 'operator' } } }),
   })
   closing.push(() => old.stop(true))

@@ -241,7 +241,9 @@ test('watch pool: the failure for a server without HTTP/2 contains the text HTTP
   const { poolFor } = start()
   const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1', fetch: () => new Response('{}') },
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => new Response('{}'),
     tls: { cert: pem('server'), key: pem('server-key') },
   })
   closing.push(() => old.stop(true))

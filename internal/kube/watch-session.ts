@@ -111,7 +111,7 @@ export class WatchSession {
     session.once('close', () => {
       clearInterval(this.#pulse)
       // Iterates over a copy, because each stream removes itself from the set.
-      for (const stream of [...this.#streams]) stream.break()
+      for (const stream of Array.from(this.#streams)) stream.break()
       options.onClosed(this)
     })
   }

@@ -112,7 +112,9 @@ export class DocumentBuilder {
     for (const [status, answer] of Object.entries(answers))
       responses[status] = this.#answer(answer, responses[status])
     return {
-      ...{ operationId: id, summary, tags: [tag] },
+      operationId: id,
+      summary,
+      tags: [tag],
       ...(description !== undefined && { description: this.#resolve(description) }),
       ...(deprecated && { deprecated }),
       security: security === undefined ? [] : [{ [security]: [] }],
@@ -311,9 +313,14 @@ export const ownServer: Server = { url: '/', description: 'The host that serves 
 export function documentRoute(path: string): DocumentedRoute {
   const answers = { 200: { description: 'OpenAPI 3.1.', schema: { type: 'object' } } }
   return {
-    ...{ method: 'GET', path },
+    method: 'GET',
+    path,
     operation: {
-      ...{ id: 'readContract', tag: 'contract', summary: 'This document', answers, errors: [] },
+      id: 'readContract',
+      tag: 'contract',
+      summary: 'This document',
+      answers,
+      errors: [],
       description: 'OpenAPI 3.1, with every operation of this API. Requires no authentication.',
     },
   }

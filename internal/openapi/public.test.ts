@@ -48,8 +48,10 @@ afterAll(() => api.close())
 /** Returns a path with its parameters filled in. */
 const served = (path: string) =>
   fillPath(path, {
-    ...{ tenantSlug: 'acme', provider: 'generic' },
-    ...{ eventId: 'evt_06gw979vs1d9q6mddfvvx375s4', replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
+    tenantSlug: 'acme',
+    provider: 'generic',
+    eventId: 'evt_06gw979vs1d9q6mddfvvx375s4',
+    replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4',
     subscriptionName: 'shop',
   })
 
@@ -79,8 +81,12 @@ describe('public contract', () => {
 
   test('public contract: lists exactly the routes and methods of the server', async () => {
     const tables = [
-      ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...publicEventRoutes],
-      ...[...simulationRoutes, ...contractRoutes(testLimits)],
+      ...recordRoutes,
+      ...webhookRoutes,
+      ...eventTypeRoutes,
+      ...publicEventRoutes,
+      ...simulationRoutes,
+      ...contractRoutes(testLimits),
     ]
     const routes = tables.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)

@@ -59,7 +59,11 @@ export interface ContractConfig extends LimitsInDocument {
 export function publicContract({ publicUrl, ...limits }: ContractConfig) {
   const builder = new DocumentBuilder(Object.keys(headers), limits)
   const paths = builder.pathsOf([
-    ...[...recordRoutes, ...webhookRoutes, ...eventTypeRoutes, ...publicEventRoutes, ...simulationRoutes],
+    ...recordRoutes,
+    ...webhookRoutes,
+    ...eventTypeRoutes,
+    ...publicEventRoutes,
+    ...simulationRoutes,
     documentRoute(publicDocumentPath),
   ])
   const webhooks = { event: { post: outboundEvent(builder) } }
@@ -121,7 +125,10 @@ export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
 export function serveDocument(path: string, make: () => object): PublicRoute {
   let body: StaticBody | undefined
   return {
-    ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
+    method: 'GET',
+    path,
+    access: 'public',
+    bodyBytesMax: 0,
     handle: ({ request }) => {
       body ??= staticBody(JSON.stringify(make()))
       return staticAnswer(body, request, { headers: {}, outcome: 'contract' })
@@ -133,7 +140,9 @@ const time = { type: 'string', format: 'date-time', pattern: 'Z$' }
 const eventProperties: Readonly<Record<string, JsonSchema>> = {
   id: { type: 'string', pattern: idPattern('evt'), description: 'Latchkey’s id, the same in every attempt.' },
   provider: {
-    ...{ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow },
+    type: 'string',
+    enum: [...providerNames, ownProvider],
+    ...mayGrow,
     description:
       'Name of the provider: the neutral one, or that of a declared provider such as `slack`; `latchkey` for a notification about the tenant’s operation, which goes to `spec.notifications` of the Tenant and never to the callback.',
   },
@@ -158,16 +167,20 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
     type: 'object',
     properties: {
       'latchkey-hops': {
-        ...{ type: 'string', pattern: '^[0-9]{1,3}$' },
+        type: 'string',
+        pattern: '^[0-9]{1,3}$',
         description: 'Number of times that the event was forwarded.',
       },
       'latchkey-origin': {
-        ...{ type: 'string', enum: originKinds.filter((kind) => kind !== 'provider'), ...mayGrow },
+        type: 'string',
+        enum: originKinds.filter((kind) => kind !== 'provider'),
+        ...mayGrow,
         description:
           'Present where no provider called. `service`: ingested by a service of the platform, which answers for it. `simulation`: made by a simulation. `test`: a test of the callback, of type `latchkey.test`; a sender of `generic` can use that type, but not set this header. `notification`: a notification, with provider `latchkey`.',
       },
       'latchkey-simulation': {
-        ...{ type: 'string', pattern: idPattern('sim') },
+        type: 'string',
+        pattern: idPattern('sim'),
         description: 'Simulation that made the event.',
       },
     },
@@ -199,25 +212,35 @@ const exampleEvent = {
 
 const outboundParameters: readonly Parameter[] = [
   {
-    ...{ name: 'webhook-id', in: 'header', required: true, schema: { type: 'string' } },
+    name: 'webhook-id',
+    in: 'header',
+    required: true,
+    schema: { type: 'string' },
     description: '`id` of the event, the same in every attempt.',
     examples: { event: { value: exampleEvent.id } },
   },
   {
-    ...{ name: 'webhook-timestamp', in: 'header', required: true },
+    name: 'webhook-timestamp',
+    in: 'header',
+    required: true,
     description: 'Time at which this attempt was signed, as Unix seconds.',
     schema: { type: 'string', pattern: '^[0-9]+$' },
     examples: { event: { value: '1794300001' } },
   },
   {
-    ...{ name: 'webhook-signature', in: 'header', required: true },
+    name: 'webhook-signature',
+    in: 'header',
+    required: true,
     description:
       '`v1,<base64>[ v1,…]`: one for each live secret, the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret.',
     schema: { type: 'string', pattern: '^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$' },
     examples: { event: { value: 'v1,mvVHF0IBURnB1KXkmHsu4WqtVswC4Y2JiVLJ3lUQ2zk=' } },
   },
   {
-    ...{ name: 'traceparent', in: 'header', required: false, schema: { type: 'string' } },
+    name: 'traceparent',
+    in: 'header',
+    required: false,
+    schema: { type: 'string' },
     description: 'Trace of the provider’s call, if the call has a trace.',
   },
 ]
@@ -225,7 +248,9 @@ const outboundParameters: readonly Parameter[] = [
 /** Documents the delivery of an event, the only call that Latchkey makes to callbacks. */
 function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
-    ...{ operationId: 'event', tags: ['events'], security: [] },
+    operationId: 'event',
+    tags: ['events'],
+    security: [],
     summary: 'A normalized event, sent to the tenant’s callback',
     description: `Each accepted event that is not a duplicate is sent to the tenant's callback, if it has one, by POST, at least once and in no guaranteed order: detect repeats by \`webhook-id\`. The call is signed as Standard Webhooks with every live secret of the callback, so that any library of that standard can verify it.
 

@@ -18,8 +18,12 @@ beforeAll(async () => {
   const database = await createMigratedDatabase()
   // One session, so that all statements are prepared in it while the tables are nearly empty.
   pool = createPool({
-    ...{ url: database.url, applicationName: 'test plan', sessionSettings: durableSessionSettings },
-    ...{ connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test plan',
+    sessionSettings: durableSessionSettings,
+    connectionsMax: 1,
+    queryTimeoutMs: 60_000,
+    connectTimeoutMs: 5_000,
   })
   // Partitions that are created on demand need another connection.
   const days = Array.from({ length: 12 }, (_, day) => dayAfter(Date.now(), day - 1))

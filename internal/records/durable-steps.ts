@@ -134,7 +134,9 @@ export function refusalOf(result: Result): Error | undefined {
   const { fence, otherBytes, minuteLocks, markFence, fingerprint } = result
   const mark = markFence !== null && { fence: markFence, fingerprint: fingerprint ?? '' }
   return new RecordsElsewhere({
-    ...{ fence: fence ?? 0, bytes: otherBytes ?? 0, minuteLocks: minuteLocks ?? 0 },
+    fence: fence ?? 0,
+    bytes: otherBytes ?? 0,
+    minuteLocks: minuteLocks ?? 0,
     ...(mark && { mark }),
   })
 }

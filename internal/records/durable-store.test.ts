@@ -199,7 +199,11 @@ test.each([
 async function dropPartitions(pool: Pool, nowMs: number): Promise<readonly string[]> {
   const dropped: string[] = []
   await runRetention({
-    ...{ pool, nowMs, signal: new AbortController().signal, before: [], after: [] },
+    pool,
+    nowMs,
+    signal: new AbortController().signal,
+    before: [],
+    after: [],
     observer: {
       partitionDropped: ({ table }) => void dropped.push(table),
       partitionBlocked: () => undefined,

@@ -71,7 +71,8 @@ describe.each(recordDurabilities)('concurrent callers of records in %s', (durabi
       const seed = first + nth
       const lab = labs[durability]
       const history = await simulateCallers(lab, {
-        ...{ ...size, seed },
+        ...size,
+        seed,
         ...(isTwo && { storeOf: twoProcesses(lab) }),
       })
       expect({ seed, violations: findViolations(history) }).toEqual({ seed, violations: [] })

@@ -61,9 +61,14 @@ const record = { status: 201, headers: { Location: '/charges/ch_81' }, body: { i
 const lockToken = 'cZ3Vb9yT0kq2mXw1'
 
 const checkRoute = route({
-  ...{ ...shared, method: 'POST', body: CheckRequest, bodyBytesMax },
+  ...shared,
+  method: 'POST',
+  body: CheckRequest,
+  bodyBytesMax,
   operation: {
-    ...{ id: 'checkRecord', tag, summary: 'Get the saved response, or take the lock' },
+    id: 'checkRecord',
+    tag,
+    summary: 'Get the saved response, or take the lock',
     description:
       'Returns the saved response of this scope and key. Without one, the caller takes the lock, runs its handler and saves the response with PUT; or, while another caller holds the lock, it repeats the call after `retryAfterMs`. A process serves 2 000 calls of a tenant at a time (500 if its records are in Postgres) and 16 MiB of its records over 32 KiB; a call beyond is 503 `overloaded`.',
     examples: {
@@ -123,9 +128,14 @@ function anyOf(hungUp: AbortSignal, ending: AbortSignal | undefined): AbortSigna
 }
 
 const saveRoute = route({
-  ...{ ...shared, method: 'PUT', body: SaveRequest, bodyBytesMax },
+  ...shared,
+  method: 'PUT',
+  body: SaveRequest,
+  bodyBytesMax,
   operation: {
-    ...{ id: 'saveRecord', tag, summary: 'Save the response' },
+    id: 'saveRecord',
+    tag,
+    summary: 'Save the response',
     description:
       'The first saved record wins. Repeating the same call is 200, so that it is safe after a lost reply. `body` is kept as received text.',
     examples: { save: { summary: 'By the holder of the lock', value: { ...address, ...record, lockToken } } },
@@ -156,9 +166,13 @@ const saveRoute = route({
 })
 
 const fetchRoute = route({
-  ...{ ...shared, method: 'GET', query: FetchQuery },
+  ...shared,
+  method: 'GET',
+  query: FetchQuery,
   operation: {
-    ...{ id: 'fetchRecord', tag, summary: 'Read the saved response' },
+    id: 'fetchRecord',
+    tag,
+    summary: 'Read the saved response',
     description:
       'Takes no lock and changes nothing. A key that has only a lock is answered like an unused key.',
     examples: { found: { value: address }, none: { value: { ...address, key: 'order-1043' } } },
@@ -180,9 +194,13 @@ const fetchRoute = route({
 })
 
 const removeRoute = route({
-  ...{ ...shared, method: 'DELETE', query: RemoveQuery },
+  ...shared,
+  method: 'DELETE',
+  query: RemoveQuery,
   operation: {
-    ...{ id: 'removeRecord', tag, summary: 'Remove the record, or release a lock' },
+    id: 'removeRecord',
+    tag,
+    summary: 'Remove the record, or release a lock',
     description:
       'Without `lockToken` removes the record and keeps a lock. With it releases that lock and keeps everything else: `existed` is true if this lock existed and is released; `false` means that it had been released, taken over or completed before.',
     examples: {
@@ -208,9 +226,15 @@ const removeRoute = route({
 })
 
 const extendRoute = route({
-  ...{ ...shared, method: 'POST', path: '/v1/record/extend', body: ExtendRequest, bodyBytesMax },
+  ...shared,
+  method: 'POST',
+  path: '/v1/record/extend',
+  body: ExtendRequest,
+  bodyBytesMax,
   operation: {
-    ...{ id: 'extendLock', tag, summary: 'Extend a lock' },
+    id: 'extendLock',
+    tag,
+    summary: 'Extend a lock',
     description:
       'The lock is held for `lockSeconds` from now, or as long as it was first taken for. An expired lock can be extended until another caller takes it over.',
     examples: { extended: { value: { ...address, key: 'order-1044', lockToken, lockSeconds: 120 } } },
@@ -237,15 +261,15 @@ const extendRoute = route({
 const parseBatchCheck = createParser(BatchCheck)
 
 const batchRoute = route({
-  ...{
-    ...shared,
-    method: 'POST',
-    path: '/v1/record/batch',
-    body: BatchRequest,
-    bodyBytesMax: () => batchBytesMax,
-  },
+  ...shared,
+  method: 'POST',
+  path: '/v1/record/batch',
+  body: BatchRequest,
+  bodyBytesMax: () => batchBytesMax,
   operation: {
-    ...{ id: 'checkRecords', tag, summary: 'Check up to 100 keys in one call' },
+    id: 'checkRecords',
+    tag,
+    summary: 'Check up to 100 keys in one call',
     description:
       'Each check is answered on its own, in order. The records of one answer have 4 MiB together at most: a record over 32 KiB that does not fit is replaced by the error `overloaded`, and its key has to be checked in a call of its own. Checks that the store does not answer within 900 ms have `store_unavailable`.',
     examples: {

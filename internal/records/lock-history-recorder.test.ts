@@ -33,7 +33,9 @@ beforeEach(() => {
 
 function openRecorder(options: Partial<LockHistoryRecorderOptions> = {}): LockHistoryRecorder {
   return new LockHistoryRecorder({
-    ...{ pool, clock, retentionDaysOf: () => 90 },
+    pool,
+    clock,
+    retentionDaysOf: () => 90,
     onDropped: (reason, notes) => dropped.push([reason, notes]),
     ...options,
   })

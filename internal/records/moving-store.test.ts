@@ -305,8 +305,12 @@ describe.each([
     const tenant = directoryTenant({ id: tenantId })
     const waiting = acquireRecord(
       {
-        ...{ storeOf, waiters: lab.waiters, limitsOf: builtInLimits, onChecked: () => undefined },
-        ...{ ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
+        storeOf,
+        waiters: lab.waiters,
+        limitsOf: builtInLimits,
+        onChecked: () => undefined,
+        ttlSecondsMax: 86_400,
+        bodyBytesMax: 1000,
       },
       tenant,
       { scope: 'orders', key: 'k-1', waitMs: 20_000 },
@@ -397,7 +401,11 @@ test.each(recordDurabilities.flatMap((from) => [0, 1, 2, 3].map((nth) => [from, 
     const tenantId = await createTenantIn(lab, from)
     const moving = new MovingProcesses(lab, tenantId, await viewOf(lab, tenantId))
     const history = await simulateCallers(lab, {
-      ...{ seed, callers: 24, rounds: 16, keys: ['a', 'b', 'c', 'd', 'e', 'f'], tenantId },
+      seed,
+      callers: 24,
+      rounds: 16,
+      keys: ['a', 'b', 'c', 'd', 'e', 'f'],
+      tenantId,
       storeOf: () => moving.storeOfNextCall(),
     })
     await moving.moving

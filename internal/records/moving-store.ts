@@ -123,7 +123,8 @@ class MovingRecordStore implements RecordStore {
     earlier?: EarlierFacts,
   ): Promise<T> {
     const place = {
-      ...{ generation: this.#generation, isCurrent: true },
+      generation: this.#generation,
+      isCurrent: true,
       fence: Math.max(this.#fence, earlier?.fence ?? 0),
       isTakeover: earlier?.mark !== undefined,
     }

@@ -99,7 +99,7 @@ export class NoteBuffer {
     // Each iteration takes at least one note, so the loop ends.
     while (taken.length < notesMax && this.#count > 0) {
       const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
-      for (const queue of [...this.#queues.values()]) {
+      for (const queue of Array.from(this.#queues.values())) {
         const count = Math.min(share, queue.count, notesMax - taken.length)
         if (count === 0) break
         for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))

@@ -91,11 +91,15 @@ export class RedisRecordStore implements MovableRecordStore {
   readonly #calls = new Shares(callsMax)
   readonly #saved = new RecentKeys<true>(savedKeysMax)
   readonly #scriptCalls = new TurnBatches<ScriptCall, Reply>({
-    ...{ callsMax: scriptCallsMax, charsMax: scriptCharsMax, repeatsEntries: false },
+    callsMax: scriptCallsMax,
+    charsMax: scriptCharsMax,
+    repeatsEntries: false,
     send: (calls) => this.#evaluateTogether(calls),
   })
   readonly #readCalls = new TurnBatches<ReadCall, ReadReply>({
-    ...{ callsMax: readCallsMax, charsMax: Number.POSITIVE_INFINITY, repeatsEntries: true },
+    callsMax: readCallsMax,
+    charsMax: Number.POSITIVE_INFINITY,
+    repeatsEntries: true,
     send: (calls) => this.#readTogether(calls),
   })
 
@@ -358,7 +362,9 @@ function refuseMoved(reply: Reply): void {
   if (kind !== 'elsewhere') return
   const mark = markFence !== undefined && { fence: Number(markFence), fingerprint: String(fingerprint) }
   throw new RecordsElsewhere({
-    ...{ fence: Number(fence), bytes: Number(bytes), minuteLocks: Number(minuteLocks) },
+    fence: Number(fence),
+    bytes: Number(bytes),
+    minuteLocks: Number(minuteLocks),
     ...(mark && { mark }),
   })
 }

@@ -26,7 +26,9 @@ const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
 const ttlSeconds = Type.Integer({
   minimum: 1,
   documented: (({ recordTtlSecondsMax }) => ({
-    ...{ type: 'integer', minimum: 1, maximum: recordTtlSecondsMax },
+    type: 'integer',
+    minimum: 1,
+    maximum: recordTtlSecondsMax,
     description:
       'Seconds the record is kept. Default 86400, or the maximum if that is shorter. The tenant may set a lower maximum.',
   })) satisfies Documented<JsonSchema>,
@@ -54,7 +56,8 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
     {},
     {
       propertyNames: {
-        ...{ pattern: headerName.source, maxLength: headerNameCharsMax },
+        pattern: headerName.source,
+        maxLength: headerNameCharsMax,
         expected: headerNameExpected,
       },
       additionalProperties: Type.RegExp(

@@ -8,7 +8,10 @@ interface Sized extends Batchable {
 function batchesOf(options: { callsMax?: number; charsMax?: number; repeatsEntries?: boolean } = {}) {
   const sent: string[][] = []
   const batches = new TurnBatches<Sized, string>({
-    ...{ callsMax: 3, charsMax: 100, repeatsEntries: false, ...options },
+    callsMax: 3,
+    charsMax: 100,
+    repeatsEntries: false,
+    ...options,
     async send(calls) {
       sent.push(calls.map(({ entry }) => entry))
       if (calls.some(({ entry }) => entry === 'broken')) throw new Error('not sent')

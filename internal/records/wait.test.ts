@@ -36,7 +36,10 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
   async function send(tenantId: TenantId, changes: Partial<CheckRequest>, signal?: AbortSignal) {
     const { store, waiters } = lab
     const records = {
-      ...{ storeOf: () => store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
+      storeOf: () => store,
+      waiters,
+      ttlSecondsMax: 86_400,
+      bodyBytesMax: 1000,
       limitsOf: builtInLimits,
       onChecked: () => undefined,
     }

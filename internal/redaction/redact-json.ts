@@ -167,8 +167,13 @@ class JsonWalk {
       parent?.isHidden === true || (parent?.name !== undefined && this.#rules.hides(parent.name))
     if (parent) parent.values += 1
     this.#frames.push({
-      ...{ isArray, start: this.#at, isHidden, name: undefined },
-      ...{ values: 0, namesSecret: false, beside: undefined },
+      isArray,
+      start: this.#at,
+      isHidden,
+      name: undefined,
+      values: 0,
+      namesSecret: false,
+      beside: undefined,
     })
     this.#at += 1
   }

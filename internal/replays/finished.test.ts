@@ -21,8 +21,12 @@ let tenant: DirectoryTenant
 beforeAll(async () => {
   lab = await createDeliveryLab()
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'latchkey test replays', sessionSettings: eventReadSettings },
-    ...{ connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url: lab.databaseUrl,
+    applicationName: 'latchkey test replays',
+    sessionSettings: eventReadSettings,
+    connectionsMax: 4,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
 }, 60_000)
 afterAll(async () => {

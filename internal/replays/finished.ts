@@ -67,7 +67,10 @@ async function drop(pool: Pool, id: ReplayId): Promise<void> {
 function noticeOf(job: EndedReplay, tenantId: TenantId, outcome: ReplayOutcome): Notice {
   const { id, state, queuedCount, skipped, createdAtMs, endedAtMs, cause } = job
   return {
-    ...{ tenantId, type: finishedType, sourceId: id, occurredAtMs: endedAtMs },
+    tenantId,
+    type: finishedType,
+    sourceId: id,
+    occurredAtMs: endedAtMs,
     payload: {
       replayId: id,
       state,

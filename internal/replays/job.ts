@@ -140,9 +140,18 @@ export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJ
   const { asked: _asked, ...more } = row.filterMore ?? {}
   const filter: ReplayFilter = { ...row.filter, ...more }
   return {
-    ...{ id, filter, ratePerSecond, requestedBy, state },
+    id,
+    filter,
+    ratePerSecond,
+    requestedBy,
+    state,
     total: { count: row.totalCount, isExact: row.totalIsExact },
-    ...{ queuedCount, skipped, examinedTo, isWaiting, cause, outcome },
+    queuedCount,
+    skipped,
+    examinedTo,
+    isWaiting,
+    cause,
+    outcome,
     progress: progressText(row),
     createdAtMs: row.createdAt.getTime(),
     startedAtMs: row.startedAt?.getTime() ?? null,

@@ -29,12 +29,12 @@ let tenantId: TenantId
 beforeAll(async () => {
   lab = await createDeliveryLab()
   pool = createPool({
-    ...{
-      url: lab.databaseUrl,
-      applicationName: 'latchkey test outcomes',
-      sessionSettings: eventReadSettings,
-    },
-    ...{ connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url: lab.databaseUrl,
+    applicationName: 'latchkey test outcomes',
+    sessionSettings: eventReadSettings,
+    connectionsMax: 4,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
   return async () => {
     await pool.end()
@@ -66,7 +66,9 @@ const start = (filter: Partial<ReplayFilter> = {}, idempotencyKey: string = cryp
     pool,
     {
       filter: { tenantId, fromMs: Date.now() - hourMs, ...filter },
-      ...{ ratePerSecond: 1_000, by: 'ann', idempotencyKey },
+      ratePerSecond: 1_000,
+      by: 'ann',
+      idempotencyKey,
     },
     Date.now(),
   )
@@ -94,7 +96,11 @@ const turn = (nowMs: number): ReplayTurn => ({
 })
 
 const none: ReplayOutcome = {
-  ...{ examinedCount: 0, deliveredCount: 0, failedCount: 0, pendingCount: 0, otherCount: 0 },
+  examinedCount: 0,
+  deliveredCount: 0,
+  failedCount: 0,
+  pendingCount: 0,
+  otherCount: 0,
 }
 
 test('replay outcome: it follows the events until they end, and leaves out what was replayed once more', async () => {
@@ -123,7 +129,8 @@ test('replay outcome: it covers the first 1 000 queued events', async () => {
   await lab.pool.query('UPDATE replays SET next_step_at = now()')
   await stepAll()
   expect(await readReplayOutcome(pool, id, Date.now())).toMatchObject({
-    ...{ examinedCount: 1_000, pendingCount: 1_000 },
+    examinedCount: 1_000,
+    pendingCount: 1_000,
   })
 })
 
@@ -185,7 +192,8 @@ test('replay outcome: the list and the replay have the same progress once a coun
   await countDueOutcomes(pool, turn(Date.now() + 1_000))
   const failedAgain = await listed()
   expect([failedAgain?.progress, failedAgain && stageOf(failedAgain)]).toEqual([
-    ...['3 queued: 2 delivered, 1 failed again', 'failed_again'],
+    '3 queued: 2 delivered, 1 failed again',
+    'failed_again',
   ])
   expect(await read()).toEqual(failedAgain)
   await end('processed', ids)

@@ -77,7 +77,9 @@ async function replayIn(
   const { fate, cycle } = result
   if (fate === 'queued')
     await writeAudit(client, {
-      ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
+      action: 'events.replayed',
+      actor: by,
+      tenantId: result.tenantId,
       detail: { eventId, cycle },
     })
   if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')

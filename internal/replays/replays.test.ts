@@ -22,7 +22,9 @@ beforeAll(async () => {
   lab = await createDeliveryLab()
   const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'latchkey test replays', sessionSettings: eventReadSettings },
+    url: lab.databaseUrl,
+    applicationName: 'latchkey test replays',
+    sessionSettings: eventReadSettings,
     ...bounds,
   })
   return async () => {
@@ -145,7 +147,9 @@ describe('replay jobs', () => {
     })
     await stepReplay(pool, Date.now())
     expect(await readReplay(pool, { id: job.id })).toMatchObject({
-      ...{ state: 'running', queuedCount: 500, examinedTo: ids[499] },
+      state: 'running',
+      queuedCount: 500,
+      examinedTo: ids[499],
     })
     const retries = async () => (await queuedIds()).filter((id) => ids.includes(id))
     expect(await retries()).toEqual(ids.slice(0, 500))
@@ -170,7 +174,8 @@ describe('replay jobs', () => {
     expect(job.total).toEqual({ count: 10, isExact: true })
     await workOff()
     expect(await readReplay(pool, { id: job.id })).toMatchObject({
-      ...{ state: 'completed', queuedCount: 5 },
+      state: 'completed',
+      queuedCount: 5,
       skipped: { payload_expired: 3, not_enabled: 2, already_queued: 4 },
     })
   })
@@ -312,7 +317,10 @@ describe('replay jobs', () => {
     await started({ filter: { ...anHour(), tenantId: tenant.id } })
     const { forwarder, stop } = lab.forwarder()
     const replayer = superviseLoop({
-      ...{ name: 'replays', intervalMs: 100, turnMsMax: 5_000, onError: () => undefined },
+      name: 'replays',
+      intervalMs: 100,
+      turnMsMax: 5_000,
+      onError: () => undefined,
       runOnce: (signal) =>
         stepReplays(
           { pool, clock: systemClock },

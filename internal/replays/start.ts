@@ -129,7 +129,8 @@ export async function cancelReplay(
       .returning(jobColumns)
     if (cancelled) {
       await writeAudit(client, {
-        ...{ actor: request.by, action: 'replays.cancelled' },
+        actor: request.by,
+        action: 'replays.cancelled',
         tenantId: cancelled.filter.tenantId ?? null,
         detail: { replayId: request.id },
       })
@@ -270,9 +271,15 @@ async function insertJob(
   const [row] = await orm(client)
     .insert(replays)
     .values({
-      ...{ id, idempotencyKey, tenantId, ...storedFilterOf(filter, asked) },
-      ...{ ratePerSecond, requestedBy: by, state: 'queued' },
-      ...{ totalCount: total.count, totalIsExact: total.isExact },
+      id,
+      idempotencyKey,
+      tenantId,
+      ...storedFilterOf(filter, asked),
+      ratePerSecond,
+      requestedBy: by,
+      state: 'queued',
+      totalCount: total.count,
+      totalIsExact: total.isExact,
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
       createdAt: sql`now()`,
       ...(isBeyondPrevious(filter)

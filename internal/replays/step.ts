@@ -128,7 +128,10 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const queued = results.filter(({ fate }) => fate === 'queued')
   await advance(client, job, { queued, skipped, searchedTo })
   return {
-    ...{ kind: 'stepped', id: job.id, queuedCount: queued.length, isCompleted: searchedTo === undefined },
+    kind: 'stepped',
+    id: job.id,
+    queuedCount: queued.length,
+    isCompleted: searchedTo === undefined,
     skippedCount: events.length - queued.length,
     tenantIds: [...new Set(queued.flatMap((result) => result.tenantId ?? []))],
   }

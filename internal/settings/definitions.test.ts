@@ -168,7 +168,12 @@ test('runtime settings: limits on emitted kinds are listed by kind with their so
     ['limits.locksPerMonth.hard', 7],
   ] as const
   const stored = settings.map(([name, value]) => ({
-    ...{ name, value, tenantId: null, version: 1, updatedAtMs: 0, updatedBy: 'ada' },
+    name,
+    value,
+    tenantId: null,
+    version: 1,
+    updatedAtMs: 0,
+    updatedBy: 'ada',
   }))
   expect(toRuntimeSettings({ version: 1, settings: stored }).limits).toEqual({
     locksPerMonth: { hard: 7 },

@@ -93,8 +93,12 @@ const row = (
   value: StoredSetting['value'],
   tenantId: StoredSetting['tenantId'] = null,
 ) => ({
-  ...{ name, value, tenantId },
-  ...{ version: 1, updatedAtMs: 0, updatedBy: 'x' },
+  name,
+  value,
+  tenantId,
+  version: 1,
+  updatedAtMs: 0,
+  updatedBy: 'x',
 })
 const of = (...settings: StoredSetting[]) => toRuntimeSettings({ version: 1, settings })
 const [one, two] = [someTenantId(), someTenantId()]

@@ -50,7 +50,9 @@ describe('simulated events', () => {
         const event = read(chargeback, step)
         const whole = chargeback.provider === 'card' ? Math.floor(occurredAtMs / 1000) * 1000 : occurredAtMs
         expect(event).toMatchObject({
-          ...{ kind: 'event', type, occurredAtMs: whole },
+          kind: 'event',
+          type,
+          occurredAtMs: whole,
           sourceEventId: sourceEventId(id, chargeback.provider, step),
         })
       }
@@ -83,7 +85,10 @@ describe('simulated events', () => {
       type: 'charge.dispute.updated',
       data: {
         object: {
-          ...{ amount: 1999, currency: 'usd', reason: 'subscription_canceled', status: 'under_review' },
+          amount: 1999,
+          currency: 'usd',
+          reason: 'subscription_canceled',
+          status: 'under_review',
           metadata: { reference: 'order-1042' },
         },
         previous_attributes: { status: 'needs_response' },

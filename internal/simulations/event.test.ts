@@ -29,8 +29,11 @@ beforeAll(async () => {
     ].join(''),
   })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
 }, 30_000)
 afterAll(async () => {
@@ -90,7 +93,8 @@ test.each([
 
 test('POST simulate/event: overrides are merged object by object, and each call is another event', async () => {
   const body = {
-    ...{ provider: 'stripe', type: 'chargeback.created' },
+    provider: 'stripe',
+    type: 'chargeback.created',
     overrides: { id: 'evt_mine', data: { object: { amount: 77, evidence: null } } },
   }
   const ids = []

@@ -47,9 +47,13 @@ export interface EventSimulationParts {
 const SimulateEventRequest = Type.Object(
   {
     provider: Type.String({
-      ...{ pattern: providerNamePattern, maxLength: 40, expected: 'the name of a provider' },
+      pattern: providerNamePattern,
+      maxLength: 40,
+      expected: 'the name of a provider',
       documented: {
-        ...{ type: 'string', enum: acceptedProviderNames, ...mayGrow },
+        type: 'string',
+        enum: acceptedProviderNames,
+        ...mayGrow,
         description:
           'Provider of the event, or its vendor’s name; or a declared provider of the tenant, or its alias.',
       },
@@ -101,18 +105,22 @@ const SimulatedEventAnswer = named('SimulatedEventAnswer', {
 
 /** Route that simulates one event, for API keys of scope `simulations`. */
 export const eventSimulationRoute = route({
-  ...{ method: 'POST', path: '/v1/simulate/event', scope: 'simulations' },
+  method: 'POST',
+  path: '/v1/simulate/event',
+  scope: 'simulations',
   body: SimulateEventRequest,
   bodyBytesMax: () => simulationBytesMax,
   operation: {
-    ...{ id: 'simulateEvent', tag: 'simulations' },
+    id: 'simulateEvent',
+    tag: 'simulations',
     summary: 'Simulate an event of any type and send it to the callback',
     description: `The event has the provider's format and the tenant's own signature (\`wallet\`: that of a key that nothing else trusts), and takes the way of a real call: verification, deduplication, usage, log and delivery. Its id is new with every call. The forwarded event has \`latchkey-origin: simulation\` and \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause. Events of \`gateway\` cannot be simulated. A declared provider's payload is that of a vector of its declaration, else the members that the conditions of the type ask for.`,
     examples: {
       card: {
         summary: 'A dispute over another amount',
         value: {
-          ...{ provider: 'card', type: 'chargeback.created' },
+          provider: 'card',
+          type: 'chargeback.created',
           overrides: { data: { object: { amount: 4200 } } },
         },
       },
@@ -128,10 +136,14 @@ export const eventSimulationRoute = route({
         examples: {
           card: {
             value: {
-              ...{ ok: true, simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g', isSigned: true },
+              ok: true,
+              simulationId: 'sim_06gzx3byyxdccqxb8v47jbp37g',
+              isSigned: true,
               event: {
-                ...{ id: 'evt_06gzx3byyxdccqxb8v47jbp37h', type: 'chargeback.created' },
-                ...{ providerRawType: 'charge.dispute.created', sourceEventId: 'evt_sim_Jk2p8vQxT3mW' },
+                id: 'evt_06gzx3byyxdccqxb8v47jbp37h',
+                type: 'chargeback.created',
+                providerRawType: 'charge.dispute.created',
+                sourceEventId: 'evt_sim_Jk2p8vQxT3mW',
               },
             },
           },

@@ -8,7 +8,7 @@ import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { CallSigner } from './call-signer.ts'
-import { simulationRoutes } from './http.ts'
+import { type Simulations, simulationRoutes } from './http.ts'
 import { chargebackOf } from './simulation.ts'
 import { startSimulation } from './start.ts'
 
@@ -32,8 +32,11 @@ let pool: Pool
 beforeAll(async () => {
   api = await startTestApi({ manifests: manifests.join('') })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
 }, 30_000)
 afterAll(async () => {
@@ -91,8 +94,13 @@ describe('starting', () => {
     expect(rows).toMatchObject([
       {
         request: {
-          ...{ provider: 'card', amount: 4200, currency: 'EUR', reason: 'fraudulent', reference: null },
-          ...{ outcome: 'lost', stepSeconds: 1 },
+          provider: 'card',
+          amount: 4200,
+          currency: 'EUR',
+          reason: 'fraudulent',
+          reference: null,
+          outcome: 'lost',
+          stepSeconds: 1,
         },
         requested_by: 'key:default',
       },
@@ -327,18 +335,28 @@ test('POST simulate/chargeback: allows 100 open simulations per tenant and does 
 test('POST simulate/chargeback: responds 503 while Postgres is unavailable, except to a dry run', async () => {
   const lab = openIntakeLab(api)
   const dead = createPool({
-    ...{ url: 'postgres://nobody@127.0.0.1:9/none', applicationName: 'test', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 500, connectTimeoutMs: 500 },
+    url: 'postgres://nobody@127.0.0.1:9/none',
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 500,
+    connectTimeoutMs: 500,
   })
   const tenant = api.directory.findTenantBySlug('acme')
   if (!tenant) throw new Error('there is no acme')
+  const parts: Simulations = {
+    pool: dead,
+    callers: lab.intake.callers,
+    clock: systemClock,
+    intake: lab.intake,
+    eventDaysOf: () => 90,
+    onStarted: () => undefined,
+    onAccepted: () => undefined,
+    signer: new CallSigner(),
+    declarations: () => emptyDeclarations,
+  }
   const app = createServer({
     errorLink: createErrorLinks(testDocsUrl),
-    routes: bindRoutes(simulationRoutes, {
-      ...{ pool: dead, callers: lab.intake.callers, clock: systemClock, intake: lab.intake },
-      ...{ eventDaysOf: () => 90, onStarted: () => undefined, onAccepted: () => undefined },
-      ...{ signer: new CallSigner(), declarations: () => emptyDeclarations },
-    }),
+    routes: bindRoutes(simulationRoutes, parts),
     authorize: () => ({
       tenant,
       key: { name: 'default', scopes: new Set(['simulations' as const]), expiresAtMs: null },

@@ -95,11 +95,14 @@ const example = (
 export const simulationRoutes = [
   eventSimulationRoute,
   route({
-    ...{ method: 'POST', path: '/v1/simulate/chargeback', scope: 'simulations' },
+    method: 'POST',
+    path: '/v1/simulate/chargeback',
+    scope: 'simulations',
     body: SimulateChargebackRequest,
     bodyBytesMax: () => simulationBytesMax,
     operation: {
-      ...{ id: 'simulateChargeback', tag: 'simulations' },
+      id: 'simulateChargeback',
+      tag: 'simulations',
       summary: 'Simulate a dispute and send its events to the callback',
       description: `Three events, each sent when it is due: \`chargeback.created\` at once, then \`chargeback.under_review\`, then \`chargeback.won\` or \`chargeback.lost\`. Each has the provider's format and signature and takes the way of a real call: verification, deduplication, usage, log and delivery. \`card\` is signed with the tenant's own secret, \`wallet\` with a key that nothing else trusts. While the tenant verifies \`wallet\` (stage \`verify\`), events are stored and not forwarded.
 
@@ -121,8 +124,13 @@ With an \`Idempotency-Key\` a repeated call returns the same simulation, with \`
         wallet: {
           summary: 'A won dispute of the wallet provider, one event per 10 s',
           value: {
-            ...{ provider: 'wallet', amount: 4200, currency: 'EUR', reason: 'product_not_received' },
-            ...{ reference: 'order-1042', outcome: 'won', stepSeconds: 10 },
+            provider: 'wallet',
+            amount: 4200,
+            currency: 'EUR',
+            reason: 'product_not_received',
+            reference: 'order-1042',
+            outcome: 'won',
+            stepSeconds: 10,
           },
         },
         dryRun: {
@@ -179,7 +187,8 @@ async function simulate(
   const asked = { tenantId: tenant.id, chargeback, by: `key:${key.name}` }
   if (body.dryRun) return accepted(rehearseSimulation(asked, nowMs), 'rehearsed', { dryRun: true })
   const request = {
-    ...{ ...asked, idempotencyKey },
+    ...asked,
+    idempotencyKey,
     days: simulations.eventDaysOf(tenant),
     isReady: notReady === undefined,
   }

@@ -163,7 +163,12 @@ export function simulationOf(row: SimulationRow): Simulation {
   const { id: simulationId, tenantId, request: chargeback, requestedBy, state, cause } = row
   const times = { dueAtMs: row.dueAt.map(Number), sentAtMs: row.sentAt.map(Number) }
   return {
-    ...{ simulationId, tenantId, chargeback, requestedBy, state, cause },
+    simulationId,
+    tenantId,
+    chargeback,
+    requestedBy,
+    state,
+    cause,
     events: eventsOf(simulationId, chargeback, times),
     createdAtMs: row.createdAt.getTime(),
     startedAtMs: row.startedAt?.getTime() ?? null,
@@ -180,9 +185,16 @@ export function rehearseSimulation(
   const stepMs = chargeback.stepSeconds * 1000
   const dueAtMs = Array.from({ length: stepsCount }, (_none, step) => nowMs + step * stepMs)
   return {
-    ...{ simulationId, tenantId, chargeback, requestedBy: by, state: 'scheduled', cause: null },
+    simulationId,
+    tenantId,
+    chargeback,
+    requestedBy: by,
+    state: 'scheduled',
+    cause: null,
     events: eventsOf(simulationId, chargeback, { dueAtMs, sentAtMs: [] }),
-    ...{ createdAtMs: nowMs, startedAtMs: null, endedAtMs: null },
+    createdAtMs: nowMs,
+    startedAtMs: null,
+    endedAtMs: null,
   }
 }
 

@@ -74,7 +74,9 @@ export class Simulator {
     })
     const verdict = decideStep(outcome, step)
     const report = {
-      ...{ step, outcome: outcome.kind, verdict },
+      step,
+      outcome: outcome.kind,
+      verdict,
       ...(unexpected !== undefined && { cause: unexpected }),
     }
     try {

@@ -130,9 +130,16 @@ export async function startSimulation(
     const [row] = await db
       .insert(simulations)
       .values({
-        ...{ id: createSimulationId(nowMs), tenantId, idempotencyKey: idempotencyKey ?? null },
-        ...{ request: chargeback, requestedBy: by, state: 'scheduled' },
-        ...{ dueAt, nextAt: sql`now()`, createdAt: sql`now()`, expiresOn: dayAfter(nowMs, days) },
+        id: createSimulationId(nowMs),
+        tenantId,
+        idempotencyKey: idempotencyKey ?? null,
+        request: chargeback,
+        requestedBy: by,
+        state: 'scheduled',
+        dueAt,
+        nextAt: sql`now()`,
+        createdAt: sql`now()`,
+        expiresOn: dayAfter(nowMs, days),
       })
       .returning()
     if (row === undefined) throw new Error('INSERT INTO simulations returned no row')

@@ -6,7 +6,10 @@ import { decideStep, type StepOutcome, type StepVerdict } from './step.ts'
 const event: ReceivedEvent = receivedEvent()
 const at = { failures: 0 }
 const limited = (limit: 'eventsPerMinute' | 'eventsPerMonth', retryAfterMs: number): StepOutcome => ({
-  ...{ kind: 'limited', limit, quota: 3, retryAfterMs },
+  kind: 'limited',
+  limit,
+  quota: 3,
+  retryAfterMs,
 })
 const later = (cause: string, waitMs: number, failures = 0) =>
   ({ kind: 'later', cause, waitMs, failures }) as StepVerdict

@@ -77,7 +77,14 @@ export async function claimSteps(
     values: [lease, leaseMs, rowsMax],
   })
   return rows.map(([id, tenantId, chargeback, step, openedAtMs, dueAtMs, failures, isTooLate]) => ({
-    ...{ id, tenantId, chargeback, step, openedAtMs, dueAtMs, failures, isTooLate },
+    id,
+    tenantId,
+    chargeback,
+    step,
+    openedAtMs,
+    dueAtMs,
+    failures,
+    isTooLate,
   }))
 }
 
@@ -117,7 +124,9 @@ const failuresMax = 1_000
 /** Decides the consequence of a step. A call that a provider would retry is retried. Pure. */
 export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep, 'failures'>): StepVerdict {
   const later = (cause: SimulationCause, { firstMs, maxMs }: typeof storeWait): StepVerdict => ({
-    ...{ kind: 'later', cause, failures: Math.min(failures + 1, failuresMax) },
+    kind: 'later',
+    cause,
+    failures: Math.min(failures + 1, failuresMax),
     waitMs: Math.min(maxMs, firstMs * 2 ** Math.min(failures, 10)),
   })
   switch (outcome.kind) {
@@ -185,8 +194,12 @@ export async function completeStep(
     text: completeText,
     rowMode: 'array',
     values: [
-      ...[id, lease, verdict.kind, isLater ? verdict.failures : 0],
-      ...[verdict.kind === 'sent' ? null : verdict.cause, isLater ? verdict.waitMs : 0],
+      id,
+      lease,
+      verdict.kind,
+      isLater ? verdict.failures : 0,
+      verdict.kind === 'sent' ? null : verdict.cause,
+      isLater ? verdict.waitMs : 0,
     ],
   })
   return rows[0]?.[0]

@@ -151,7 +151,9 @@ describe('writeRows', () => {
     const waits: number[] = []
     const retry = (triesMax: number) =>
       retryWithBackoff({
-        ...{ triesMax, waits: { firstMs: 100, maxMs: 1_000 }, signal: stopping.signal },
+        triesMax,
+        waits: { firstMs: 100, maxMs: 1_000 },
+        signal: stopping.signal,
         onFailed: () => undefined,
         sleep: async (ms) => void waits.push(ms),
       })

@@ -268,7 +268,9 @@ describe('Redis', () => {
   ])('Redis TLS: Sentinel and master are both verified if %s', async (_case, ofSentinel, ofMaster, said) => {
     const master = await createTlsRedis({ ca: own.ca, identity: identity(ofMaster) })
     const sentinel = await createTlsRedis({ ca: own.ca, identity: identity(ofSentinel) }, [
-      ...['--sentinel', '--tls-replication', 'yes'],
+      '--sentinel',
+      '--tls-replication',
+      'yes',
     ])
     await command(
       sentinel.redis,

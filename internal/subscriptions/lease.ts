@@ -123,8 +123,11 @@ async function readAcknowledged(
     name: 'read_acknowledged_lease',
     text: acknowledgedText,
     values: [
-      ...[tenantId, name, streamed?.token ?? ackToken],
-      ...[streamed?.position.transaction ?? '0', streamed?.position.eventId ?? ''],
+      tenantId,
+      name,
+      streamed?.token ?? ackToken,
+      streamed?.position.transaction ?? '0',
+      streamed?.position.eventId ?? '',
     ],
   })
   const [row] = rows

@@ -15,14 +15,19 @@ test('docs/operate/restore.md: after its statements, subscriptions of a restored
   const lab = await createDeliveryLab()
   const bounds = { connectionsMax: 2, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   const pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+    url: lab.databaseUrl,
+    applicationName: 'test',
+    sessionSettings: eventReadSettings,
+    ...bounds,
   })
   try {
     const { id: tenantId } = await lab.addTenant()
     const named = (text: string) => ({ tenantId, name: text as SubscriptionName })
     for (const name of ['half', 'all', 'none', 'payments'])
       await writeSubscription(pool, {
-        ...{ ...named(name), providers: [], fromMs: 0 },
+        ...named(name),
+        providers: [],
+        fromMs: 0,
         types: name === 'payments' ? ['payment.*'] : [],
       })
     const pull = async (name: string, limit = 100) => {

@@ -173,13 +173,20 @@ async function create(
      SELECT $1, $2, $3, $4, $5::xid8, $6, $7, $8 WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1) < ${subscriptionsMax}
      RETURNING ${columns}`,
     [
-      ...[tenantId, name, providers, types, position.transaction, position.eventId, receivedFrom],
+      tenantId,
+      name,
+      providers,
+      types,
+      position.transaction,
+      position.eventId,
+      receivedFrom,
       deleteAfterIdleDays ?? null,
     ],
   )
   return rows[0]
     ? {
-        ...{ kind: 'created', subscription: shown(storedOf(rows[0])) },
+        kind: 'created',
+        subscription: shown(storedOf(rows[0])),
         deleted: expired.rows.map((row) => row.name),
       }
     : { kind: 'too_many', max: subscriptionsMax }

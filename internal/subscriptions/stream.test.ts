@@ -16,7 +16,10 @@ beforeAll(async () => {
   lab = await createDeliveryLab()
   const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+    url: lab.databaseUrl,
+    applicationName: 'test',
+    sessionSettings: eventReadSettings,
+    ...bounds,
   })
 })
 afterAll(async () => {
@@ -41,7 +44,9 @@ const troubles: unknown[] = []
 function openStreams() {
   const ending = new AbortController()
   const options = {
-    ...{ pool: counting(), clock: systemClock, ending: ending.signal },
+    pool: counting(),
+    clock: systemClock,
+    ending: ending.signal,
     onTrouble: (cause: unknown) => void troubles.push(cause),
   }
   const news = new FeedNews(options)

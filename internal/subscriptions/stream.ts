@@ -107,8 +107,14 @@ export class EventStreams {
     const reader = this.#options.news.openForStream(tenantId)
     reader.after = taken.position
     const stream: Stream = {
-      ...{ tenantId, name, token, filter: taken.filter, reader, isAllowed },
-      ...{ startedAtMs: clock.now(), dropped: undefined },
+      tenantId,
+      name,
+      token,
+      filter: taken.filter,
+      reader,
+      isAllowed,
+      startedAtMs: clock.now(),
+      dropped: undefined,
     }
     this.#streams.set(token, stream)
     return { kind: 'opened', pages: this.#pages(stream), close: () => this.#end(stream) }

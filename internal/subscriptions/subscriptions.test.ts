@@ -33,7 +33,10 @@ beforeAll(async () => {
   lab = await createDeliveryLab()
   const bounds = { connectionsMax: 8, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   pool = createPool({
-    ...{ url: lab.databaseUrl, applicationName: 'test', sessionSettings: eventReadSettings, ...bounds },
+    url: lab.databaseUrl,
+    applicationName: 'test',
+    sessionSettings: eventReadSettings,
+    ...bounds,
   })
   return async () => {
     await pool.end()
@@ -86,9 +89,15 @@ describe('subscriptions', () => {
     expect((await write({ types: ['payment.*'] })).kind).toBe('changed')
     const found = await readSubscription(pool, place())
     expect(found).toEqual({
-      ...{ name, providers: [], types: ['payment.*'], createdAtMs: expect.any(Number) },
-      ...{ acknowledgedAtMs: null, isLeased: false, availableAtMs: null },
-      ...{ deleteAfterIdleDays: null, expiresAtMs: null },
+      name,
+      providers: [],
+      types: ['payment.*'],
+      createdAtMs: expect.any(Number),
+      acknowledgedAtMs: null,
+      isLeased: false,
+      availableAtMs: null,
+      deleteAfterIdleDays: null,
+      expiresAtMs: null,
     })
     expect(await listSubscriptions(pool, tenantId)).toEqual(found ? [found] : [])
     expect(await deleteSubscription(pool, place())).toBe(true)

@@ -28,8 +28,11 @@ afterAll(async () => {
 
 function poolOf(url: string): Pool {
   return createPool({
-    ...{ url, applicationName: 'test', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 1_000 },
+    url,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 1_000,
   })
 }
 
@@ -62,7 +65,9 @@ function gateOf(keyRing: KeyRing, options: { replacesLost?: boolean; pool?: Pool
   const openings: GateOpening[] = []
   const unfit: UnfitRing[] = []
   const gate = new KeyRingGate({
-    ...{ pool, keyRing, ...options },
+    pool,
+    keyRing,
+    ...options,
     onOpened: (opening) => openings.push(opening),
     onUnfit: (found) => unfit.push(found),
   })

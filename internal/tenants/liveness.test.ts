@@ -83,8 +83,18 @@ test('tenant controller: a sweep that hangs fails liveness until a sweep succeed
   const source = new FolderSource({ tenantsDir: dir, secretsDir: dir, log })
   const controller = new TenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
-    ...{ source, data: tenantData, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
-    ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, sweepMs: 5 },
+    source,
+    data: tenantData,
+    pool: watched,
+    keyRing: ring.keyRing,
+    clock,
+    log,
+    health,
+    actor: 'test',
+    random: randomBytes,
+    onChanged: async () => {},
+    onPurge: async () => {},
+    sweepMs: 5,
   })
   await controller.start()
   const sweepIsOk = () => health.liveness().checks.find(({ name }) => name === 'sweep of tenants')?.ok

@@ -12,13 +12,11 @@ let admin: Pool
 const closing: (() => Promise<void>)[] = []
 const pool = (applicationName: string) =>
   createPool({
-    ...{
-      url: database.url,
-      applicationName,
-      connectionsMax: 2,
-      queryTimeoutMs: 5_000,
-      connectTimeoutMs: 5_000,
-    },
+    url: database.url,
+    applicationName,
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
     onIdleError: () => undefined,
   })
 beforeAll(async () => {
@@ -39,7 +37,10 @@ function stand(name: string, intervalMs = 50) {
   const terms: Leadership[] = []
   const events: LockElectionEvent[] = []
   const election = new LockElection({
-    ...{ pool: own, lock: 4711, fenceName: 'test', intervalMs },
+    pool: own,
+    lock: 4711,
+    fenceName: 'test',
+    intervalMs,
     lead: (leadership) => {
       terms.push(leadership)
       return new Promise((resolve) => leadership.signal.addEventListener('abort', () => resolve()))

@@ -53,7 +53,9 @@ export class LockElection {
     const { intervalMs = intervalMsDefault, health, onEvent } = options
     this.#options = options
     this.#loop = superviseLoop({
-      ...{ name: 'election', intervalMs, turnMsMax },
+      name: 'election',
+      intervalMs,
+      turnMsMax,
       runOnce: () => (this.#term ? this.#check(this.#term) : this.#tryLead()),
       onError: (error) => onEvent({ kind: 'trouble', error }),
       ...(health && { health }),
@@ -81,7 +83,10 @@ export class LockElection {
       const fence = await raiseWriterFence(held.session, fenceName)
       const over = new AbortController()
       const term: Term = {
-        ...{ held, fence, over, checkedAtMs: performance.now() },
+        held,
+        fence,
+        over,
+        checkedAtMs: performance.now(),
         work: Promise.resolve()
           .then(() => lead({ fence, signal: over.signal, isHeld: () => isHeld(term) }))
           .catch((error: unknown) => onEvent({ kind: 'trouble', error })),

@@ -9,7 +9,12 @@ import { apiKeys, tenantSecrets, tenants } from './tables.ts'
 
 const { id, namespace, name, slug, spec, deletedAtMs } = tenants
 const headColumns = {
-  ...{ id, namespace, name, slug, suspended: tenants.suspended, createdAtMs: tenants.resourceCreatedAtMs },
+  id,
+  namespace,
+  name,
+  slug,
+  suspended: tenants.suspended,
+  createdAtMs: tenants.resourceCreatedAtMs,
   displayName: sql<string | null>`${spec} ->> 'displayName'`,
   ready: sql<Pick<Condition, 'status' | 'reason'> | null>`
     jsonb_path_query_first(${tenants.conditions}, '$[*] ? (@.type == "Ready")')`,

@@ -3,7 +3,12 @@ import { type Demand, decideUsage } from './decision.ts'
 import { type LimitFacts, limitState } from './limits.ts'
 
 const demand = (more: Partial<Demand> = {}): Demand => ({
-  ...{ limit: 'exports.rowsPerMonth', used: 5, added: 2, soft: null, hard: null, ...more },
+  limit: 'exports.rowsPerMonth',
+  used: 5,
+  added: 2,
+  soft: null,
+  hard: null,
+  ...more,
 })
 
 test.each<[string, Demand[], string, string, string | null]>([

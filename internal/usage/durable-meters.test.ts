@@ -188,13 +188,11 @@ test('soft limits: of locks and bytes in Postgres are reported, also of the minu
   const spec: Limits = { locksPerMinute: { soft: 3 }, locksPerMonth: { soft: 4 }, recordBytes: { soft: 1 } }
   const told: SoftCrossing[] = []
   const meter = new Meter({
-    ...{
-      redis: lab.redis,
-      pool: lab.pool,
-      clock: { now: () => labStartMs },
-      clockSource: movableClock,
-      actor: 'test',
-    },
+    redis: lab.redis,
+    pool: lab.pool,
+    clock: { now: () => labStartMs },
+    clockSource: movableClock,
+    actor: 'test',
     onEpochLost: () => undefined,
     limitsOf: () => effectiveLimits({ overrides: [], spec, defaults: {}, nowMs: labStartMs }),
     onSoftCrossing: (crossing) => told.push(crossing),

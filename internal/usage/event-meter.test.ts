@@ -47,7 +47,9 @@ function openProcess() {
   const faulty = new FaultyRedis(lab.redis)
   const roll = new Meter({
     actor: 'test',
-    ...{ redis: faulty.connection, pool: lab.pool, clockSource: movableClock },
+    redis: faulty.connection,
+    pool: lab.pool,
+    clockSource: movableClock,
     clock: { now: () => clock.nowMs },
     onEpochLost: () => undefined,
   })

@@ -25,8 +25,15 @@ async function lockWithOneBroken() {
 
 async function lock(tenantId: TenantId): Promise<void> {
   await lab.store.acquire({
-    ...{ tenantId, scope: 's', key: 'k', ttlMs: 60_000, lockMs: 60_000, lockToken: 't' },
-    ...{ fingerprint: '', attemptId: '', waits: false },
+    tenantId,
+    scope: 's',
+    key: 'k',
+    ttlMs: 60_000,
+    lockMs: 60_000,
+    lockToken: 't',
+    fingerprint: '',
+    attemptId: '',
+    waits: false,
     limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null },
   })
 }
@@ -36,7 +43,10 @@ function openProcess(tenants: readonly TenantId[], lookMs: number): Meter {
   let nowMs = labStartMs
   const meter = new Meter({
     actor: 'test',
-    ...{ redis: lab.redis, pool: lab.pool, clockSource: movableClock, onEpochLost: () => undefined },
+    redis: lab.redis,
+    pool: lab.pool,
+    clockSource: movableClock,
+    onEpochLost: () => undefined,
     clock: { now: () => (nowMs += lookMs) },
   })
   for (const tenantId of tenants) meter.markUsed(tenantId)

@@ -56,7 +56,14 @@ function openProcess(startMs = labStartMs) {
   const crossings: SoftCrossing[] = []
   const limits = new LimitsInForce({ pool, clock })
   const parts: GuardrailParts = {
-    ...{ pool, redis, meter, script, usageScript, clock, limits, turns: new UsageTurns(clock) },
+    pool,
+    redis,
+    meter,
+    script,
+    usageScript,
+    clock,
+    limits,
+    turns: new UsageTurns(clock),
     onSoftCrossing: (crossing) => crossings.push(crossing),
   }
   return { parts, clock, crossings }
@@ -76,7 +83,11 @@ const rows = (hard: number, soft?: number): Limits => ({
   emitted: [{ kind: 'exports.rows', hard, ...(soft !== undefined && { soft }) }],
 })
 const commitOf = (more: Partial<GuardrailCommit> = {}): GuardrailCommit => ({
-  ...{ kind: 'exports.rows', amount: 1, id: crypto.randomUUID(), by: 'user:biller', ...more },
+  kind: 'exports.rows',
+  amount: 1,
+  id: crypto.randomUUID(),
+  by: 'user:biller',
+  ...more,
 })
 
 async function commit(parts: GuardrailParts, tenant: GuardedTenant, more: Partial<GuardrailCommit> = {}) {
@@ -118,8 +129,15 @@ const emitAsBefore = (tenantId: TenantId, id: string, amount: number) =>
 let locks = 0
 async function acquire(tenantId: TenantId, hard: number | null): Promise<string> {
   const { kind } = await lab.store.acquire({
-    ...{ tenantId, scope: 's', key: `k-${locks++}`, ttlMs: 60_000, lockMs: 60_000, lockToken: `t-${locks}` },
-    ...{ fingerprint: '', attemptId: '', waits: false },
+    tenantId,
+    scope: 's',
+    key: `k-${locks++}`,
+    ttlMs: 60_000,
+    lockMs: 60_000,
+    lockToken: `t-${locks}`,
+    fingerprint: '',
+    attemptId: '',
+    waits: false,
     limits: { locksPerMinute: hard, locksPerMonth: null, recordBytes: null },
   })
   return kind
@@ -307,8 +325,12 @@ describe('emitted kinds', () => {
     const { parts } = openProcess()
     const set = (kind: string, hard = 1) =>
       setLimitOverride(parts, {
-        ...{ tenantId: tenant.id, limit: `${kind}PerMonth`, hard },
-        ...{ by: 'ada', reason: 'x', expiresAtMs: labStartMs + dayMs },
+        tenantId: tenant.id,
+        limit: `${kind}PerMonth`,
+        hard,
+        by: 'ada',
+        reason: 'x',
+        expiresAtMs: labStartMs + dayMs,
       })
     for (let nth = 1; nth <= 50; nth += 1) expect(await set(`k${nth}`)).toEqual({ kind: 'written' })
     expect(await set('k51')).toMatchObject({ kind: 'refused', problem: expect.stringContaining('50') })
@@ -633,7 +655,10 @@ test.each([
     expect(refused).toMatchObject(denied)
     expect(refused.isNew).toBeUndefined()
     expect(await commit(parts, suspended, { kind, id: 'before', amount: 2 })).toMatchObject({
-      ...{ decision: 'allow', reason: 'within_limits', isCommitted: true, isNew: false },
+      decision: 'allow',
+      reason: 'within_limits',
+      isCommitted: true,
+      isNew: false,
     })
     const { limits } = await check(parts, tenant, kind)
     expect(limits.find(({ limit }) => limit.endsWith('PerMonth'))?.used).toBe(2)
@@ -645,7 +670,9 @@ test('guardrails: a check of events of a suspended tenant is denied', async () =
   useLab('redis')
   const tenant = { ...(await createTenant({})), suspended: true }
   expect(await check(openProcess().parts, tenant, 'events')).toMatchObject({
-    ...{ decision: 'deny', reason: 'tenant_suspended', limit: null },
+    decision: 'deny',
+    reason: 'tenant_suspended',
+    limit: null,
   })
 })
 

@@ -118,7 +118,11 @@ function decideOwn(
 ): Decided {
   return decideUsage(
     limits.map(({ limit, used, soft, hard }) => ({
-      ...{ limit, soft, hard, used: used ?? 0, added: limit === 'recordBytes' ? 1 : amount },
+      limit,
+      soft,
+      hard,
+      used: used ?? 0,
+      added: limit === 'recordBytes' ? 1 : amount,
       isOverAccepted: isOverAccepted && limit === 'eventsPerMonth',
     })),
   )

@@ -165,7 +165,9 @@ async function commitInRedis(
   if (kind === 'seed' || kind === 'conflict') return { kind }
   const isDeniedAsSuspended = kind === 'denied' && isSuspended
   return {
-    ...{ kind, nowMs: sec * 1000, committedAtMs: committedAtSec * 1000 },
+    kind,
+    nowMs: sec * 1000,
+    committedAtMs: committedAtSec * 1000,
     used: { locksPerMinute, locksPerMonth, recordBytes },
     decided: isDeniedAsSuspended
       ? suspendedDecision

@@ -54,8 +54,16 @@ describe('reading stats', () => {
       [0, 0],
     ])
     expect(points[2]).toEqual({
-      ...{ atMs: nowMs, accepted: 0, duplicates: 0, spooled: 0, refused: 0, delivered: 0, failed: 0 },
-      ...{ attemptsFailed: 0, refusedBy: {}, queue: undefined },
+      atMs: nowMs,
+      accepted: 0,
+      duplicates: 0,
+      spooled: 0,
+      refused: 0,
+      delivered: 0,
+      failed: 0,
+      attemptsFailed: 0,
+      refusedBy: {},
+      queue: undefined,
       latencyMs: { p50: undefined, p95: undefined, p99: undefined },
     })
     expect(total).toMatchObject({ accepted: 40, refused: 20, refusedBy: { signature_mismatch: 20 } })

@@ -34,8 +34,16 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
 
   function lockOf(tenantId: TenantId, changes: Partial<AcquireInput> = {}) {
     return lab.store.acquire({
-      ...{ tenantId, scope: 's', key: 'k', ttlMs: dayMs, lockMs: minuteMs, lockToken: 'A' },
-      ...{ fingerprint: '', attemptId: 'a', waits: false, limits: unlimited },
+      tenantId,
+      scope: 's',
+      key: 'k',
+      ttlMs: dayMs,
+      lockMs: minuteMs,
+      lockToken: 'A',
+      fingerprint: '',
+      attemptId: 'a',
+      waits: false,
+      limits: unlimited,
       ...changes,
     })
   }
@@ -122,7 +130,10 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
 
   const saveOf = (tenantId: TenantId, ttlMs: number) => ({
     ...address(tenantId),
-    ...{ lockToken: 'A', ttlMs, defaultTtlMs: ttlMs, record: '{}' },
+    lockToken: 'A',
+    ttlMs,
+    defaultTtlMs: ttlMs,
+    record: '{}',
   })
 
   test('record bytes: never exceed the limit through locks, and a lock is granted again after bytes are freed', async () => {

@@ -14,7 +14,12 @@ describe('soft limits that are reached', () => {
   const minuteStartMs = labStartMs - 30_000
   const monthStartMs = Date.UTC(2026, 10, 1)
   const reading = (locks?: MeterReading, events?: MeterReading, recordBytes = 0): UsageReading => ({
-    ...{ tenantId, nowMs: labStartMs, epoch: 'e', recordBytes, locks, events },
+    tenantId,
+    nowMs: labStartMs,
+    epoch: 'e',
+    recordBytes,
+    locks,
+    events,
   })
   const meter = (minuteCount: number, monthCount: number, closedCount?: number): MeterReading => ({
     minutes: [
@@ -73,8 +78,15 @@ describe('reaching a soft limit', () => {
   let keys = 0
   async function lock(tenantId: TenantId): Promise<void> {
     await lab.store.acquire({
-      ...{ tenantId, scope: 's', key: `k-${keys++}`, ttlMs: 60_000, lockMs: 60_000, lockToken: `t-${keys}` },
-      ...{ fingerprint: '', attemptId: '', waits: false },
+      tenantId,
+      scope: 's',
+      key: `k-${keys++}`,
+      ttlMs: 60_000,
+      lockMs: 60_000,
+      lockToken: `t-${keys}`,
+      fingerprint: '',
+      attemptId: '',
+      waits: false,
       limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null },
     })
   }
@@ -84,7 +96,10 @@ describe('reaching a soft limit', () => {
     const told: SoftCrossing[] = []
     const meter = new Meter({
       actor: 'backoffice',
-      ...{ redis: lab.redis, pool: lab.pool, clock: { now: () => labStartMs }, clockSource: movableClock },
+      redis: lab.redis,
+      pool: lab.pool,
+      clock: { now: () => labStartMs },
+      clockSource: movableClock,
       onEpochLost: () => undefined,
       limitsOf: () => limitsOf(spec),
       onSoftCrossing: (crossing) => told.push(crossing),

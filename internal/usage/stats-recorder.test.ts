@@ -79,7 +79,10 @@ describe('stats recorder', () => {
       await recorder.flushAll()
     }
     const { points, total } = await readStats(pool, {
-      ...{ tenants: 'all' as const, fromMs: startMs, toMs: startMs + minuteMs, stepMs: minuteMs },
+      tenants: 'all' as const,
+      fromMs: startMs,
+      toMs: startMs + minuteMs,
+      stepMs: minuteMs,
     })
     expect(points[0]?.refusedBy).toEqual({ provider_paused: 1, signature_mismatch: 2 })
     expect(points[0]?.queue).toEqual({ dueCount: 9, oldestAgeMs: 2 })

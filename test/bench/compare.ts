@@ -92,7 +92,8 @@ export async function replayPairing({ apiKey, bare, api }: Stack): Promise<Pairi
   }
   const body = (n: number) => `{"scope":"payments","key":"replay-${n % replayed}","ttlSeconds":86400}`
   return {
-    ...{ name: 'replay one of 64 records of 1 KB; one GET', rateRatioMin: 0.7 },
+    name: 'replay one of 64 records of 1 KB; one GET',
+    rateRatioMin: 0.7,
     bare: (n) => requestText('POST', '/get', headers, body(n)),
     api: (n) => requestText('POST', '/v1/record', headers, body(n)),
   }

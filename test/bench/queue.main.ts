@@ -114,11 +114,13 @@ async function longWay(pool: Pool): Promise<Way> {
         endings.map(({ delivery, kind }) => {
           const isDelivered = kind === 'processed'
           const attempt = {
-            ...{ startedAtMs, durationMs: 12, cause: null, answer: '', exchange: benchExchange },
-            ...{
-              outcome: isDelivered ? ('delivered' as const) : ('refused' as const),
-              status: isDelivered ? 204 : 500,
-            },
+            startedAtMs,
+            durationMs: 12,
+            cause: null,
+            answer: '',
+            exchange: benchExchange,
+            outcome: isDelivered ? ('delivered' as const) : ('refused' as const),
+            status: isDelivered ? 204 : 500,
           }
           return { delivery, ending: kind === 'later' ? { kind, dueAtMs, attempt } : { kind, attempt } }
         }),

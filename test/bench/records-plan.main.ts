@@ -45,12 +45,16 @@ const postgres = await startPostgres({
 const bounds = { url: postgres.url, connectTimeoutMs: 5_000, queryTimeoutMs: 600_000 }
 const observer = createPool({ ...bounds, applicationName: 'bench', connectionsMax: 1 })
 const pool = createPool({
-  ...{ ...bounds, applicationName: 'bench records', connectionsMax: 4 },
+  ...bounds,
+  applicationName: 'bench records',
+  connectionsMax: 4,
   sessionSettings: durableSessionSettings,
 })
 // A session of its own, which explains each of its statements.
 const explained = createPool({
-  ...{ ...bounds, applicationName: 'bench plans', connectionsMax: 1 },
+  ...bounds,
+  applicationName: 'bench plans',
+  connectionsMax: 1,
   sessionSettings: { ...durableSessionSettings, ...explainedPlans },
 })
 try {
@@ -226,8 +230,13 @@ async function fill(): Promise<void> {
            ($1::date - date '1970-01-01') * 86400000::bigint + n * 7919 % 86400000) AS own (tenant, prefix, expires_at)
        ORDER BY id`,
       [
-        ...[day, nth * ofDay, Math.min((nth + 1) * ofDay, entryCount) - 1, tenantIds, prefixes],
-        ...[record('old'), tenantIds.length],
+        day,
+        nth * ofDay,
+        Math.min((nth + 1) * ofDay, entryCount) - 1,
+        tenantIds,
+        prefixes,
+        record('old'),
+        tenantIds.length,
       ],
     )
   await observer.query(

@@ -60,7 +60,10 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   const stop = () => (stopped ??= stopAll())
   stopOnSignal(stop)
   return {
-    ...{ bare, apiKey, databaseUrl: stores.databaseUrl, stop },
+    bare,
+    apiKey,
+    databaseUrl: stores.databaseUrl,
+    stop,
     get api() {
       return api
     },

@@ -25,9 +25,12 @@ async function generate(name: (typeof names)[number], document: object) {
   const source = join(folder, `${name}.json`)
   writeFileSync(source, JSON.stringify(document))
   return runToEnd([
-    ...[process.execPath, `--preload=${join(root, 'cmd/dev/typescript-6.preload.ts')}`],
-    ...[join(root, 'node_modules/openapi-typescript/bin/cli.js'), source],
-    ...['--output', join(folder, `${name}.generated.ts`)],
+    process.execPath,
+    `--preload=${join(root, 'cmd/dev/typescript-6.preload.ts')}`,
+    join(root, 'node_modules/openapi-typescript/bin/cli.js'),
+    source,
+    '--output',
+    join(folder, `${name}.generated.ts`),
   ])
 }
 

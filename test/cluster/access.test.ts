@@ -47,7 +47,9 @@ async function accessOf(name: string, mayReview: boolean): Promise<Access> {
     ...admin.endpoint,
     credentials: async () => ({
       ...(await admin.endpoint.credentials()),
-      ...{ cert: undefined, key: undefined, headers: { authorization: `Bearer ${token}` } },
+      cert: undefined,
+      key: undefined,
+      headers: { authorization: `Bearer ${token}` },
     }),
   }
   return createAccess({ directory, clock: systemClock, transport: createTransport({ endpoint, userAgent }) })

@@ -52,7 +52,9 @@ async function reviewer(): Promise<Endpoint> {
     ...admin.endpoint,
     credentials: async () => ({
       ...(await admin.endpoint.credentials()),
-      ...{ cert: undefined, key: undefined, headers: { authorization: `Bearer ${token}` } },
+      cert: undefined,
+      key: undefined,
+      headers: { authorization: `Bearer ${token}` },
     }),
   }
 }
@@ -69,7 +71,8 @@ async function userWith(name: string, rights: readonly string[], tenant?: string
 
 const call = (token: string, method: string, path: string, body?: object) =>
   backoffice.call(method, `/internal/v1/${path}`, {
-    ...{ token, headers: { 'Idempotency-Key': crypto.randomUUID() } },
+    token,
+    headers: { 'Idempotency-Key': crypto.randomUUID() },
     ...(body && { body }),
   })
 const statusOf = async (...args: Parameters<typeof call>) => (await call(...args)).status

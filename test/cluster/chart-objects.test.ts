@@ -115,7 +115,8 @@ describe('chart', () => {
     const own = named(objects, 'Secret')[secret.name]
     expect(Buffer.from(own?.data?.[secret.key] ?? '', 'base64').toString()).toBe('postgres://new/d')
     expect(own?.metadata.annotations).toMatchObject({
-      ...{ 'helm.sh/hook': 'pre-upgrade', 'helm.sh/hook-weight': '-1' },
+      'helm.sh/hook': 'pre-upgrade',
+      'helm.sh/hook-weight': '-1',
     })
     const theirs = { create: false, name: 'cloud' }
     const values = { ...stores, migration: { existingSecret: 'owner', serviceAccount: theirs } }
@@ -309,7 +310,8 @@ test('sidecars: those for all processes are not added to Jobs or the test pod', 
   const beside = (name: string) => [{ name, image: 'busybox' }]
   const objects = await render({
     values: {
-      ...{ extraContainers: beside('sidecar'), extraInitContainers: beside('native') },
+      extraContainers: beside('sidecar'),
+      extraInitContainers: beside('native'),
       extraEnvFrom: [{ configMapRef: { name: 'all' } }],
       migration: { extraContainers: beside('own') },
     },
@@ -339,7 +341,9 @@ test('rules and dashboards: are installed unchanged, except for disabled alerts,
     mkdirSync(join(chart, 'files', kind))
   }
   const alert = (name: string) => ({
-    ...{ alert: name, expr: 'up == 0', labels: { severity: 'warning' } },
+    alert: name,
+    expr: 'up == 0',
+    labels: { severity: 'warning' },
     annotations: { summary: '{{ $labels.pod }}', runbook_url: `https://latchkey.dev/runbooks/${name}.md` },
   })
   const record = { record: 'a:b:c', expr: 'up' }

@@ -60,9 +60,11 @@ describe('chart', () => {
     const secrets = { clusterWide: true }
     const first = await render({ values: { operator: { secrets } } })
     const second = await render({
-      ...{ release: 'other', namespace: 'other' },
+      release: 'other',
+      namespace: 'other',
       values: {
-        ...{ crds: { install: false }, platformPolicy: { install: false } },
+        crds: { install: false },
+        platformPolicy: { install: false },
         operator: { namespaces: ['stalls'], secrets: { ...secrets, role: { create: false } } },
       },
     })
@@ -90,8 +92,11 @@ describe('chart', () => {
     expect(environmentOf(objects, 'operator')['LATCHKEY_OPERATOR_NAMESPACES']).toBe('shops,stalls')
     const cleanup = podsOf(objects).find(({ owner }) => owner === 'Job latchkey-cleanup')
     expect(cleanup?.spec.containers[0]?.args).toEqual([
-      ...['remove-finalizers', '--operator', 'latchkey-operator'],
-      ...['--namespaces', 'shops,stalls'],
+      'remove-finalizers',
+      '--operator',
+      'latchkey-operator',
+      '--namespaces',
+      'shops,stalls',
     ])
   })
 })

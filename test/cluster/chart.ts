@@ -69,8 +69,16 @@ export async function renderText(rendering: Rendering = {}): Promise<string> {
   const { helm = 'helm', release = 'latchkey', namespace = 'latchkey', flags = [] } = rendering
   return run(
     [
-      ...[tool(helm), 'template', release, chartFolder, '--namespace', namespace],
-      ...['--kube-version', kubeVersion, ...valueFlags(rendering), ...flags],
+      tool(helm),
+      'template',
+      release,
+      chartFolder,
+      '--namespace',
+      namespace,
+      '--kube-version',
+      kubeVersion,
+      ...valueFlags(rendering),
+      ...flags,
     ],
     valuesInput(rendering),
   )

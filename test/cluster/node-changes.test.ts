@@ -43,8 +43,10 @@ describe('release under constant load', () => {
       const before = namesIn(await allRunning())
       await putSecret('guessed-owner', { url: 'postgres://latchkey:guessed@latchkey-postgres:5432/latchkey' })
       const migration = {
-        ...{ existingSecret: 'guessed-owner', retries: 0 },
-        ...{ waitSeconds: 30, deadlineSeconds: waitSeconds },
+        existingSecret: 'guessed-owner',
+        retries: 0,
+        waitSeconds: 30,
+        deadlineSeconds: waitSeconds,
       }
       const failed = await tryRelease({ ...twoOfEach, image: { tag: 'next' }, migration })
       await run(['kubectl', 'delete', 'secret', 'guessed-owner', '-n', releaseNamespace])

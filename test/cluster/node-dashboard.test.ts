@@ -41,7 +41,8 @@ test(
       const session = await openDashboardSession(`http://127.0.0.1:${forwarded.port}`, token)
       const statusOf = async (path: string) => (await session.get(path)).status
       const seen = await poll(async () => ((await statusOf('/tenants/acme')) === 200 ? true : undefined), {
-        ...{ deadlineMs: seenMsMax * patience, everyMs: 250 },
+        deadlineMs: seenMsMax * patience,
+        everyMs: 250,
       })
       expect(seen).toBe(true)
       expect(await statusOf(`/events/${event.id}`)).toBe(200)

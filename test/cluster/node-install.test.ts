@@ -145,7 +145,8 @@ describe('installation by the preset kind', () => {
       ]
       await kubectl('create', 'rolebinding', account, ...role)
       const seen = await poll(async () => ((await statusFor(token)) === 200 ? true : undefined), {
-        ...{ deadlineMs: seenMsMax * patience, everyMs: 250 },
+        deadlineMs: seenMsMax * patience,
+        everyMs: 250,
       })
       expect([seen, await statusFor(apiServers)]).toEqual([true, 401])
     } finally {

@@ -76,7 +76,8 @@ export async function removeRelease(): Promise<void> {
   if (exitCode !== 0) return
   await helm('uninstall', '--wait', `--timeout=${waitSeconds}s`)
   const gone = await poll(async () => ((await pods()).length === 0 ? true : undefined), {
-    ...{ deadlineMs: waitSeconds * 1000, everyMs: 250 },
+    deadlineMs: waitSeconds * 1000,
+    everyMs: 250,
   })
   if (!gone) throw new Error('pods of the uninstalled release still exist')
 }

@@ -132,7 +132,8 @@ async function recordStatus(key: string): Promise<number> {
 
 async function setProviderSecrets(stringData: Readonly<Record<string, string>>): Promise<void> {
   const metadata = {
-    ...{ name: 'acme-provider', namespace: shopNamespace },
+    name: 'acme-provider',
+    namespace: shopNamespace,
     labels: { 'latchkey.dev/tenant': 'acme' },
   }
   const data = Object.entries(stringData).map(([name, text]) => [name, Buffer.from(text).toString('base64')])
@@ -165,12 +166,10 @@ async function sealedBy(keyId: string): Promise<void> {
   const forwarded = await forwardPort(releaseNamespace, 'pod/latchkey-postgres-0', 5432)
   const pool = createPool({
     url: `postgres://latchkey:latchkey@127.0.0.1:${forwarded.port}/latchkey`,
-    ...{
-      applicationName: 'latchkey node test',
-      connectionsMax: 1,
-      queryTimeoutMs: 5_000,
-      connectTimeoutMs: 5_000,
-    },
+    applicationName: 'latchkey node test',
+    connectionsMax: 1,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
   try {
     const query = 'SELECT count(*)::int AS left FROM tenant_secrets WHERE key_id <> $1'

@@ -11,13 +11,19 @@ let shop: Shop
 const autoscaling = {
   api: {
     autoscaling: {
-      ...{ enabled: true, minReplicas: 1, maxReplicas: 3, targetCpuPercent: 300 },
+      enabled: true,
+      minReplicas: 1,
+      maxReplicas: 3,
+      targetCpuPercent: 300,
       behavior: { scaleDown: { stabilizationWindowSeconds: 5 } },
     },
   },
   forwarder: {
     autoscaling: {
-      ...{ mode: 'keda', minReplicas: 1, maxReplicas: 4, targets: { depth: 100, ageSeconds: 600 } },
+      mode: 'keda',
+      minReplicas: 1,
+      maxReplicas: 4,
+      targets: { depth: 100, ageSeconds: 600 },
       behavior: { scaleDown: { stabilizationWindowSeconds: 0 } },
       keda: { serverAddress: 'http://prometheus.monitoring.svc:9090', pollingSeconds: 5 },
     },

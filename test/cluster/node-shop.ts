@@ -129,13 +129,18 @@ function objects(): readonly object[] {
     { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'receiver.ts': script } },
     { apiVersion: 'v1', kind: 'Service', metadata, spec: { selector: labels, ports: [{ port: 8080 }] } },
     {
-      ...{ apiVersion: 'apps/v1', kind: 'Deployment', metadata },
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata,
       spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: receiverPod } },
     },
     {
-      ...{ apiVersion: 'v1', kind: 'Secret', stringData: { signingSecret: providerSecret } },
+      apiVersion: 'v1',
+      kind: 'Secret',
+      stringData: { signingSecret: providerSecret },
       metadata: {
-        ...{ name: `${tenantName}-provider`, namespace: shopNamespace },
+        name: `${tenantName}-provider`,
+        namespace: shopNamespace,
         labels: { 'latchkey.dev/tenant': tenantName },
       },
     },

@@ -36,7 +36,9 @@ beforeAll(async () => {
   })) {
     const { cert, key } = own.issue(name, { names })
     await applied({
-      ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace: releaseNamespace } },
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name, namespace: releaseNamespace },
       type: 'kubernetes.io/tls',
       stringData: { 'tls.crt': text(cert), 'tls.key': text(key), 'ca.crt': text(own.ca) },
     })
@@ -46,8 +48,13 @@ beforeAll(async () => {
   await applied(...storeObjects('tls-redis', 6379, 'docker.io/library/redis:8.2', redisArgs))
   for (const name of ['tls-postgres', 'tls-redis'])
     await run([
-      ...['kubectl', 'rollout', 'status', `deployment/${name}`],
-      ...['-n', releaseNamespace, `--timeout=${waitSeconds}s`],
+      'kubectl',
+      'rollout',
+      'status',
+      `deployment/${name}`,
+      '-n',
+      releaseNamespace,
+      `--timeout=${waitSeconds}s`,
     ])
 }, stepMsMax)
 
@@ -84,16 +91,36 @@ const postgresScript = [
     -c ssl_cert_file=/tls/tls.crt -c ssl_key_file=/tls/tls.key -c ssl_ca_file=/tls/ca.crt`,
 ]
 const redisArgs = [
-  ...['redis-server', '--port', '0', '--tls-port', '6379', '--tls-cert-file', '/tls/tls.crt'],
-  ...['--tls-key-file', '/tls/tls.key', '--tls-ca-cert-file', '/tls/ca.crt', '--tls-auth-clients', 'yes'],
-  ...['--requirepass', 'latchkey', '--maxmemory-policy', 'noeviction', '--dir', '/data'],
+  'redis-server',
+  '--port',
+  '0',
+  '--tls-port',
+  '6379',
+  '--tls-cert-file',
+  '/tls/tls.crt',
+  '--tls-key-file',
+  '/tls/tls.key',
+  '--tls-ca-cert-file',
+  '/tls/ca.crt',
+  '--tls-auth-clients',
+  'yes',
+  '--requirepass',
+  'latchkey',
+  '--maxmemory-policy',
+  'noeviction',
+  '--dir',
+  '/data',
 ]
 
 function storeObjects(name: string, port: number, image: string, command: readonly string[]): object[] {
   const labels = { app: name, test: 'tls' }
   const metadata = { name, namespace: releaseNamespace, labels }
   const container = {
-    ...{ name: 'store', image, command, imagePullPolicy: 'IfNotPresent', ports: [{ containerPort: port }] },
+    name: 'store',
+    image,
+    command,
+    imagePullPolicy: 'IfNotPresent',
+    ports: [{ containerPort: port }],
     readinessProbe: { tcpSocket: { port }, periodSeconds: 1 },
     securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
     volumeMounts: [
@@ -102,9 +129,14 @@ function storeObjects(name: string, port: number, image: string, command: readon
     ],
   }
   const spec = {
-    ...{ enableServiceLinks: false, automountServiceAccountToken: false, containers: [container] },
+    enableServiceLinks: false,
+    automountServiceAccountToken: false,
+    containers: [container],
     securityContext: {
-      ...{ runAsNonRoot: true, runAsUser: 999, runAsGroup: 999, fsGroup: 999 },
+      runAsNonRoot: true,
+      runAsUser: 999,
+      runAsGroup: 999,
+      fsGroup: 999,
       seccompProfile: { type: 'RuntimeDefault' },
     },
     volumes: [

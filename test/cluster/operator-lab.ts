@@ -56,8 +56,11 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
   const database = databaseUrl === undefined ? await createMigratedDatabase() : undefined
   const url = databaseUrl ?? database?.url ?? ''
   const pool = createPool({
-    ...{ url, applicationName: 'latchkey operator test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url,
+    applicationName: 'latchkey operator test',
+    connectionsMax: 2,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
   const folder = scratchFolder()
   const stores = {
@@ -74,7 +77,12 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
   const operators: OperatorProcess[] = []
   const made: string[] = []
   return {
-    ...{ admin, pool, env, stores, folder, grant: grantSecrets },
+    admin,
+    pool,
+    env,
+    stores,
+    folder,
+    grant: grantSecrets,
     ...createTenantCalls(admin),
     async operator(start = {}) {
       const started = await startOperatorProcess({ ...start, env: { ...env, ...start.env } })

@@ -38,8 +38,16 @@ const roleBindings = resource<KubeObject & { readonly roleRef: object; readonly 
 const prefix = `many-${crypto.randomUUID().slice(0, 6)}`
 const nameOf = (nth: number) => `${prefix}-${String(nth).padStart(4, '0')}`
 const figures = {
-  ...{ namespaces: count, madeSeconds: 0, readySeconds: 0, residentMbPeak: 0, connectionsPeak: 0 },
-  ...{ watchConnections: 0, callsAtRest: '', changeMsMax: 0, takeoverSeconds: 0, restartSeconds: 0 },
+  namespaces: count,
+  madeSeconds: 0,
+  readySeconds: 0,
+  residentMbPeak: 0,
+  connectionsPeak: 0,
+  watchConnections: 0,
+  callsAtRest: '',
+  changeMsMax: 0,
+  takeoverSeconds: 0,
+  restartSeconds: 0,
 }
 
 let lab: OperatorLab

@@ -58,7 +58,10 @@ export async function startOperatorProcess({ env = {}, preload }: OperatorStart)
     return exceptMethods.reduce((sum, method) => sum - count(`method="${method}"`), count())
   }
   return {
-    ...{ ...started, opsUrl, metric, forbidden },
+    ...started,
+    opsUrl,
+    metric,
+    forbidden,
     isLeading: async () => (await metric('leader_election_master_status')) === 1,
     liveness: async () => (await ask(`${opsUrl}/livez`)).status,
     idle: () => becomesIdle(opsUrl),

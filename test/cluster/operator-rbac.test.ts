@@ -142,7 +142,9 @@ async function isRefused(token: string): Promise<true | undefined> {
     ...endpoint,
     credentials: async () => ({
       ...(await endpoint.credentials()),
-      ...{ cert: undefined, key: undefined, headers: { authorization: `Bearer ${token}` } },
+      cert: undefined,
+      key: undefined,
+      headers: { authorization: `Bearer ${token}` },
     }),
   }))
   const found = await client.get(namespaces, { name: operatorNamespace })

@@ -102,7 +102,10 @@ function cellsOf(text: string): string[] {
 
 async function shell(command: string) {
   const child = Bun.spawn(['bash', '-c', command], {
-    ...{ cwd: join(import.meta.dir, '../..'), stdout: 'pipe', stderr: 'pipe', timeout: waitMs },
+    cwd: join(import.meta.dir, '../..'),
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: waitMs,
   })
   const [out, error] = await Promise.all([child.stdout.text(), child.stderr.text()])
   return { exitCode: await child.exited, out, error }

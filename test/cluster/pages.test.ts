@@ -9,7 +9,7 @@ import { type ClusterAccess, createNamespace, openCluster, type TestNamespace } 
 import { installDefinition, run as kubectl, removeNamespace } from './installation.ts'
 import { run, runProgram } from './program.ts'
 
-const pages = [...pagesIn('docs/operate'), ...['docs/tutorials/cluster.md']]
+const pages = [...pagesIn('docs/operate'), 'docs/tutorials/cluster.md']
 const yaml = pages.flatMap(fencesOf).filter(({ language }) => language === 'yaml')
 const isManifest = ({ text }: PageFence) => /^apiVersion:/m.test(text)
 const isSpec = ({ text }: PageFence) => text.startsWith('spec:')
@@ -73,8 +73,10 @@ test.each(yaml.filter(isSpec).map((block) => [nameOf(block), block] as const))(
   async (_name, { text }) => {
     const { spec } = parse(text) as { spec: object }
     const tenant = {
-      ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant' },
-      ...{ metadata: { name: 'part', namespace: place.name }, spec: { slug: 'part', ...spec } },
+      apiVersion: 'latchkey.dev/v1alpha1',
+      kind: 'Tenant',
+      metadata: { name: 'part', namespace: place.name },
+      spec: { slug: 'part', ...spec },
     }
     await kubectl(['apply', '--server-side', '--dry-run=server', '-f', '-'], stringify(tenant))
   },

@@ -30,7 +30,10 @@ async function check(name: string, text: string, command: (path: string) => read
 
 const loadCompose = (text: string, env: Readonly<Record<string, string>> = given) =>
   check('compose.yaml', text, (path) => [
-    ...['env', ...Object.entries(env).map(([name, value]) => `${name}=${value}`), tool('compose'), path],
+    'env',
+    ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+    tool('compose'),
+    path,
   ])
 const verifyUnit = (text: string) =>
   check('latchkey.service', text, (path) => [join(import.meta.dir, 'check-unit'), path])

@@ -71,7 +71,11 @@ async function seen(expr: string): Promise<void> {
 /** Replaces Grafana's variables. */
 function filled(expr: string, namespace: string): string {
   const variables = {
-    ...{ namespace, tenant: 'figures', __rate_interval: '2m', __range: '5m', __interval: '5s' },
+    namespace,
+    tenant: 'figures',
+    __rate_interval: '2m',
+    __range: '5m',
+    __interval: '5s',
   }
   return Object.entries(variables).reduce((text, [name, value]) => text.replaceAll(`$${name}`, value), expr)
 }

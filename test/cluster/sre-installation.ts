@@ -30,7 +30,8 @@ export async function openInstallation(lab: OperatorLab, namespace: string): Pro
   await lab.create(namespace, slug, {
     spec: {
       callback: {
-        ...{ url: receiver.url, allowedCIDRs: ['127.0.0.0/8'] },
+        url: receiver.url,
+        allowedCIDRs: ['127.0.0.0/8'],
         retry: { schedule: Array<string>(attemptsOfOne).fill('0s') },
       },
       providers: ['generic', 'card'].map((name) => ({ name, secretRef: { name: `${slug}-provider` } })),
@@ -60,7 +61,8 @@ export async function openInstallation(lab: OperatorLab, namespace: string): Pro
     })
     const call: Call = (path, body, { headers = {}, method = 'POST' } = {}) =>
       fetch(`${api.url}${path}`, {
-        ...{ method, body },
+        method,
+        body,
         headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json', ...headers },
       })
     const isKnown = async () => (await call('/v1/record', '{}')).status === 400

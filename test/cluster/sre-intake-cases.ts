@@ -139,24 +139,38 @@ const called = (outcome: string) => of('latchkey_intake_calls_total', `provider=
 /** Cases of the intake alerts. */
 export const intakeCases: readonly AlertCase[] = [
   gauge('SpoolInUse', of('latchkey_intake_spool_entries_count'), [12, 0], {
-    ...{ when: 'events wait in Redis', fires: 'warning', value: '12' },
+    when: 'events wait in Redis',
+    fires: 'warning',
+    value: '12',
   }),
   gauge('SpoolNotDraining', of('latchkey_intake_spool_oldest_age_seconds'), [1200, 600], {
-    ...{ when: 'an event has been spooled for 20 minutes', fires: 'critical', value: '20m 0s' },
+    when: 'an event has been spooled for 20 minutes',
+    fires: 'critical',
+    value: '20m 0s',
   }),
   rise('SpoolRefusing', spoolRefused, {
-    ...{ when: 'the spool is full', fires: 'critical', labels: { reason: 'full' }, at: '37m' },
+    when: 'the spool is full',
+    fires: 'critical',
+    labels: { reason: 'full' },
+    at: '37m',
   }),
   alertCase('SpoolDeadEntries', {
-    ...{ when: 'there is a dead letter', fires: 'warning', value: '1' },
+    when: 'there is a dead letter',
+    fires: 'warning',
+    value: '1',
     series: { [of('latchkey_intake_spool_dead_count')]: always(1) },
     quiet: { 'there is no dead letter': { [of('latchkey_intake_spool_dead_count')]: always(0) } },
   }),
   rise('RecordsLost', of('latchkey_records_epochs_lost_total'), {
-    ...{ when: 'Redis lost the records of tenants', fires: 'critical', value: '5.357', at: '40m' },
+    when: 'Redis lost the records of tenants',
+    fires: 'critical',
+    value: '5.357',
+    at: '40m',
   }),
   rise('EventsUnstorable', of('latchkey_intake_store_failures_total', 'kind="refused"'), {
-    ...{ when: 'Postgres refuses an event', fires: 'critical', value: '5.357' },
+    when: 'Postgres refuses an event',
+    fires: 'critical',
+    value: '5.357',
     quiet: {
       'Postgres is unavailable': {
         [of('latchkey_intake_store_failures_total', 'kind="refused"')]: always(0),
@@ -165,10 +179,13 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   rise('LockHistoryDropped', of('latchkey_records_history_dropped_total', 'reason="full"'), {
-    ...{ when: 'the buffer was full', fires: 'warning', value: '5.357' },
+    when: 'the buffer was full',
+    fires: 'warning',
+    value: '5.357',
   }),
   alertCase('UsageNotRolledUp', {
-    ...{ when: 'every roll-up fails', fires: 'warning' },
+    when: 'every roll-up fails',
+    fires: 'warning',
     series: { [of('latchkey_usage_flush_failures_total')]: perMinute(6) },
     quiet: {
       'one roll-up in ten minutes fails': { [of('latchkey_usage_flush_failures_total')]: perMinute(0.1) },
@@ -176,33 +193,38 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   alertCase('EventsUncounted', {
-    ...{ when: 'the buffer of counts is full', fires: 'warning', value: '15' },
+    when: 'the buffer of counts is full',
+    fires: 'warning',
+    value: '15',
     series: { [of('latchkey_usage_uncounted_events_count')]: perMinute(1) },
     quiet: { 'the count does not rise': { [of('latchkey_usage_uncounted_events_count')]: always(90) } },
   }),
   gauge('TenantSecretsUnreadable', of('latchkey_tenants_unreadable_count'), [3, 0], {
-    ...{ when: 'a process cannot open the secrets of three tenants', fires: 'critical' },
+    when: 'a process cannot open the secrets of three tenants',
+    fires: 'critical',
   }),
   gauge('TenantSecretsUnreadable', of('latchkey_tenants_key_ring_unfit_count'), [1, 0], {
-    ...{ when: 'the key ring of a pod opens no secret at all', fires: 'critical' },
+    when: 'the key ring of a pod opens no secret at all',
+    fires: 'critical',
   }),
   rise('TenantSecretsUnreadable', of('latchkey_delivery_unsigned_total'), {
-    ...{ when: 'a tenant has no usable signing secret', fires: 'critical' },
+    when: 'a tenant has no usable signing secret',
+    fires: 'critical',
   }),
   alertCase('BodiesDropped', {
-    ...{ when: 'memory for bodies stays full', fires: 'warning', value: '3.333' },
+    when: 'memory for bodies stays full',
+    fires: 'warning',
+    value: '3.333',
     series: { [answered(slugHook, 503, 'body_dropped')]: perMinute(200) },
     quiet: {
       'a few slow callers are dropped': { [answered(slugHook, 503, 'body_dropped')]: perMinute(20) },
     },
   }),
   alertCase('SignaturesRefused', {
-    ...{
-      when: 'most signatures of a provider are invalid',
-      fires: 'warning',
-      value: '80%',
-      labels: { provider: 'card' },
-    },
+    when: 'most signatures of a provider are invalid',
+    fires: 'warning',
+    value: '80%',
+    labels: { provider: 'card' },
     series: { [called('stored')]: perMinute(2), [called('signature_mismatch')]: perMinute(8) },
     quiet: {
       'few signatures are invalid': { [called('stored')]: perMinute(100) },
@@ -213,7 +235,9 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   alertCase('WalletCertificateFetchFailing', {
-    ...{ when: 'no certificate can be fetched', fires: 'warning', at: '50m' },
+    when: 'no certificate can be fetched',
+    fires: 'warning',
+    at: '50m',
     series: { [fetched('failed')]: perMinute(1), [fetched('trusted')]: always(3) },
     quiet: {
       'a certificate was fetched': { [fetched('trusted')]: '3x40 4x200' },
@@ -224,7 +248,10 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   alertCase('ProviderKeyFetchFailing', {
-    ...{ when: 'no key set can be fetched', fires: 'warning', at: '50m', labels: { source: 'jwks' } },
+    when: 'no key set can be fetched',
+    fires: 'warning',
+    at: '50m',
+    labels: { source: 'jwks' },
     series: {
       [keysFetched('jwks', 'failed')]: perMinute(1),
       [keysFetched('jwks', 'trusted')]: always(3),
@@ -239,7 +266,10 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   alertCase('WalletCertificateExpiring', {
-    ...{ when: 'a used certificate expires in two days', fires: 'warning', value: '2d 0h 0m 0s', at: '2h' },
+    when: 'a used certificate expires in two days',
+    fires: 'warning',
+    value: '2d 0h 0m 0s',
+    at: '2h',
     series: { [of('latchkey_intake_certificate_expiry_seconds')]: always(172_800) },
     quiet: {
       'it is good for a month': { [of('latchkey_intake_certificate_expiry_seconds')]: always(2_592_000) },
@@ -249,13 +279,18 @@ export const intakeCases: readonly AlertCase[] = [
     },
   }),
   gauge('TenantDirectoryStale', of('latchkey_tenants_directory_age_seconds'), [300, 1], {
-    ...{ when: 'the tenants were last compared five minutes ago', fires: 'warning', labels: { pod: 'a' } },
+    when: 'the tenants were last compared five minutes ago',
+    fires: 'warning',
+    labels: { pod: 'a' },
   }),
   gauge('TenantDirectoryStale', of('latchkey_tenants_directory_age_seconds'), [-1, 1], {
-    ...{ when: 'the tenants were never read', fires: 'warning', labels: { pod: 'a' } },
+    when: 'the tenants were never read',
+    fires: 'warning',
+    labels: { pod: 'a' },
   }),
   alertCase('TenantDirectoryOverfull', {
-    ...{ when: 'there are too many tenants', fires: 'critical' },
+    when: 'there are too many tenants',
+    fires: 'critical',
     series: { [of('latchkey_tenants_directory_overfull_count')]: always(1) },
     quiet: { 'all tenants fit': { [of('latchkey_tenants_directory_overfull_count')]: always(0) } },
   }),

@@ -7,16 +7,25 @@ const stepFailed = of('latchkey_delivery_failures_total', 'step="claim"')
 /** Cases of the delivery alerts. */
 export const deliveryCases: readonly AlertCase[] = [
   gauge('DeliveryQueueOld', oldest, [600, 20], {
-    ...{ when: 'a delivery has been due for ten minutes', fires: 'warning', value: '10m 0s' },
+    when: 'a delivery has been due for ten minutes',
+    fires: 'warning',
+    value: '10m 0s',
   }),
   gauge('DeliveryQueueStuck', oldest, [3600, 600], {
-    ...{ when: 'a delivery has been due for an hour', fires: 'critical', value: '1h 0m 0s' },
+    when: 'a delivery has been due for an hour',
+    fires: 'critical',
+    value: '1h 0m 0s',
   }),
   gauge('DeliveryQueueDeep', of('latchkey_events_due_count'), [25_000, 9_000], {
-    ...{ when: 'tens of thousands of deliveries are due', fires: 'warning', value: '25k' },
+    when: 'tens of thousands of deliveries are due',
+    fires: 'warning',
+    value: '25k',
   }),
   alertCase('DeliveriesFailing', {
-    ...{ when: 'claims fail', fires: 'warning', value: '100m', labels: { step: 'claim' } },
+    when: 'claims fail',
+    fires: 'warning',
+    value: '100m',
+    labels: { step: 'claim' },
     series: { [stepFailed]: perMinute(6) },
     quiet: {
       'one claim failed': { [stepFailed]: '0x30 1x100' },
@@ -24,29 +33,46 @@ export const deliveryCases: readonly AlertCase[] = [
     },
   }),
   rise('DeliveryLeasesLost', of('latchkey_delivery_lost_leases_total'), {
-    ...{ when: 'many leases were lost', fires: 'warning', value: '42.86', by: 40 },
+    when: 'many leases were lost',
+    fires: 'warning',
+    value: '42.86',
+    by: 40,
     quiet: { 'few leases were lost': { [of('latchkey_delivery_lost_leases_total')]: '7x35 12x100' } },
   }),
   rise('DeliveryUnwritable', of('latchkey_delivery_unwritable_total'), {
-    ...{ when: 'a result cannot be stored', fires: 'warning', value: '5.357' },
+    when: 'a result cannot be stored',
+    fires: 'warning',
+    value: '5.357',
   }),
   gauge('ManyCallbacksFailing', of('latchkey_events_breakers_open_count'), [6, 2], {
-    ...{ when: 'the callbacks of six tenants fail', fires: 'warning', value: '6' },
+    when: 'the callbacks of six tenants fail',
+    fires: 'warning',
+    value: '6',
   }),
   gauge('CallbacksSuspended', of('latchkey_events_callbacks_suspended_count'), [2, 0], {
-    ...{ when: 'two callbacks have been suspended for an hour', fires: 'info', value: '2', at: '70m' },
+    when: 'two callbacks have been suspended for an hour',
+    fires: 'info',
+    value: '2',
+    at: '70m',
     quiet: { 'it began a moment ago': { [of('latchkey_events_callbacks_suspended_count')]: '0x40 2x120' } },
   }),
   gauge('Paused', of('latchkey_settings_pauses_count'), [1, 0], {
-    ...{ when: 'a pause has been active for an hour', fires: 'info', value: '1', at: '70m' },
+    when: 'a pause has been active for an hour',
+    fires: 'info',
+    value: '1',
+    at: '70m',
     quiet: { 'it began a moment ago': { [of('latchkey_settings_pauses_count')]: '0x40 1x120' } },
   }),
   rise('ReplaysFailing', of('latchkey_replays_failures_total'), {
-    ...{ when: 'steps fail repeatedly', fires: 'warning', value: '5.357' },
+    when: 'steps fail repeatedly',
+    fires: 'warning',
+    value: '5.357',
     quiet: { 'one step failed': { [of('latchkey_replays_failures_total')]: '7x35 8x100' } },
   }),
   gauge('PartitionsNotAhead', ahead, [28_800, 3_000], {
-    ...{ when: 'partitions were last created eight hours ago', fires: 'warning', value: '8h 0m 0s' },
+    when: 'partitions were last created eight hours ago',
+    fires: 'warning',
+    value: '8h 0m 0s',
     quiet: {
       'another forwarder created them': {
         [of('latchkey_storage_partitions_ahead_age_seconds', '', 'b')]: always(10),
@@ -54,10 +80,14 @@ export const deliveryCases: readonly AlertCase[] = [
     },
   }),
   gauge('PartitionsNotAhead', ahead, [144_000, 3_000], {
-    ...{ when: 'partitions were last created 40 hours ago', fires: 'critical', value: '1d 16h 0m 0s' },
+    when: 'partitions were last created 40 hours ago',
+    fires: 'critical',
+    value: '1d 16h 0m 0s',
   }),
   gauge('RetentionBehind', of('latchkey_storage_expired_partition_age_seconds'), [10_800, 1_000], {
-    ...{ when: 'a partition expired three hours ago', fires: 'warning', value: '3h 0m 0s' },
+    when: 'a partition expired three hours ago',
+    fires: 'warning',
+    value: '3h 0m 0s',
   }),
 ]
 
@@ -72,7 +102,8 @@ const stranger = (series: string) => series.replace(/job="[^"]*"/, 'job="another
 /** Cases of the operator alerts. */
 export const operatorCases: readonly AlertCase[] = [
   alertCase('OperatorLeaderMissing', {
-    ...{ when: 'no operator leads', fires: 'critical' },
+    when: 'no operator leads',
+    fires: 'critical',
     series: { ...operator, [lease()]: always(0) },
     quiet: {
       'one does': { [lease()]: always(1) },
@@ -80,17 +111,20 @@ export const operatorCases: readonly AlertCase[] = [
     },
   }),
   alertCase('OperatorLeaderMissing', {
-    ...{ when: 'no operator has led yet', fires: 'critical' },
+    when: 'no operator has led yet',
+    fires: 'critical',
     series: operator,
     quiet: { 'it began a moment ago': { [info('operator')]: '_x38 1x100' } },
   }),
   alertCase('OperatorLeaderMissing', {
-    ...{ when: 'the leader and its pod are gone', fires: 'critical' },
+    when: 'the leader and its pod are gone',
+    fires: 'critical',
     series: { [info('operator')]: '1x20 _x160', [lease()]: '1x20 _x160' },
     quiet: { 'another one leads': { [info('operator', 'b')]: always(1), [lease('b')]: always(1) } },
   }),
   alertCase('OperatorLeaderMissing', {
-    ...{ when: 'two operators run and neither leads', fires: 'critical' },
+    when: 'two operators run and neither leads',
+    fires: 'critical',
     series: {
       ...operator,
       [info('operator', 'b')]: always(1),
@@ -100,7 +134,9 @@ export const operatorCases: readonly AlertCase[] = [
     quiet: { 'one does': { [lease('b')]: always(1) } },
   }),
   alertCase('OperatorTwoLeaders', {
-    ...{ when: 'two operators lead', fires: 'critical', value: '2' },
+    when: 'two operators lead',
+    fires: 'critical',
+    value: '2',
     series: {
       ...operator,
       [info('operator', 'b')]: always(1),
@@ -110,12 +146,10 @@ export const operatorCases: readonly AlertCase[] = [
     quiet: { 'the other one is not ours': { [info('operator', 'b')]: '_x180' } },
   }),
   alertCase('OperatorReconcileErrors', {
-    ...{
-      when: 'every fifth reconcile fails',
-      fires: 'warning',
-      value: '20%',
-      labels: { controller: 'tenant' },
-    },
+    when: 'every fifth reconcile fails',
+    fires: 'warning',
+    value: '20%',
+    labels: { controller: 'tenant' },
     series: {
       ...operator,
       [reconciled('reconcile_total', 'result="success"')]: perMinute(8),
@@ -128,12 +162,10 @@ export const operatorCases: readonly AlertCase[] = [
     },
   }),
   alertCase('OperatorStale', {
-    ...{
-      when: 'Tenants wait and none is reconciled',
-      fires: 'warning',
-      value: '3',
-      labels: { name: 'tenant' },
-    },
+    when: 'Tenants wait and none is reconciled',
+    fires: 'warning',
+    value: '3',
+    labels: { name: 'tenant' },
     series: {
       ...operator,
       [depth]: always(3),
@@ -146,12 +178,17 @@ export const operatorCases: readonly AlertCase[] = [
     },
   }),
   alertCase('OperatorApiServerUnreachable', {
-    ...{ when: 'most calls of the operator get no answer', fires: 'warning', value: '90%' },
+    when: 'most calls of the operator get no answer',
+    fires: 'warning',
+    value: '90%',
     series: { ...operator, [asked('<error>')]: perMinute(9), [asked('200')]: perMinute(1) },
     quiet: { 'few calls get no answer': { [asked('200')]: perMinute(100) } },
   }),
   gauge('TenantsNotReady', of('latchkey_tenants_resources_count', 'ready="False"'), [2, 0], {
-    ...{ when: 'two Tenants are not Ready for an hour', fires: 'info', value: '2', at: '70m' },
+    when: 'two Tenants are not Ready for an hour',
+    fires: 'info',
+    value: '2',
+    at: '70m',
     quiet: {
       'it began a moment ago': { [of('latchkey_tenants_resources_count', 'ready="False"')]: '0x40 2x120' },
     },
@@ -165,14 +202,18 @@ const redis = (reason: string) => of('latchkey_storage_redis_failures_total', `r
 /** Cases of the store alerts. */
 export const storeCases: readonly AlertCase[] = [
   gauge('PostgresUnreachable', age(), [90, 1], {
-    ...{ when: 'Postgres answers no process', fires: 'critical' },
+    when: 'Postgres answers no process',
+    fires: 'critical',
     quiet: { 'Postgres answers one process': { [age('b')]: always(1) } },
   }),
   gauge('PostgresUnreachable', age(), [-1, 1], {
-    ...{ when: 'Postgres has never answered', fires: 'critical' },
+    when: 'Postgres has never answered',
+    fires: 'critical',
   }),
   alertCase('PostgresUnreachableFromPod', {
-    ...{ when: 'Postgres answers other pods', fires: 'warning', labels: { pod: 'b' } },
+    when: 'Postgres answers other pods',
+    fires: 'warning',
+    labels: { pod: 'b' },
     series: { [age()]: always(1), [age('b')]: always(120) },
     quiet: {
       'Postgres answers no pod': { [age()]: always(120) },
@@ -180,7 +221,9 @@ export const storeCases: readonly AlertCase[] = [
     },
   }),
   alertCase('PostgresPoolExhausted', {
-    ...{ when: 'statements always wait', fires: 'warning', labels: { pod: 'a', pool: 'postgres' } },
+    when: 'statements always wait',
+    fires: 'warning',
+    labels: { pod: 'a', pool: 'postgres' },
     series: { [waiting]: always(4) },
     quiet: {
       'statements wait now and then': {
@@ -192,7 +235,10 @@ export const storeCases: readonly AlertCase[] = [
     'PostgresConnectionsBreak',
     of('latchkey_storage_postgres_connection_errors_total', 'pool="postgres"'),
     {
-      ...{ when: 'many connections broke', fires: 'warning', value: '21.43', by: 20 },
+      when: 'many connections broke',
+      fires: 'warning',
+      value: '21.43',
+      by: 20,
       quiet: {
         'few connections broke': {
           [of('latchkey_storage_postgres_connection_errors_total', 'pool="postgres"')]: '7x35 9x100',
@@ -201,14 +247,18 @@ export const storeCases: readonly AlertCase[] = [
     },
   ),
   alertCase('RecordsPostgresFailing', {
-    ...{ when: 'transactions of records keep failing', fires: 'warning', value: '1' },
+    when: 'transactions of records keep failing',
+    fires: 'warning',
+    value: '1',
     series: { [of('latchkey_records_postgres_failures_total')]: perMinute(60) },
     quiet: {
       'a few failed in a moment': { [of('latchkey_records_postgres_failures_total')]: '0x30 9x100' },
     },
   }),
   alertCase('RedisUnreachable', {
-    ...{ when: 'Redis does not answer', fires: 'critical', value: '1' },
+    when: 'Redis does not answer',
+    fires: 'critical',
+    value: '1',
     series: { [redis('timeout')]: perMinute(60) },
     quiet: {
       'one call got no answer': { [redis('timeout')]: '0x30 1x100' },
@@ -216,11 +266,15 @@ export const storeCases: readonly AlertCase[] = [
     },
   }),
   rise('RedisFull', redis('full'), {
-    ...{ when: 'Redis refuses writes for lack of memory', fires: 'critical', at: '37m' },
+    when: 'Redis refuses writes for lack of memory',
+    fires: 'critical',
+    at: '37m',
     quiet: { 'Redis is unavailable': { [redis('full')]: always(0), [redis('timeout')]: perMinute(60) } },
   }),
   alertCase('RedisRefusing', {
-    ...{ when: 'too many calls wait', fires: 'warning', labels: { reason: 'overloaded' } },
+    when: 'too many calls wait',
+    fires: 'warning',
+    labels: { reason: 'overloaded' },
     series: { [redis('overloaded')]: perMinute(60) },
     quiet: { 'it lasted a moment': { [redis('overloaded')]: '0x30 5x100' } },
   }),
@@ -239,23 +293,30 @@ const started = of('process_start_time_seconds')
 export const processCases: readonly AlertCase[] = [
   {
     ...alertCase('Absent', {
-      ...{ when: 'Prometheus sees no process', fires: 'critical', series: { 'up{job="other"}': always(1) } },
+      when: 'Prometheus sees no process',
+      fires: 'critical',
+      series: { 'up{job="other"}': always(1) },
       quiet: { 'Prometheus sees processes': all, 'it began a moment ago': { [info('api')]: '1x37 _x100' } },
     }),
     labels: {},
   },
   alertCase('ProcessMissing', {
-    ...{ when: 'there never was a forwarder', fires: 'critical', labels: { process: 'latchkey-forwarder' } },
+    when: 'there never was a forwarder',
+    fires: 'critical',
+    labels: { process: 'latchkey-forwarder' },
     series: { ...all, [info('forwarder', 'b')]: '_x180' },
     quiet: { 'there is a forwarder': all },
   }),
   alertCase('ProcessMissing', {
-    ...{ when: 'the backoffice is gone', fires: 'critical', labels: { process: 'latchkey-backoffice' } },
+    when: 'the backoffice is gone',
+    fires: 'critical',
+    labels: { process: 'latchkey-backoffice' },
     series: { ...all, [info('backoffice', 'c')]: '1x20 stale _x100' },
     quiet: { 'this installation never had a backoffice': { [info('backoffice', 'c')]: '_x180' } },
   }),
   alertCase('TargetDown', {
-    ...{ when: 'a process cannot be scraped', fires: 'warning' },
+    when: 'a process cannot be scraped',
+    fires: 'warning',
     labels: { pod: 'a', job: 'shops/latchkey', instance: '10.0.0.1:a' },
     series: { [of('up')]: '1x20 0x100', [info('api')]: '1x20 stale _x100' },
     quiet: {
@@ -264,13 +325,18 @@ export const processCases: readonly AlertCase[] = [
     },
   }),
   alertCase('Restarting', {
-    ...{ when: 'a process started three times', fires: 'warning', value: '3' },
+    when: 'a process started three times',
+    fires: 'warning',
+    value: '3',
     labels: { pod: 'a', job: 'shops/latchkey', instance: '10.0.0.1:a' },
     series: { ...all, [started]: '1x15 2x5 3x5 4x100' },
     quiet: { 'it started once': { [started]: '1x15 2x100' } },
   }),
   alertCase('VersionsMixed', {
-    ...{ when: 'two versions run for an hour', fires: 'warning', value: '2', at: '70m' },
+    when: 'two versions run for an hour',
+    fires: 'warning',
+    value: '2',
+    at: '70m',
     series: { ...all, [info('api', 'd', '2')]: always(1) },
     quiet: {
       'two versions run for minutes': { [info('api', 'd', '2')]: '_x60 1x100' },
@@ -281,10 +347,14 @@ export const processCases: readonly AlertCase[] = [
     },
   }),
   gauge('LoopStuck', silence, [1.2, 0.1], {
-    ...{ when: 'a loop hangs', fires: 'critical', labels: { pod: 'a', loop: 'retention' } },
+    when: 'a loop hangs',
+    fires: 'critical',
+    labels: { pod: 'a', loop: 'retention' },
   }),
   alertCase('LoopFailing', {
-    ...{ when: 'every iteration fails', fires: 'warning', labels: { loop: 'retention' } },
+    when: 'every iteration fails',
+    fires: 'warning',
+    labels: { loop: 'retention' },
     series: { [loopFailed]: perMinute(1) },
     quiet: {
       'one iteration failed': { [loopFailed]: '0x35 1x100' },
@@ -292,11 +362,9 @@ export const processCases: readonly AlertCase[] = [
     },
   }),
   gauge('EventLoopLag', of('latchkey_process_event_loop_lag_seconds'), [2, 0.01], {
-    ...{
-      when: 'the event loop is blocked for two seconds',
-      fires: 'warning',
-      value: '2s',
-      labels: { pod: 'a' },
-    },
+    when: 'the event loop is blocked for two seconds',
+    fires: 'warning',
+    value: '2s',
+    labels: { pod: 'a' },
   }),
 ]

@@ -50,8 +50,10 @@ export async function startPrometheus(processes: readonly ScrapedProcess[]): Pro
   const port = await freePort()
   const child = startCommand(
     [
-      ...[tool('prometheus'), `--config.file=${join(folder, 'prometheus.yaml')}`],
-      ...[`--storage.tsdb.path=${join(folder, 'data')}`, `--web.listen-address=127.0.0.1:${port}`],
+      tool('prometheus'),
+      `--config.file=${join(folder, 'prometheus.yaml')}`,
+      `--storage.tsdb.path=${join(folder, 'data')}`,
+      `--web.listen-address=127.0.0.1:${port}`,
     ],
     {},
     'prometheus',

@@ -106,16 +106,20 @@ test('waiting deliveries: the rule records one sample per namespace for any numb
   const of = (metric: string, pod: string, namespace = 'shops') =>
     `latchkey_${metric}{namespace="${namespace}",pod="${pod}"}`
   const shown: Readonly<Record<string, number>> = {
-    ...{ [of('events_due_count', 'a')]: 40, [of('events_due_count', 'b')]: 40 },
+    [of('events_due_count', 'a')]: 40,
+    [of('events_due_count', 'b')]: 40,
     [of('events_due_count', 'c', 'stalls')]: 7,
-    ...{ [of('intake_spool_entries_count', 'd')]: 2, [of('intake_spool_entries_count', 'e')]: 2 },
-    ...{ [of('intake_spool_entries_count', 'f', 'booths')]: 9 },
-    ...{ [of('events_due_age_seconds', 'a')]: 5, [of('intake_spool_oldest_age_seconds', 'd')]: 60 },
+    [of('intake_spool_entries_count', 'd')]: 2,
+    [of('intake_spool_entries_count', 'e')]: 2,
+    [of('intake_spool_entries_count', 'f', 'booths')]: 9,
+    [of('events_due_age_seconds', 'a')]: 5,
+    [of('intake_spool_oldest_age_seconds', 'd')]: 60,
   }
   const recorded = (what: string, values: Readonly<Record<string, number>>) => {
     const expr = `namespace:latchkey_events_waiting_${what}:max`
     const samples = Object.entries(values).map(([namespace, value]) => ({
-      ...{ labels: `${expr}{namespace="${namespace}"}`, value },
+      labels: `${expr}{namespace="${namespace}"}`,
+      value,
     }))
     return { expr, eval_time: '5m', exp_samples: samples }
   }

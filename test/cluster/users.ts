@@ -56,12 +56,16 @@ export function openUsers(admin: ClusterAccess, namespace: string): ClusterUsers
       const role = `${name}-${crypto.randomUUID().slice(0, 8)}`
       // By a manifest: `kubectl create role` accepts only resources that the API server knows.
       const rule = {
-        ...{ apiGroups: ['latchkey.dev'], resources: [resource], verbs: [verb] },
+        apiGroups: ['latchkey.dev'],
+        resources: [resource],
+        verbs: [verb],
         ...(tenant !== undefined && { resourceNames: [tenant] }),
       }
       const manifest = {
-        ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role' },
-        ...{ metadata: { name: role, namespace: where }, rules: [rule] },
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'Role',
+        metadata: { name: role, namespace: where },
+        rules: [rule],
       }
       await run(['apply', '-f', '-'], JSON.stringify(manifest))
       const to = [`--role=${role}`, `--serviceaccount=${namespace}:${name}`]

@@ -10,14 +10,18 @@ function differences(
 ): readonly Difference[] {
   const found: Difference[] = []
   compareSchemas(plainSchema(older), plainSchema(newer), 'X', {
-    ...{ direction, ...named, compared: new Set() },
+    direction,
+    ...named,
+    compared: new Set(),
     report: (difference) => void found.push(difference),
   })
   return found
 }
 
 const object = (properties: object, required: readonly string[] = [], more: object = {}) => ({
-  ...{ type: 'object', properties, required },
+  type: 'object',
+  properties,
+  required,
   ...more,
 })
 const text = { type: 'string' }

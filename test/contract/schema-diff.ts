@@ -36,18 +36,45 @@ const upperBounds = ['maxLength', 'maximum', 'exclusiveMaximum', 'maxItems', 'ma
 const lowerBounds = ['minLength', 'minimum', 'exclusiveMinimum', 'minItems', 'minProperties']
 /** Keywords that restrict values in a way that is only compared as equal or different. */
 const constraints = [
-  ...['pattern', 'format', 'multipleOf', 'uniqueItems', 'contentMediaType', 'contentEncoding'],
-  ...['propertyNames', 'patternProperties', 'not', 'dependentRequired'],
+  'pattern',
+  'format',
+  'multipleOf',
+  'uniqueItems',
+  'contentMediaType',
+  'contentEncoding',
+  'propertyNames',
+  'patternProperties',
+  'not',
+  'dependentRequired',
 ]
 /** Keywords of CustomResourceDefinitions that change how the API server stores or merges values. */
 const kubernetes = [
-  ...['x-kubernetes-list-type', 'x-kubernetes-list-map-keys', 'x-kubernetes-map-type'],
-  ...['x-kubernetes-int-or-string', 'x-kubernetes-preserve-unknown-fields', 'x-kubernetes-embedded-resource'],
+  'x-kubernetes-list-type',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-map-type',
+  'x-kubernetes-int-or-string',
+  'x-kubernetes-preserve-unknown-fields',
+  'x-kubernetes-embedded-resource',
 ]
 const handled = new Set([
-  ...[...upperBounds, ...lowerBounds, ...constraints, ...kubernetes],
-  ...['$ref', 'type', 'nullable', 'enum', 'x-may-grow', 'properties', 'required', 'additionalProperties'],
-  ...['items', 'anyOf', 'allOf', 'default', 'deprecated', 'x-kubernetes-validations'],
+  ...upperBounds,
+  ...lowerBounds,
+  ...constraints,
+  ...kubernetes,
+  '$ref',
+  'type',
+  'nullable',
+  'enum',
+  'x-may-grow',
+  'properties',
+  'required',
+  'additionalProperties',
+  'items',
+  'anyOf',
+  'allOf',
+  'default',
+  'deprecated',
+  'x-kubernetes-validations',
 ])
 
 /** Compares two versions of a schema and reports every difference. */

@@ -63,7 +63,8 @@ test.each<[what: string, newer: Parameters<typeof compareValues>[1], expected: r
 })
 
 const version = {
-  ...{ served: true, selectableFields: ['.spec.slug'] },
+  served: true,
+  selectableFields: ['.spec.slug'],
   spec: { properties: { slug: { type: 'string', maxLength: 63 } } },
   status: { properties: { ready: { enum: ['yes', 'no'] } } },
 }

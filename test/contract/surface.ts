@@ -74,7 +74,8 @@ export async function readSurface(): Promise<Surface> {
     settings: settingsOf(),
     values: chartValues(),
     commands: await commandsOf(),
-    ...{ names: namesOf(), policy: policyOf(read('crds/tenants-platform.latchkey.dev.yaml')) },
+    names: namesOf(),
+    policy: policyOf(read('crds/tenants-platform.latchkey.dev.yaml')),
   }
 }
 

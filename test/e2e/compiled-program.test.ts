@@ -25,7 +25,9 @@ beforeAll(async () => {
     LATCHKEY_DATABASE_URL: database.url,
     LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
     LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
-    ...{ LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_BACKOFFICE_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
     LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
   }
 }, compileMsMax)

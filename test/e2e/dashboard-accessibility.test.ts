@@ -65,7 +65,11 @@ afterAll(async () => {
 
 /** Exchange with long texts. */
 const busyExchange = {
-  ...{ ...someExchange, isReused: true, connectMs: undefined, tlsMs: undefined, headersOmitted: 3 },
+  ...someExchange,
+  isReused: true,
+  connectMs: undefined,
+  tlsMs: undefined,
+  headersOmitted: 3,
   url: `https://shop.example.com/${'long-path/'.repeat(12)}`,
   headers: [
     ['content-security-policy', "default-src 'self'; ".repeat(12)],

@@ -82,7 +82,8 @@ async function provide(
 ): Promise<string> {
   const { body, headers } = signGeneric(genericBody(id, fields), { secret })
   const answer = await fetch(`${dashboard.api}/v1/webhooks/generic`, {
-    ...{ method: 'POST', body },
+    method: 'POST',
+    body,
     headers: { ...headers, Authorization: `Bearer ${apiKey(name)}` },
   })
   expect(answer.status).toBe(secret === providerSecret ? 200 : 400)

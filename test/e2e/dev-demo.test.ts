@@ -62,7 +62,9 @@ const overview = async (range: string) =>
 test('dev demo: the overview marks generated stats', async () => {
   const [origin, token] = dashboard()
   const signedIn = await fetch(`${origin}/sign-in`, {
-    ...{ method: 'POST', redirect: 'manual', headers: { 'Sec-Fetch-Site': 'same-origin' } },
+    method: 'POST',
+    redirect: 'manual',
+    headers: { 'Sec-Fetch-Site': 'same-origin' },
     body: new URLSearchParams({ token }),
   })
   cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''

@@ -20,7 +20,10 @@ test('dev receiver: verifies deliveries of the sample tenant, and shows them on 
   server = startDevServer({ dataDir })
   const { sink } = await server.ready()
   const body = JSON.stringify({
-    ...{ id: 'evt_1', provider: 'card', type: 'chargeback.under_review', payload: {} },
+    id: 'evt_1',
+    provider: 'card',
+    type: 'chargeback.under_review',
+    payload: {},
     tenantId: tenantIdOfUid('folder:demo/demo'),
   })
   const now = new Date()
@@ -51,8 +54,11 @@ test('dev receiver: gets the sample tenant’s deliveries when it runs on a free
   server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DATABASE_URL: database.url } })
   const { sink } = await server.ready()
   const pool = createPool({
-    ...{ url: database.url, applicationName: 'test', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 5000, connectTimeoutMs: 5000 },
+    url: database.url,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 5000,
+    connectTimeoutMs: 5000,
   })
   const { rows } = await pool.query("SELECT spec->'callback'->>'url' AS url FROM tenants WHERE slug = 'demo'")
   await pool.end()

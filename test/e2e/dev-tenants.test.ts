@@ -84,7 +84,9 @@ test(
     const pool = createPool({ url: database.url, applicationName: 'another process', ...bounds })
     const redis = openRedis({ url: redisUrl, onError: quiet })
     const directory = new Directory({
-      ...{ pool, clock: systemClock, log: { info: quiet, warn: quiet, error: quiet } },
+      pool,
+      clock: systemClock,
+      log: { info: quiet, warn: quiet, error: quiet },
       pollMs: 3_600_000,
     })
     try {

@@ -57,7 +57,10 @@ try {
       const path = diagramPath(source, theme)
       if (existsSync(join(docsFolder, path))) continue
       const settings = {
-        ...{ startOnLoad: false, securityLevel: 'strict', deterministicIds: true, htmlLabels: false },
+        startOnLoad: false,
+        securityLevel: 'strict',
+        deterministicIds: true,
+        htmlLabels: false,
         flowchart: { htmlLabels: false },
         theme: theme === 'dark' ? 'dark' : 'neutral',
         fontFamily: 'system-ui, sans-serif',

@@ -36,8 +36,13 @@ afterAll(async () => {
 
 test('pages of frameworks: each has a program that a test runs', () => {
   expect(servers.map(([name]): string => name).toSorted()).toEqual([
-    ...['elysia in Bun', 'express in Bun', 'express in Node', 'fastify in Bun', 'fastify in Node'],
-    ...['fetch in Bun', 'hono in Bun'],
+    'elysia in Bun',
+    'express in Bun',
+    'express in Node',
+    'fastify in Bun',
+    'fastify in Node',
+    'fetch in Bun',
+    'hono in Bun',
   ])
   expect(blocksNamed(`${folder}/nextjs.md`, 'nextjs')).toHaveLength(2)
 })

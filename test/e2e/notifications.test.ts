@@ -55,8 +55,11 @@ beforeAll(async () => {
       secretOf('globex-slack', { url: slackUrl }),
   })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
   forwarder = startProcess('forwarder', {
     LATCHKEY_DATABASE_URL: api.databaseUrl,
@@ -81,7 +84,9 @@ afterAll(async () => {
 async function sendWebhook(key: string): Promise<void> {
   const { body, headers } = signGeneric(genericBody())
   const response = await fetch(`${api.url}/v1/webhooks/generic`, {
-    ...{ method: 'POST', headers: { ...headers, Authorization: `Bearer ${key}` }, body },
+    method: 'POST',
+    headers: { ...headers, Authorization: `Bearer ${key}` },
+    body,
   })
   expect(response.status).toBe(200)
 }
@@ -99,7 +104,8 @@ test('notifications: a callback that answers 410 causes one event at the second 
   expect(call?.verified).toBe(true)
   const event = JSON.parse(call?.body ?? '') as { id: string; tenantId: string }
   expect(event).toMatchObject({
-    ...{ provider: 'latchkey', type: 'latchkey.callback.suspended' },
+    provider: 'latchkey',
+    type: 'latchkey.callback.suspended',
     payload: { reason: 'gone', tenant: { namespace: 'shops', name: 'acme' } },
   })
   await until('the notification is delivered', async () => {

@@ -8,7 +8,9 @@ const root = resolve(import.meta.dir, '../..')
 const pages = [
   ...pagesIn('docs/operate'),
   ...pagesIn('docs/architecture'),
-  ...['docs/tutorials/cluster.md', 'docs/comparison.md', 'docs/glossary.md'],
+  'docs/tutorials/cluster.md',
+  'docs/comparison.md',
+  'docs/glossary.md',
 ]
 /** Languages of outputs and diagrams. */
 const shown = ['mermaid', 'text', 'json']

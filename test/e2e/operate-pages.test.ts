@@ -19,7 +19,8 @@ beforeAll(async () => {
     PATH: `${folder}:${dirname(compiledProgram())}:${process.env['PATH'] ?? ''}`,
     HOME: folder,
     XDG_CONFIG_HOME: folder,
-    ...{ LATCHKEY_INTERNAL_URL: backoffice.url, LATCHKEY_TOKEN: adminToken },
+    LATCHKEY_INTERNAL_URL: backoffice.url,
+    LATCHKEY_TOKEN: adminToken,
     LATCHKEY_DATABASE_URL: backoffice.databaseUrl,
   }
 })

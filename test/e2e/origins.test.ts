@@ -44,7 +44,8 @@ async function post(url: string, body: string, headers: Record<string, string> =
 /** Calls the internal API as the local admin. */
 const internal = (path: string, body: object) =>
   post(`${backoffice.url}/internal/v1/${path}`, JSON.stringify(body), {
-    ...{ Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+    Authorization: `Bearer ${adminToken}`,
+    'Content-Type': 'application/json',
   })
 
 /** An event that was entered, with its origin and the values that its entry returned. */

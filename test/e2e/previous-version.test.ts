@@ -582,7 +582,10 @@ test.each(orders)(
 test.each(orders)('versions: a simulation started by %s is continued by %s', async (_one, _other, both) => {
   const [one] = both()
   const { json } = await send(`${one.api.url}/v1/simulate/chargeback`, 'POST', {
-    ...{ amount: 4200, currency: 'EUR', outcome: 'won', stepSeconds: 3_600 },
+    amount: 4200,
+    currency: 'EUR',
+    outcome: 'won',
+    stepSeconds: 3_600,
   })
   const id = String(json['simulationId'])
   await becomes(true, 'SELECT cardinality(sent_at) = 1 AND lease IS NULL FROM simulations WHERE id = $1', id)
@@ -628,7 +631,9 @@ test('versions: events simulated at N whose delivery fails at N−1 are listed w
 test.each(orders)('versions: a session of the dashboard of %s is valid at %s', async (_one, _other, both) => {
   const [one, other] = both()
   const signedIn = await fetch(`${one.backofficeUrl}/sign-in`, {
-    ...{ method: 'POST', redirect: 'manual', headers: { Origin: one.backofficeUrl } },
+    method: 'POST',
+    redirect: 'manual',
+    headers: { Origin: one.backofficeUrl },
     body: new URLSearchParams({ token: apiKey, next: '/' }),
   })
   expect(signedIn.status).toBe(303)

@@ -99,7 +99,9 @@ test('add a provider: a signed call is accepted, and its event is delivered', as
   await dev.prints('parcelwise shipment.delivered → parcels')
   const delivery = await poll(async () => (await dev.deliveries())[0], { deadlineMs: 10_000 })
   expect(JSON.parse(delivery?.body ?? '{}')).toMatchObject({
-    ...{ provider: 'parcelwise', providerRawType: 'shipment.delivered', type: 'shipment.delivered' },
+    provider: 'parcelwise',
+    providerRawType: 'shipment.delivered',
+    type: 'shipment.delivered',
     payload: { event_id: 'pw_82' },
   })
 }, 120_000)

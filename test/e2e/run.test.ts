@@ -44,8 +44,11 @@ beforeEach(async () => {
     LATCHKEY_TENANTS_DIR: join(dir, 'tenants'),
     LATCHKEY_DATA_DIR: join(dir, 'data'),
     LATCHKEY_OPERATORS_FILE: join(dir, 'operators.yaml'),
-    ...{ LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' },
-    ...{ LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+    LATCHKEY_CALLBACK_PORTS: 'any',
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_BACKOFFICE_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
     LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
   }
 })
@@ -89,7 +92,8 @@ async function run(more: Readonly<Record<string, string>> = {}) {
   const { port, backofficePort } = ports
   const call = (where: string, init: RequestInit) => fetch(`http://127.0.0.1:${String(port)}${where}`, init)
   return {
-    ...{ process, ports },
+    process,
+    ports,
     /** Returns the status of an acquisition. */
     async acquire(key: string): Promise<number> {
       const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }

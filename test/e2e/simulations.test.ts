@@ -21,8 +21,11 @@ let pool: Pool
 beforeAll(async () => {
   stack = await openSimulationStack(name, apiKey)
   pool = createPool({
-    ...{ url: stack.databaseUrl, applicationName: 'test', connectionsMax: 2 },
-    ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
+    url: stack.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 5_000,
   })
 }, 60_000)
 afterAll(async () => {

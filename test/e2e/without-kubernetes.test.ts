@@ -26,7 +26,9 @@ beforeAll(async () => {
     HOME: dir,
     LATCHKEY_DATABASE_URL: database.url,
     LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
-    ...{ LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_BACKOFFICE_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
     LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
   }
 })

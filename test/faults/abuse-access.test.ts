@@ -34,7 +34,12 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/tenants/:tenant/notifications/test': () => ({}),
   '/tenants/:tenant/resume': () => ({}),
   '/usage/override': ({ tenant }) => ({
-    ...{ tenant, limit: 'eventsPerMonth', kind: 'none', expiresAt: soon(), reason: 'r', sure: 'yes' },
+    tenant,
+    limit: 'eventsPerMonth',
+    kind: 'none',
+    expiresAt: soon(),
+    reason: 'r',
+    sure: 'yes',
   }),
   '/usage/override/clear': ({ tenant }) => ({ tenant, limit: 'eventsPerMonth' }),
   '/simulations/new': ({ tenant }) => ({ tenant, amount: '1', currency: 'EUR', key: 'planted' }),
@@ -47,19 +52,30 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
 /** Request bodies of the internal API. */
 const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
-    ...{ kind: 'exports.rows', amount: 1, occurredAt: new Date().toISOString() },
+    kind: 'exports.rows',
+    amount: 1,
+    occurredAt: new Date().toISOString(),
   }),
   'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
-    ...{ hard: 1, expiresAt: `${soon()}Z`, reason: 'a test' },
+    hard: 1,
+    expiresAt: `${soon()}Z`,
+    reason: 'a test',
   }),
   'POST /internal/v1/guardrails/check': ({ tenant }) => ({
-    ...{ tenantId: tenant, kind: 'locks', commit: true, id: 'planted' },
+    tenantId: tenant,
+    kind: 'locks',
+    commit: true,
+    id: 'planted',
   }),
   'PUT /internal/v1/settings/:name': () => ({ value: true }),
   'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
   'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
   'POST /internal/v1/events': ({ tenant }) => ({
-    ...{ tenantId: tenant, provider: 'card', sourceEventId: 'planted', type: 'a.b', payload: {} },
+    tenantId: tenant,
+    provider: 'card',
+    sourceEventId: 'planted',
+    type: 'a.b',
+    payload: {},
   }),
   'POST /internal/v1/events/:eventId/replays': () => ({ cycle: 1 }),
   'POST /internal/v1/event-searches': ({ tenant }) => ({
@@ -75,8 +91,12 @@ const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
 
 /** Requests open to every signed-in user: they change the session, this browser or the user's own views, or nothing; no tenant. */
 const ownForms = [
-  ...['/sign-out', '/theme', '/namespaces'],
-  ...['/events/views', '/events/views/delete', '/refused/verify'],
+  '/sign-out',
+  '/theme',
+  '/namespaces',
+  '/events/views',
+  '/events/views/delete',
+  '/refused/verify',
 ]
 const pagesMax = 400
 /** Maximum links that are followed to pages of different events, or of different attempts. */
@@ -130,7 +150,9 @@ async function seed(): Promise<DemoIds> {
     return items[0]?.id
   })
   const started = await call(dashboard.token, 'POST', '/internal/v1/replays', {
-    ...{ tenantId: tenant, from: `${day()}Z`, ratePerSecond: 1 },
+    tenantId: tenant,
+    from: `${day()}Z`,
+    ratePerSecond: 1,
   })
   const { replay } = JSON.parse(started.text) as { replay: { id: string } }
   return { tenant, event, replay: replay.id, simulation: simulationId }
@@ -139,9 +161,16 @@ async function seed(): Promise<DemoIds> {
 function pathOf(path: string): string {
   const { tenant, event, replay, simulation } = ids
   const values: Record<string, string> = {
-    ...{ tenant, tenantId: tenant, eventId: event, replayId: replay, simulation, simulationId: simulation },
-    ...{ id: path.startsWith('/replays') ? replay : event },
-    ...{ emissionId: 'e-1', limit: 'eventsPerMonth', name: 'forwarding.paused' },
+    tenant,
+    tenantId: tenant,
+    eventId: event,
+    replayId: replay,
+    simulation,
+    simulationId: simulation,
+    id: path.startsWith('/replays') ? replay : event,
+    emissionId: 'e-1',
+    limit: 'eventsPerMonth',
+    name: 'forwarding.paused',
     subscriptionName: 'shop',
   }
   return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? '')

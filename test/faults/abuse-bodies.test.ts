@@ -183,7 +183,8 @@ test(
     const statuses = await Promise.all(
       Array.from({ length: 1_000 }, (_none, n) =>
         sendSlowly(direct, {
-          ...{ slug: slugOf(n), pauseMs: 1_000 },
+          slug: slugOf(n),
+          pauseMs: 1_000,
           headers: `X-Forwarded-For: 203.0.113.${n % 250}\r\n`,
         }),
       ),

@@ -24,8 +24,11 @@ let forwarder: TestProcess | undefined
 beforeAll(async () => {
   api = await startTestApi({ manifests: manifests(receiver.url) })
   pool = createPool({
-    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 5_000,
   })
 }, 60_000)
 afterEach(async () => {

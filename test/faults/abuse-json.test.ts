@@ -25,7 +25,8 @@ interface Raw {
 
 async function send(path: string, { method = 'POST', headers, body }: Raw): Promise<Sent> {
   const answer = await fetch(`${scene.api.url}${path}`, {
-    ...{ method, body },
+    method,
+    body,
     headers: { 'Content-Type': 'application/json', ...headers },
   })
   return { status: answer.status, text: await answer.text() }

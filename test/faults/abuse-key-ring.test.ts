@@ -40,8 +40,11 @@ beforeAll(async () => {
   tenants = await openTenants(database.url, redisUrl, keyRingOf(right))
   await tenants.apply(manifests())
   pool = createPool({
-    ...{ url: database.url, applicationName: 'test', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 5_000,
   })
 }, 60_000)
 afterEach(async () => {

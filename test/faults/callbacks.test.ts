@@ -226,7 +226,9 @@ async function pile(tenantId: TenantId): Promise<void> {
 
 test('delivery: a backlog of 100 000 events of one dead callback does not delay other tenants', async () => {
   const [dead] = await cloneTenants(pool, {
-    ...{ of: loadSlug, count: 1, name: 'dead' },
+    of: loadSlug,
+    count: 1,
+    name: 'dead',
     callback: { url: 'http://127.0.0.1:9/' },
   })
   if (!dead) throw new Error('no tenant was cloned')

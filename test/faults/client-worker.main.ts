@@ -6,7 +6,9 @@ import { pg, withTransaction } from '../../clients/typescript/src/postgres.ts'
 import type { WorkerRequest } from './client-load.ts'
 
 const pool = new pgDriver.Pool({
-  ...{ connectionString: process.env['CALLERS_DATABASE_URL'], max: 32, connectionTimeoutMillis: 2000 },
+  connectionString: process.env['CALLERS_DATABASE_URL'],
+  max: 32,
+  connectionTimeoutMillis: 2000,
 })
 pool.on('error', () => undefined)
 const database = pg<pgDriver.PoolClient>(pool)

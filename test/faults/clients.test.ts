@@ -110,8 +110,12 @@ test(
   async () => {
     const worker = resolve(import.meta.dir, 'client.worker.py')
     const load = new ClientLoad({
-      ...{ seed, operations, keys, deathShare: operations > 10_000 ? 0.003 : 0.01 },
-      ...{ url: `http://127.0.0.1:${front.port}`, apiKeys: [loadApiKey, redisApiKey] },
+      seed,
+      operations,
+      keys,
+      deathShare: operations > 10_000 ? 0.003 : 0.01,
+      url: `http://127.0.0.1:${front.port}`,
+      apiKeys: [loadApiKey, redisApiKey],
       workers: [
         [process.execPath, resolve(import.meta.dir, 'client-worker.main.ts')],
         [process.execPath, resolve(import.meta.dir, 'client-worker.main.ts')],

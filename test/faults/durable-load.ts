@@ -249,7 +249,10 @@ export class DurableLoad implements History {
     const held = { do: 'acquire' as const, lockMs: lockSeconds * 1000 }
     const call = await this.#insist(
       {
-        ...{ key, method: 'POST', path: '/v1/record', waitMs },
+        key,
+        method: 'POST',
+        path: '/v1/record',
+        waitMs,
         body: { scope, key, attemptId, lockSeconds, ...(waitMs > 0 && { waitMs }) },
         unknown: { ...held, outcome: { kind: 'unknown' } },
         parse: (status, json) => ({ ...held, outcome: acquiredOf(expectStatus(status, json)) }),
@@ -264,7 +267,9 @@ export class DurableLoad implements History {
     const save = { do: 'save' as const, token, record: run }
     const call = await this.#insist(
       {
-        ...{ key, method: 'PUT', path: '/v1/record' },
+        key,
+        method: 'PUT',
+        path: '/v1/record',
         body: { scope, key, lockToken: token, status: 201, body: { run } },
         unknown: { ...save, outcome: 'unknown' },
         parse: (status, json) => {
@@ -281,7 +286,9 @@ export class DurableLoad implements History {
   async #extend(key: string, token: string): Promise<void> {
     const extend = { do: 'extend' as const, token, lockMs }
     await this.#insist({
-      ...{ key, method: 'POST', path: '/v1/record/extend' },
+      key,
+      method: 'POST',
+      path: '/v1/record/extend',
       body: { scope, key, lockToken: token, lockSeconds: lockMs / 1000 },
       unknown: { ...extend, outcome: 'unknown' },
       parse: (status, json) => {
@@ -295,7 +302,9 @@ export class DurableLoad implements History {
   async #release(key: string, token: string): Promise<void> {
     const release = { do: 'release' as const, token }
     await this.#insist({
-      ...{ key, method: 'DELETE', path: `/v1/record?scope=${scope}&key=${key}&lockToken=${token}` },
+      key,
+      method: 'DELETE',
+      path: `/v1/record?scope=${scope}&key=${key}&lockToken=${token}`,
       unknown: { ...release, existed: 'unknown' },
       parse: (status, json) => ({ ...release, existed: expectStatus(status, json).existed === true }),
     })
@@ -303,7 +312,9 @@ export class DurableLoad implements History {
 
   async #remove(key: string): Promise<void> {
     await this.#insist({
-      ...{ key, method: 'DELETE', path: `/v1/record?scope=${scope}&key=${key}` },
+      key,
+      method: 'DELETE',
+      path: `/v1/record?scope=${scope}&key=${key}`,
       unknown: { do: 'remove', existed: 'unknown' },
       parse: (status, json) => ({ do: 'remove', existed: expectStatus(status, json).existed === true }),
     })

@@ -33,7 +33,12 @@ async function runFault(
   printReport(fault, report, `during the fault ${answers.text}`)
   const { lost, doubled, fencesBack, strangers, violations } = report
   expect({ seed, lost, doubled, fencesBack, strangers, violations }).toEqual({
-    ...{ seed, lost: 0, doubled: 0, fencesBack: 0, strangers: 0, violations: [] },
+    seed,
+    lost: 0,
+    doubled: 0,
+    fencesBack: 0,
+    strangers: 0,
+    violations: [],
   })
   expect([...statuses, 200, 409]).toEqual(expect.arrayContaining([...answers.byStatus.keys()]))
   for (const status of statuses) expect(answers.byStatus.get(status) ?? 0).toBeGreaterThan(0)
@@ -269,7 +274,10 @@ describe('records in Postgres with a synchronous standby', () => {
 
 function openAdmin(url: string): Pool {
   return createPool({
-    ...{ url, applicationName: 'latchkey test admin', connectionsMax: 1 },
-    ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
+    url,
+    applicationName: 'latchkey test admin',
+    connectionsMax: 1,
+    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 5_000,
   })
 }

@@ -57,7 +57,12 @@ export async function openDurableScene(given?: TestPostgres): Promise<DurableSce
   }
   const apis = await Promise.all([startReady(), startReady()])
   return {
-    ...{ postgres, redis, proxy, tenants, apis, startApi },
+    postgres,
+    redis,
+    proxy,
+    tenants,
+    apis,
+    startApi,
     urls: () => apis.map(({ url }) => url),
     async restartApi(at) {
       apis[at]?.signal('SIGKILL')

@@ -202,8 +202,11 @@ test('SIGKILL of a forwarder: its calls in progress and its waiting claims are d
   await expectCompletedOnce(eventCount)
   printCounts('SIGKILL of a forwarder', ledger.counts(), `all delivered again after ${tookMs.toFixed(0)} ms`)
   expect(ledger.counts()).toEqual({
-    ...{ sent: eventCount, acknowledged: eventCount, delivered: eventCount },
-    ...{ lost: 0, twice: sendingMax },
+    sent: eventCount,
+    acknowledged: eventCount,
+    delivered: eventCount,
+    lost: 0,
+    twice: sendingMax,
   })
   expect(tookMs).toBeLessThan(takeoverMsMax)
 }, 90_000)

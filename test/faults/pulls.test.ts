@@ -54,7 +54,9 @@ async function call<Answer>(
 ): Promise<Answer | undefined> {
   try {
     const answer = await fetch(`${scene.api.url}/v1/subscriptions/${name}${action}`, {
-      ...{ method, body: JSON.stringify(body), signal: AbortSignal.timeout(callMsMax) },
+      method,
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(callMsMax),
       headers: { Authorization: `Bearer ${keyOf(slug)}`, 'Content-Type': 'application/json' },
     })
     return answer.ok ? ((await answer.json()) as Answer) : undefined

@@ -65,7 +65,9 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   }
   const { replay } = await post('replays', { tenantId, from, state: 'verified' })
   const { simulation } = await post(`tenants/${tenantId}/simulations`, {
-    ...{ amount: 100, currency: 'EUR', stepSeconds: 3_600 },
+    amount: 100,
+    currency: 'EUR',
+    stepSeconds: 3_600,
   })
   const subscription = `of-${slug}`
   const subscribed = await backoffice.call(
@@ -83,7 +85,12 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
   )
   const { id: refusedId } = await refuseCall(backoffice, slug)
   return {
-    ...{ tenantId, eventId, failedId, sourceEventId, refusedId, subscription },
+    tenantId,
+    eventId,
+    failedId,
+    sourceEventId,
+    refusedId,
+    subscription,
     replayId: (replay as { id: string }).id,
     simulationId: (simulation as { simulationId: string }).simulationId,
   }
@@ -104,8 +111,13 @@ export async function refuseCall(
 ): Promise<{ readonly id: string }> {
   const calls = new RefusedCalls(pool, systemClock)
   calls.note({
-    ...{ tenantId: tenantId(slug), days: 30, provider: 'card', cause: 'signature_mismatch' },
-    ...{ sourceAddress: '203.0.113.7', headers: JSON.stringify(headers), sample },
+    tenantId: tenantId(slug),
+    days: 30,
+    provider: 'card',
+    cause: 'signature_mismatch',
+    sourceAddress: '203.0.113.7',
+    headers: JSON.stringify(headers),
+    sample,
   })
   await calls.flush()
   const { rows } = await pool.query<{ id: string }>(

@@ -62,8 +62,11 @@ export interface CallOptions {
 export const adminToken = 'local-admin-of-tests'
 const localAdmin = fixedOperators([
   {
-    ...{ name: 'dev', roles: operatorRoleNames, tokenSha256: tokenDigest(adminToken) },
-    ...{ namespaces: undefined, endsAtMs: null },
+    name: 'dev',
+    roles: operatorRoleNames,
+    tokenSha256: tokenDigest(adminToken),
+    namespaces: undefined,
+    endsAtMs: null,
   },
 ])
 
@@ -79,7 +82,9 @@ export interface OpenOn {
 export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: OpenOn) {
   const chunks: string[] = []
   const telemetry = await createProcessTelemetry({
-    ...{ service: 'latchkey-backoffice', version: '0.0.0-test', logLevel: 'debug' },
+    service: 'latchkey-backoffice',
+    version: '0.0.0-test',
+    logLevel: 'debug',
     logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
   })
   const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
@@ -90,31 +95,39 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const directory = await openDirectory(host, { pool, redis })
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
   const meter = new Meter({
-    ...{ redis, pool, clock: systemClock, actor: 'test' },
+    redis,
+    pool,
+    clock: systemClock,
+    actor: 'test',
     onEpochLost: () => undefined,
   })
   const port = await openBackofficePort(
     host,
     {
-      ...{ backofficePort: 0, databaseUrl, operators: localAdmin },
-      ...{ callbackCidrsMax: ['127.0.0.0/8'], callbackPorts: 'any', egressProxy: undefined },
+      backofficePort: 0,
+      databaseUrl,
+      operators: localAdmin,
+      callbackCidrsMax: ['127.0.0.0/8'],
+      callbackPorts: 'any',
+      egressProxy: undefined,
       publicUrl: 'https://hooks.example.test/',
     },
     {
-      ...{
-        redis,
-        directory,
-        secrets: openerOf(directory),
-        settings,
-        usage: { limits, meter, onSoftCrossing: host.softLimitCrossed },
-        stats: new StatsTally(systemClock),
-      },
+      redis,
+      directory,
+      secrets: openerOf(directory),
+      settings,
+      usage: { limits, meter, onSoftCrossing: host.softLimitCrossed },
+      stats: new StatsTally(systemClock),
       ...(transport && { transport }),
       observe: createRequestObserver({ ...telemetry, clock: systemClock }),
     },
   )
   return {
-    ...{ url: `http://127.0.0.1:${port}`, pool, redis, directory },
+    url: `http://127.0.0.1:${port}`,
+    pool,
+    redis,
+    directory,
     logs() {
       telemetry.log.flush()
       return chunks.join('')
@@ -143,17 +156,15 @@ export async function startTestBackoffice(
   const opened = await openBackofficeOn({ databaseUrl: database.url, redisUrl, transport: transport ?? own })
   const { url, pool, redis, directory, logs, metrics } = opened
   return {
-    ...{
-      url,
-      databaseUrl: database.url,
-      pool,
-      redis,
-      directory,
-      logs,
-      metrics,
-      allow: apiServer.allow,
-      breakApiServer: apiServer.break,
-    },
+    url,
+    databaseUrl: database.url,
+    pool,
+    redis,
+    directory,
+    logs,
+    metrics,
+    allow: apiServer.allow,
+    breakApiServer: apiServer.break,
     tenantId(slug) {
       const found = directory.findTenantBySlug(slug)
       if (!found) throw new Error(`there is no tenant ${slug}`)

@@ -55,8 +55,11 @@ export async function openBrowser(): Promise<TestBrowser> {
 async function openVisitor(browser: Browser, origin: string, options: VisitorOptions): Promise<Visitor> {
   const { width = 1_280, height = 900, scale = 1, colorScheme = 'light', runsScripts = true } = options
   const context = await browser.newContext({
-    ...{ baseURL: origin, viewport: { width, height }, deviceScaleFactor: scale },
-    ...{ colorScheme, javaScriptEnabled: runsScripts },
+    baseURL: origin,
+    viewport: { width, height },
+    deviceScaleFactor: scale,
+    colorScheme,
+    javaScriptEnabled: runsScripts,
     timezoneId: options.timezone ?? 'Europe/Berlin',
     locale: 'en-GB',
     // Prevents axe from measuring colors during a transition.
@@ -100,7 +103,8 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
 export async function signIn(page: Page, token: string, path = '/'): Promise<void> {
   await page.goto('/sign-in')
   const answer = await page.request.post('/sign-in', {
-    ...{ form: { token, next: path }, maxRedirects: 0 },
+    form: { token, next: path },
+    maxRedirects: 0,
     headers: { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' },
   })
   if (answer.status() !== 303) throw new Error(`signing in was answered ${answer.status()}`)

@@ -2,7 +2,9 @@ import { expect, test } from 'bun:test'
 import { type ClientOperation, countOperations, type Effect } from './client-ledger.ts'
 
 const operation = (id: string, key: string, outcome?: string, by = id): ClientOperation => ({
-  ...{ id, key, tookMs: 5 },
+  id,
+  key,
+  tookMs: 5,
   told: outcome === undefined ? undefined : { outcome, by },
 })
 const right = [operation('1', 'a', 'ran'), operation('2', 'a', 'replayed', '1'), operation('3', 'b')]

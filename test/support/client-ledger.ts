@@ -49,7 +49,11 @@ export function countOperations(
   const known = own.filter(({ told: each }) => each?.outcome === 'ran' || each?.outcome === 'replayed')
   const [ran, replayed] = [told('ran'), told('replayed')]
   return {
-    ...{ operations: own.length, ran, replayed, other: own.length - ran - replayed - died, died },
+    operations: own.length,
+    ran,
+    replayed,
+    other: own.length - ran - replayed - died,
+    died,
     twice: [...byKey.values()].reduce((sum, { length }) => sum + length - 1, 0),
     lost: known.filter(({ key }) => !byKey.has(key)).length,
     different: known.filter(({ key, told: each }) => {

@@ -53,11 +53,17 @@ export async function startCommandLab(callbackUrl?: string): Promise<CommandLab>
   const configFolder = mkdtempSync(join(tmpdir(), 'latchkey-config-'))
   const env = (tenant: LabTenant = 'acme') => ({
     XDG_CONFIG_HOME: configFolder,
-    ...{ LATCHKEY_URL: api.url, LATCHKEY_API_KEY: dashboardKey(tenant) },
-    ...{ LATCHKEY_INTERNAL_URL: backoffice.url, LATCHKEY_TOKEN: adminToken },
+    LATCHKEY_URL: api.url,
+    LATCHKEY_API_KEY: dashboardKey(tenant),
+    LATCHKEY_INTERNAL_URL: backoffice.url,
+    LATCHKEY_TOKEN: adminToken,
   })
   return {
-    ...{ api, backoffice, seeded, configFolder, env },
+    api,
+    backoffice,
+    seeded,
+    configFolder,
+    env,
     run: (...args) => latchkey(args, env()),
     async json<Answer>(...args: readonly string[]) {
       const { code, out, err } = await latchkey([...args, '--json'], env())

@@ -21,7 +21,9 @@ const ownPage = { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' 
 /** Signs in to a dashboard. @throws if it refuses the token */
 export async function openDashboardSession(origin: string, token: string): Promise<DashboardSession> {
   const signedIn = await fetch(`${origin}/sign-in`, {
-    ...{ method: 'POST', redirect: 'manual', headers: ownPage },
+    method: 'POST',
+    redirect: 'manual',
+    headers: ownPage,
     body: new URLSearchParams({ token, next: '/tenants' }),
   })
   const cookie = signedIn.headers.get('set-cookie')?.split(';')[0]

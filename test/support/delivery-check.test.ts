@@ -4,12 +4,20 @@ import { failOnDeliveryProblems } from './delivery-problems.ts'
 
 const id = 'evt_06gw979vs1d9q6mddfvvx375s4'
 const event = {
-  ...{ id, provider: 'card', providerRawType: 'charge.refunded', type: 'refund.updated' },
-  ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', payload: {}, headers: { 'latchkey-hops': '1' } },
-  ...{ occurredAt: '2026-11-10T08:40:00.000Z', receivedAt: '2026-11-10T08:40:01.224Z' },
+  id,
+  provider: 'card',
+  providerRawType: 'charge.refunded',
+  type: 'refund.updated',
+  tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs',
+  payload: {},
+  headers: { 'latchkey-hops': '1' },
+  occurredAt: '2026-11-10T08:40:00.000Z',
+  receivedAt: '2026-11-10T08:40:01.224Z',
 }
 const headers = {
-  ...{ 'content-type': 'application/json', 'webhook-id': id, 'webhook-timestamp': '1794300001' },
+  'content-type': 'application/json',
+  'webhook-id': id,
+  'webhook-timestamp': '1794300001',
   'webhook-signature': `v1,${'A'.repeat(43)}=`,
 }
 const delivered = (body: object, more: object = {}) => ({
@@ -44,7 +52,9 @@ test.each([
 
 test('delivery check: a missing header is a problem', () => {
   expect(problemsOf({ headers: new Headers(), body: JSON.stringify(event) })).toEqual([
-    ...['content-type is null', 'header webhook-id is missing', 'header webhook-timestamp is missing'],
+    'content-type is null',
+    'header webhook-id is missing',
+    'header webhook-timestamp is missing',
     'header webhook-signature is missing',
   ])
 })

@@ -122,7 +122,10 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
     claim: (request) => claimDue(pool, { ...claimRequest(), ...request }),
     forwarder(options = {}) {
       const started = startForwarder({
-        ...{ pool, outbound, tracing: tracingOff, clock: systemClock },
+        pool,
+        outbound,
+        tracing: tracingOff,
+        clock: systemClock,
         secrets: openerOf({ findTenantById: (id) => tenants.get(id) }),
         directory: { findTenantById: (id) => tenants.get(id), hasSnapshot: () => true },
         retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),

@@ -5,20 +5,33 @@ import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
 /** Exchange of a new connection over TLS whose response has two headers. */
 export const someExchange: AttemptExchange = {
-  ...{ url: 'https://shop.example.com/hooks', signatures: 1, address: '10.0.3.7', isReused: false },
-  ...{ dnsMs: 4.2, connectMs: 11.5, tlsMs: 22.1, firstByteMs: 480.4 },
+  url: 'https://shop.example.com/hooks',
+  signatures: 1,
+  address: '10.0.3.7',
+  isReused: false,
+  dnsMs: 4.2,
+  connectMs: 11.5,
+  tlsMs: 22.1,
+  firstByteMs: 480.4,
   headers: [
     ['content-type', 'application/json'],
     ['x-shard', '7'],
   ],
-  ...{ headersOmitted: 0, isAnswerCut: false },
+  headersOmitted: 0,
+  isAnswerCut: false,
 }
 
 /** Inserts an attempt as a forwarder does; default: the first one, answered 500. */
 export async function addAttempt(pool: Pool, id: EventId, fields: Partial<AttemptView> = {}): Promise<void> {
   const attempt: AttemptView = {
-    ...{ cycle: 1, attempt: 1, startedAtMs: Date.now(), durationMs: 12 },
-    ...{ outcome: 'refused', status: 500, cause: null, answer: null },
+    cycle: 1,
+    attempt: 1,
+    startedAtMs: Date.now(),
+    durationMs: 12,
+    outcome: 'refused',
+    status: 500,
+    cause: null,
+    answer: null,
     ...fields,
   }
   const day = expiryDayOf(id)
@@ -27,8 +40,17 @@ export async function addAttempt(pool: Pool, id: EventId, fields: Partial<Attemp
     `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
      VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), $6, $7, $8, $9, $10, $11)`,
     [
-      ...[id, day, attempt.cycle, attempt.attempt, attempt.startedAtMs, attempt.durationMs],
-      ...[attempt.outcome, attempt.status, attempt.cause, attempt.answer, storableExchange(attempt)],
+      id,
+      day,
+      attempt.cycle,
+      attempt.attempt,
+      attempt.startedAtMs,
+      attempt.durationMs,
+      attempt.outcome,
+      attempt.status,
+      attempt.cause,
+      attempt.answer,
+      storableExchange(attempt),
     ],
   )
 }

@@ -48,7 +48,8 @@ export function startFakeApiServer(
   const sockets = new Set<Socket>()
   const tls = { cert: pem('server.pem'), key: pem('server-key.pem') }
   const server = createSecureServer({
-    ...{ ...tls, allowHTTP1: true },
+    ...tls,
+    allowHTTP1: true,
     settings: { maxConcurrentStreams: streamsMax },
   })
   server.on('session', (session) => {

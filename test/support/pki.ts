@@ -45,8 +45,21 @@ export function createCa(folder: string, name: string): TestCa {
       openssl(['req', ...curve, '-keyout', made.key, '-out', request, '-subj', `/CN=${user}`])
       writeFileSync(path(`${leaf}.ext`), `subjectAltName=${names}\n`)
       openssl([
-        ...['x509', '-req', '-in', request, '-CA', ca, '-CAkey', key, '-CAcreateserial', '-out', made.cert],
-        ...['-days', String(days), '-extfile', path(`${leaf}.ext`)],
+        'x509',
+        '-req',
+        '-in',
+        request,
+        '-CA',
+        ca,
+        '-CAkey',
+        key,
+        '-CAcreateserial',
+        '-out',
+        made.cert,
+        '-days',
+        String(days),
+        '-extfile',
+        path(`${leaf}.ext`),
       ])
       return made
     },
@@ -141,8 +154,16 @@ export async function createTlsRedis(
   const redis = await createTestRedis({
     ...options,
     extraArgs: [
-      ...['--tls-port', String(port), '--tls-cert-file', identity.cert, '--tls-key-file', identity.key],
-      ...['--tls-ca-cert-file', ca, '--tls-auth-clients', clients === undefined ? 'no' : 'yes'],
+      '--tls-port',
+      String(port),
+      '--tls-cert-file',
+      identity.cert,
+      '--tls-key-file',
+      identity.key,
+      '--tls-ca-cert-file',
+      ca,
+      '--tls-auth-clients',
+      clients === undefined ? 'no' : 'yes',
       ...extraArgs,
     ],
   })

@@ -14,8 +14,12 @@ export interface PlanDatabase {
 export async function openPlanDatabase(): Promise<PlanDatabase> {
   const database = await createMigratedDatabase()
   const pool = createPool({
-    ...{ url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings },
-    ...{ connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test plan',
+    sessionSettings: eventReadSettings,
+    connectionsMax: 1,
+    queryTimeoutMs: 60_000,
+    connectTimeoutMs: 5_000,
   })
   return {
     pool,

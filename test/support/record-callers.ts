@@ -98,7 +98,11 @@ class Scene implements History {
   async acquire(key: string, { attemptId, waitMs }: { attemptId: string; waitMs: number }) {
     const call = await this.#record(key, async () => {
       const outcome = await acquireRecord(this.#records, this.#tenant, {
-        ...{ scope, key, waitMs, ttlSeconds: ttlMs / 1000, lockSeconds: lockMs / 1000 },
+        scope,
+        key,
+        waitMs,
+        ttlSeconds: ttlMs / 1000,
+        lockSeconds: lockMs / 1000,
         ...(attemptId !== '' && { attemptId }),
       })
       if ('code' in outcome) throw new Error(`a check was refused: ${outcome.code}`)

@@ -157,8 +157,11 @@ export async function readEntry(lab: RecordLab, tenantId: TenantId): Promise<Lab
   if (kind === 'R') return { ...none, token: fields[1] ?? '', record: fields[5] }
   const [until, token = '', , , , takenOver, waited] = fields
   return {
-    ...{ token, heldUntilMs: Number(until), record: undefined },
-    ...{ isTakenOver: takenOver === '1', isWaited: waited === '1' },
+    token,
+    heldUntilMs: Number(until),
+    record: undefined,
+    isTakenOver: takenOver === '1',
+    isWaited: waited === '1',
   }
 }
 

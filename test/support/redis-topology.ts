@@ -140,8 +140,12 @@ export async function startCluster(options: { replicas?: boolean } = {}): Promis
   const password = randomToken()
   const extraArgs = [
     ...dataArgs(password),
-    ...['--cluster-node-timeout', '1000', '--cluster-require-full-coverage', 'no'],
-    ...['--cluster-replica-validity-factor', '0'],
+    '--cluster-node-timeout',
+    '1000',
+    '--cluster-require-full-coverage',
+    'no',
+    '--cluster-replica-validity-factor',
+    '0',
   ]
   const count = options.replicas ? 6 : 3
   const nodes = await Promise.all(

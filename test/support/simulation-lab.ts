@@ -41,8 +41,11 @@ export interface SimulationLab {
 export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
   const database = await createMigratedDatabase()
   const pool = createPool({
-    ...{ url: database.url, applicationName: 'test simulations', connectionsMax: 8 },
-    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    url: database.url,
+    applicationName: 'test simulations',
+    connectionsMax: 8,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
   })
   const tenants = await openTenants(database.url, (await testStores()).redisUrl)
   await tenants.apply(yaml)
@@ -55,7 +58,9 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
   const reports: StepReport[] = []
   const accepting: SimulatorOptions['intake'] = {
     callers: new Callers({
-      ...{ directory, secrets: openerOf(directory), isPaused: () => intake.paused },
+      directory,
+      secrets: openerOf(directory),
+      isPaused: () => intake.paused,
     }),
     queue: {
       async accept(event) {
@@ -82,10 +87,18 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     return found
   }
   return {
-    ...{ pool, directory, reports, intake, tenant },
+    pool,
+    directory,
+    reports,
+    intake,
+    tenant,
     simulator: (options = {}) =>
       new Simulator({
-        ...{ pool, directory, intake: accepting, signer: new CallSigner(), clock: systemClock },
+        pool,
+        directory,
+        intake: accepting,
+        signer: new CallSigner(),
+        clock: systemClock,
         onStep: (report) => void reports.push(report),
         ...options,
       }),

@@ -26,15 +26,20 @@ export async function openSimulationStack(tenant: string, apiKey: string): Promi
   const tenants = await openTenants(database.url, redisUrl)
   await tenants.apply(simulationTenantYaml(tenant, apiKey, { callbackUrl: receiver.url }))
   const env = {
-    ...{ LATCHKEY_DATABASE_URL: database.url, LATCHKEY_REDIS_URL: redisUrl, LATCHKEY_OPS_PORT: '0' },
-    ...{ LATCHKEY_KEY_RING: keyRingText('test', 7), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' },
+    LATCHKEY_DATABASE_URL: database.url,
+    LATCHKEY_REDIS_URL: redisUrl,
+    LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_KEY_RING: keyRingText('test', 7),
+    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
     LATCHKEY_CALLBACK_PORTS: 'any',
   }
   const forwarder = startProcess('forwarder', env)
   let api = await startApiProcess(env)
   await forwarder.logged('listening')
   return {
-    ...{ databaseUrl: database.url, redisUrl, receiver },
+    databaseUrl: database.url,
+    redisUrl,
+    receiver,
     get api() {
       return api
     },

@@ -165,10 +165,15 @@ class Version {
     this.#started.closings.push(() => pool.end())
     return {
       pool,
-      ...{ name: this.#name, api, apiPostgres: api.postgres, backofficeUrl: backoffice.url, tenants },
+      name: this.#name,
+      api,
+      apiPostgres: api.postgres,
+      backofficeUrl: backoffice.url,
+      tenants,
       withForwarder: async (work) => {
         const forwarder = await this.#listening('forwarder', {
-          ...{ LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' },
+          LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+          LATCHKEY_CALLBACK_PORTS: 'any',
         })
         try {
           await work()
@@ -189,7 +194,9 @@ class Version {
     this.#started.closings.push(() => postgres.close())
     url.host = `127.0.0.1:${postgres.port}`
     const own = {
-      ...{ LATCHKEY_API_PORT: '0', LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0', LATCHKEY_DATABASE_URL: url.href },
+      LATCHKEY_API_PORT: '0',
+      LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
+      LATCHKEY_DATABASE_URL: url.href,
       LATCHKEY_REDIS_SPOOL_DURABLE: 'true',
     }
     return { ...(await this.#listening('api', own)), postgres }

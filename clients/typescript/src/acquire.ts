@@ -80,7 +80,10 @@ export async function acquire(
 function requestOf(wanted: Acquisition, waitMs: number) {
   const { scope, key, attemptId, lockSeconds, ttlSeconds, fingerprint } = wanted
   return {
-    ...{ scope, key, attemptId, lockSeconds },
+    scope,
+    key,
+    attemptId,
+    lockSeconds,
     ...(waitMs > 0 && { waitMs }),
     ...(ttlSeconds !== undefined && { ttlSeconds }),
     ...(fingerprint !== undefined && { fingerprint }),

@@ -61,7 +61,11 @@ async function respond<Req extends ExpressRequest>(
   try {
     const guarded = await guard.run(
       {
-        ...{ method, route: path, target: originalUrl, args: [request] as const, object: request },
+        method,
+        route: path,
+        target: originalUrl,
+        args: [request] as const,
+        object: request,
         keyHeader: headers['idempotency-key']?.toString(),
         readBody: (bytesMax) => readNodeBody(request, bytesMax),
       },

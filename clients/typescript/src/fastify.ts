@@ -102,7 +102,10 @@ class Hooks<Req extends FastifyRequest> {
       const { method, originalUrl, headers, routeOptions } = request
       const guarded = this.#guard.run(
         {
-          ...{ method, target: originalUrl, args: [request] as const, object: request },
+          method,
+          target: originalUrl,
+          args: [request] as const,
+          object: request,
           route: routeOptions.url ?? originalUrl.replace(/\?.*$/s, ''),
           keyHeader: headers['idempotency-key']?.toString(),
           readBody: async (bytesMax) => this.#bodies.get(request) ?? parsedBody(request.body, bytesMax),

@@ -9,9 +9,14 @@ export type KeyHeader =
 
 const text = String.raw`"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"`
 const bareItem = [
-  ...[String.raw`-?\d{1,12}\.\d{1,3}`, String.raw`-?\d{1,15}`, text.replace('((?:', '(?:(?:')],
-  ...["[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*", ':[A-Za-z0-9+/=]*:', String.raw`\?[01]`],
-  ...[String.raw`@-?\d{1,15}`, String.raw`%"(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*"`],
+  String.raw`-?\d{1,12}\.\d{1,3}`,
+  String.raw`-?\d{1,15}`,
+  text.replace('((?:', '(?:(?:'),
+  "[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*",
+  ':[A-Za-z0-9+/=]*:',
+  String.raw`\?[01]`,
+  String.raw`@-?\d{1,15}`,
+  String.raw`%"(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*"`,
 ].join('|')
 /** An item of RFC 9651 whose value is a string. Parameters are allowed and ignored. */
 const quoted = new RegExp(`^ *${text}(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:${bareItem}))?)* *$`)

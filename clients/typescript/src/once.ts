@@ -42,7 +42,15 @@ export async function runOnce<T>(
     throw new TypeError('Latchkey: `waitMs`, `acquireMs`, `saveMs` and `lockSeconds` must not be negative')
   const attemptId = crypto.randomUUID()
   const acquisition = {
-    ...{ scope, key, fingerprint, ttlSeconds, signal, attemptId, lockSeconds, waitMs, acquireMs },
+    scope,
+    key,
+    fingerprint,
+    ttlSeconds,
+    signal,
+    attemptId,
+    lockSeconds,
+    waitMs,
+    acquireMs,
   }
   const span = parts.tracer?.startSpan('latchkey.once', { attributes: { 'latchkey.scope': scope } })
   let attempts = 0
@@ -67,8 +75,17 @@ export async function runOnce<T>(
 }
 
 const optionNames: Readonly<Record<keyof OnceOptions<unknown>, true>> = {
-  ...{ scope: true, key: true, fingerprint: true, ttlSeconds: true, lockSeconds: true, waitMs: true },
-  ...{ acquireMs: true, saveMs: true, signal: true, onTakenOver: true, onUnavailable: true },
+  scope: true,
+  key: true,
+  fingerprint: true,
+  ttlSeconds: true,
+  lockSeconds: true,
+  waitMs: true,
+  acquireMs: true,
+  saveMs: true,
+  signal: true,
+  onTakenOver: true,
+  onUnavailable: true,
 }
 
 /** @throws TypeError for a misspelt option, which JavaScript would ignore */

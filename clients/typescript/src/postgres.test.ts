@@ -303,7 +303,8 @@ test('onTakenOver: undefined means run, and a recovered value counts although it
   faults.fail('PUT /v1/record', 'call lost', 1000)
   const recovering = { scope: 'charges', key: two, saveMs: 0, onTakenOver: () => ({ recovered: 7 }) }
   expect(await withTransaction(client, database, recovering, () => expect.unreachable())).toEqual({
-    ...{ kind: 'replayed', value: 7 },
+    kind: 'replayed',
+    value: 7,
   })
 })
 

@@ -28,7 +28,12 @@ export function checkRecord(
 /** Returns the text of a save. @throws if the record is not JSON */
 export function saveText({ scope, key, lockToken, ttlSeconds, record }: Pending): string {
   const request: Schemas['SaveRequest'] = {
-    ...{ scope, key, lockToken, status: record.status, headers: record.headers, body: record.body },
+    scope,
+    key,
+    lockToken,
+    status: record.status,
+    headers: record.headers,
+    body: record.body,
     ...(ttlSeconds !== undefined && { ttlSeconds }),
   }
   try {

@@ -14,7 +14,13 @@ export interface CapturedResponse {
 const bodyHeader = 'latchkey-body'
 /** Headers that are kept if the caller names no others. `content-encoding` belongs to the bytes of the body. */
 const keptByDefault = [
-  ...['content-type', 'content-encoding', 'content-language', 'cache-control', 'etag', 'link', 'location'],
+  'content-type',
+  'content-encoding',
+  'content-language',
+  'cache-control',
+  'etag',
+  'link',
+  'location',
 ]
 
 /** Returns the names of all headers to keep. @throws TypeError for `set-cookie`, which belongs to one client */

@@ -35,8 +35,15 @@ afterAll(async () => {
 function newEvent(type: LatchkeyEvent['type'] = 'payment.succeeded') {
   const at = '2026-11-10T08:40:00.000Z'
   return {
-    ...{ id: `evt_${crypto.randomUUID()}`, type, provider: 'card', providerRawType: 'charge.succeeded' },
-    ...{ tenantId: 'ten_1', occurredAt: at, receivedAt: at, payload: { id: 'ü' }, headers: {} },
+    id: `evt_${crypto.randomUUID()}`,
+    type,
+    provider: 'card',
+    providerRawType: 'charge.succeeded',
+    tenantId: 'ten_1',
+    occurredAt: at,
+    receivedAt: at,
+    payload: { id: 'ü' },
+    headers: {},
   }
 }
 

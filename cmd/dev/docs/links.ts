@@ -152,20 +152,21 @@ export function sharedPageText({ path }: SharedFile): string {
 }
 
 const languages: Readonly<Record<string, string>> = {
-  ...{
-    ts: 'ts',
-    tsx: 'tsx',
-    mjs: 'js',
-    json: 'json',
-    yaml: 'yaml',
-    yml: 'yaml',
-    py: 'python',
-    toml: 'toml',
-    sh: 'sh',
-    sql: 'sql',
-    lua: 'lua',
-  },
-  ...{ service: 'ini', css: 'css', Dockerfile: 'docker', tpl: 'yaml' },
+  ts: 'ts',
+  tsx: 'tsx',
+  mjs: 'js',
+  json: 'json',
+  yaml: 'yaml',
+  yml: 'yaml',
+  py: 'python',
+  toml: 'toml',
+  sh: 'sh',
+  sql: 'sql',
+  lua: 'lua',
+  service: 'ini',
+  css: 'css',
+  Dockerfile: 'docker',
+  tpl: 'yaml',
 }
 
 function languageOf(name: string): string {

@@ -74,7 +74,10 @@ const generator = ['--no-install', '--bun', 'node_modules/vitepress/bin/vitepres
 
 async function runBun(args: readonly string[]): Promise<void> {
   const child = Bun.spawn([process.execPath, ...args], {
-    ...{ cwd: generatorFolder, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+    cwd: generatorFolder,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
     env: { ...process.env, NODE_ENV: 'production' },
   })
   const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])

@@ -55,7 +55,9 @@ function pagesOf(
     }))
     .filter(({ own }) => own.length > 0)
   const index = [
-    ...[`# ${title}`, mark, document.info.description],
+    `# ${title}`,
+    mark,
+    document.info.description,
     `The same as an OpenAPI 3.1 document for clients and generators: \`GET ${path}\`, without a key. Version ${document.info.version}; within`,
     'a version of the path, fields are only added ([change policy](../../change-policy.md)). A call that fails has a body with a `code`:',
     '[errors](../errors/index.md). Types of fields: [schemas](schemas.md).',

@@ -35,7 +35,11 @@ async function bundle(folder: string): Promise<void> {
 function manifest(): Readonly<Record<string, unknown>> {
   const runtimeVersion = packageManager.replace('bun@', '')
   return {
-    ...{ name, version, description, license, type: 'module' },
+    name,
+    version,
+    description,
+    license,
+    type: 'module',
     bin: { latchkey: 'launch.mjs' },
     files: ['launch.mjs', 'program', noticesPath],
     engines,

@@ -34,7 +34,8 @@ export async function buildProgram(target: ProgramTarget, folder: string, scratc
   const files = [
     { name: 'latchkey', mode: 0o755, bytes: readFileSync(path) },
     ...['LICENSE', noticesPath].map((name) => ({
-      ...{ name, mode: 0o644 },
+      name,
+      mode: 0o644,
       bytes: readFileSync(join(root, name)),
     })),
   ]

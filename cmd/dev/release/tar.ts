@@ -38,7 +38,8 @@ function header({ name, mode, bytes }: ArchivedFile): Uint8Array {
   block.write('ustar\x0000', 257)
   octal(
     block.reduce((sum, byte) => sum + byte, 0),
-    ...[148, 6],
+    148,
+    6,
   )
   block.write('\0 ', 154)
   return block

@@ -9,7 +9,11 @@
     document.cookie = `latchkey-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${isSecure}`
   }
   const pointTime = new Intl.DateTimeFormat('en-GB', {
-    ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
     timeZone: document.documentElement.dataset.zone,
   })
 

@@ -22,7 +22,15 @@ function roundStep(amount: number): number {
 
 /** Steps of a linear axis of durations, in ms. */
 const durationStepsMs = [
-  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  1,
+  2,
+  5,
+  10,
+  20,
+  50,
+  100,
+  200,
+  500,
   ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * secondMs),
   ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * minuteMs),
   ...[1, 2, 6, 12].map((hours) => hours * hourMs),
@@ -36,13 +44,24 @@ export function linearTicks(most: number, unit: 'count' | 'ms'): readonly Tick[]
     unit === 'count' ? roundStep(least) : (durationStepsMs.find((each) => each >= least) ?? roundStep(least))
   const format = unit === 'count' ? compactText : shortDuration
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_none, nth) => nth * step).map((value) => ({
-    ...{ value, label: value === 0 ? '0' : format(value) },
+    value,
+    label: value === 0 ? '0' : format(value),
   }))
 }
 
 const logValuesMs = [
-  ...[1, 10, 100, secondMs, 10 * secondMs],
-  ...[minuteMs, 10 * minuteMs, hourMs, 10 * hourMs, 4 * dayMs, 40 * dayMs, 400 * dayMs],
+  1,
+  10,
+  100,
+  secondMs,
+  10 * secondMs,
+  minuteMs,
+  10 * minuteMs,
+  hourMs,
+  10 * hourMs,
+  4 * dayMs,
+  40 * dayMs,
+  400 * dayMs,
 ]
 /** Maximum number of labels of a logarithmic axis. A longer one has a label at every second value. */
 const logTicksMax = 6

@@ -119,7 +119,9 @@ interface NoticeParts {
 export function Notice({ tone, title, id, isHeld = false, children }: NoticeParts) {
   return (
     <div
-      {...{ id, class: `notice is-${tone}`, role: tone === 'bad' ? 'alert' : 'status' }}
+      id={id}
+      class={`notice is-${tone}`}
+      role={tone === 'bad' ? 'alert' : 'status'}
       {...(isHeld && { 'data-notice': title })}
     >
       <Icon name={noticeIcons[tone]} />

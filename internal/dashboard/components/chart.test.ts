@@ -9,8 +9,14 @@ function drawn(parts: Partial<ChartParts>): string {
   const values = parts.series?.[0]?.values ?? []
   return renderToString(
     h(TimeChart, {
-      ...{ title: 'Events', summary: 'six events', kind: 'bars', unit: 'count', hasValues: false },
-      ...{ series: [], atMs: values.map((_value, nth) => nth * minuteMs), stepMs: minuteMs },
+      title: 'Events',
+      summary: 'six events',
+      kind: 'bars',
+      unit: 'count',
+      hasValues: false,
+      series: [],
+      atMs: values.map((_value, nth) => nth * minuteMs),
+      stepMs: minuteMs,
       empty: 'Nothing came.',
       ...parts,
     }),
@@ -51,7 +57,8 @@ describe('chart axis', () => {
 test('chart: points, series and the values of a series with a list link to the list of their time', () => {
   const href = (list: string) => (span: Span) => `/${list}?from=${span.fromMs}&to=${span.toMs}`
   const html = drawn({
-    ...{ hasValues: true, href: href('all') },
+    hasValues: true,
+    href: href('all'),
     series: [{ label: 'Failed', tone: 'bad', values: [1, 0, 2], href: href('failed') }],
   })
   const links = [...html.matchAll(/(data-drill|href)="([^"]*)"/g)].map(([, , to]) =>

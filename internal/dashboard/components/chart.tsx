@@ -65,7 +65,9 @@ export function RangeChoice({ path, ranges, current, query }: RangeChoiceParts) 
       <Segments
         label="Time"
         links={ranges.map(({ name, label }) => ({
-          ...{ text: name, title: label, isCurrent: name === current },
+          text: name,
+          title: label,
+          isCurrent: name === current,
           href: link(path, { ...query, range: name }),
         }))}
       />
@@ -281,7 +283,8 @@ function Values({ title, series, atMs, stepMs, unit, href }: ChartParts) {
     return to ? <a href={to({ fromMs, toMs: fromMs + stepMs })}>{text}</a> : text
   }
   const columns = series.map(({ label, values, href: to }) => ({
-    ...{ title: label, isNumber: true },
+    title: label,
+    isNumber: true,
     cell: (nth: number) => linked(values[nth] ? to : undefined, nth, valueText(values[nth], format)),
   }))
   const from = { title: 'From', cell: (nth: number) => linked(href, nth, <Time atMs={atMs[nth] ?? 0} />) }

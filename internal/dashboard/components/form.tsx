@@ -81,7 +81,9 @@ export const providerField = {
     placeholder: 'card, slack',
     isShort: true,
   } as const),
-  ...{ charsMax: 40, suggestions: [...acceptedProviderNames, ...packNames], suggestsProviders: true },
+  charsMax: 40,
+  suggestions: [...acceptedProviderNames, ...packNames],
+  suggestsProviders: true,
   parse: parseProviderName,
   expected: 'Enter the name of a provider, such as card or slack',
 }
@@ -103,7 +105,9 @@ export const statusField = {
 /** Field for the least duration of the last attempt. */
 export const slowerThanField = {
   ...({ kind: 'number', name: 'slowerThanMs', label: 'Last attempt slower than, in ms' } as const),
-  ...{ placeholder: '1000', min: 1, max: slowerThanMsMax },
+  placeholder: '1000',
+  min: 1,
+  max: slowerThanMsMax,
   expected: `Enter 1 to ${slowerThanMsMax} ms`,
 }
 
@@ -253,7 +257,8 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
   const { zone } = useContext(ReaderClockContext)
   const describedBy = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ')
   const own = {
-    ...{ id, name },
+    id,
+    name,
     ...(describedBy !== '' && { 'aria-describedby': describedBy }),
     ...(problem !== undefined && { 'aria-invalid': 'true' as const }),
   }
@@ -461,7 +466,7 @@ function SendForm({ button, tone, back, children, ...form }: Sending & PostFormP
   return (
     <PostForm {...form}>
       {children}
-      <SendButtons {...{ button, back, ...(tone && { tone }) }} />
+      <SendButtons button={button} back={back} {...(tone && { tone })} />
     </PostForm>
   )
 }

@@ -33,8 +33,14 @@ describe('JSON block', () => {
 
   test('JSON block: distinguishes names, strings, numbers, words and redacted values', () => {
     expect(kindsOf('{"a" : "b", "c":[-1.5e3,true,null],"d":"[redacted]"}')).toEqual([
-      ...['name "a"', 'text "b"', 'name "c"', 'number -1.5e3', 'word true', 'word null'],
-      ...['name "d"', 'hidden "[redacted]"'],
+      'name "a"',
+      'text "b"',
+      'name "c"',
+      'number -1.5e3',
+      'word true',
+      'word null',
+      'name "d"',
+      'hidden "[redacted]"',
     ])
   })
 

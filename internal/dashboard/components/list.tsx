@@ -155,7 +155,9 @@ const pageSizeDefault = 50
 export function listRow<Row, const Filters extends readonly Filter[]>(spec: ListSpec<Row, Filters>): PageRow {
   const { path, section, title } = spec
   return {
-    ...{ method: 'GET', path, section },
+    method: 'GET',
+    path,
+    section,
     async show(context) {
       const { query } = context
       if (spec.needsTenant === true && context.tenant === undefined) return { kind: 'needsTenant' }
@@ -272,7 +274,11 @@ function Filters<Row>({
       {tabs && <Tabs field={tabs} path={path} query={query} />}
       {all.length > 0 && (
         <FilterForm
-          {...{ path, isActive, fields: all, times: at('times'), moreLabel }}
+          path={path}
+          isActive={isActive}
+          fields={all}
+          times={at('times')}
+          moreLabel={moreLabel}
           kept={tabs ? { [tabs.name]: tabs.value } : {}}
         />
       )}

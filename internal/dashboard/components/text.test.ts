@@ -33,14 +33,18 @@ describe('escaping', () => {
     [
       'a table',
       h(Table<string>, {
-        ...{ caption: hostile, rows: [hostile], empty: null },
+        caption: hostile,
+        rows: [hostile],
+        empty: null,
         columns: [{ title: hostile, cell: (row: string) => row }],
       }),
     ],
     [
       'filters',
       h(FilterForm, {
-        ...{ path: '/a', kept: { tenant: hostile }, isActive: true },
+        path: '/a',
+        kept: { tenant: hostile },
+        isActive: true,
         fields: [
           { kind: 'text', name: 'a', label: hostile, value: hostile, hint: hostile },
           {
@@ -56,22 +60,25 @@ describe('escaping', () => {
     [
       'a question',
       h(Confirm, {
-        ...{ question: hostile, children: hostile, action: '/a', csrfToken: 't', button: hostile, back: '/' },
+        question: hostile,
+        children: hostile,
+        action: '/a',
+        csrfToken: 't',
+        button: hostile,
+        back: '/',
         hidden: { id: hostile },
       }),
     ],
     [
       'a chart',
       h(TimeChart, {
-        ...{
-          title: hostile,
-          summary: hostile,
-          kind: 'bars',
-          atMs: [0],
-          stepMs: 1,
-          empty: '',
-          hasValues: true,
-        },
+        title: hostile,
+        summary: hostile,
+        kind: 'bars',
+        atMs: [0],
+        stepMs: 1,
+        empty: '',
+        hasValues: true,
         series: [{ label: hostile, tone: 'one', values: [1] }],
         unit: 'count',
       }),

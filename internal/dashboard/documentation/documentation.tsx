@@ -46,7 +46,10 @@ export function documentationRoutes(
     }
   }
   const route = (path: string): PublicRoute => ({
-    ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
+    access: 'public',
+    method: 'GET',
+    path,
+    bodyBytesMax: 0,
     async handle(call) {
       const { request } = call
       const site = await load()
@@ -111,7 +114,9 @@ async function answerFile(
     return { kind: 'answer', status: 304, outcome: 'not_modified', body: '', headers }
   const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
   return {
-    ...{ kind: 'answer', status, outcome: status === 200 ? 'documentation' : 'not_found' },
+    kind: 'answer',
+    status,
+    outcome: status === 200 ? 'documentation' : 'not_found',
     body: isGzip ? gzipped : await contents.of(file),
     headers: { ...headers, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
   }
@@ -119,7 +124,10 @@ async function answerFile(
 
 function redirected(location: string): Answer<AnswerBody> {
   return {
-    ...{ kind: 'answer', status: 308, outcome: 'redirect', body: '' },
+    kind: 'answer',
+    status: 308,
+    outcome: 'redirect',
+    body: '',
     headers: { ...securityHeaders, 'Content-Type': 'text/plain; charset=utf-8', Location: location },
   }
 }

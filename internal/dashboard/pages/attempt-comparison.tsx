@@ -26,23 +26,29 @@ export function Comparison({ context, detail, attempt }: ComparisonParts) {
   const { exchange } = attempt
   return (
     <Card title={`Compared with ${attemptTitle(compared, detail.event).toLowerCase()}`}>
-      {others.length > 1 && <Choice {...{ context, detail, others, compared }} />}
+      {others.length > 1 && <Choice context={context} detail={detail} others={others} compared={compared} />}
       <Differences
         title="Result and timing"
         rows={differencesOf(compared, attempt)}
-        {...{ compared, attempt, detail }}
+        compared={compared}
+        attempt={attempt}
+        detail={detail}
       />
       {exchange && compared.exchange ? (
         <>
           <Differences
             title="Request headers"
             rows={headerDifferences(compared.exchange.request.headerLines, exchange.request.headerLines)}
-            {...{ compared, attempt, detail }}
+            compared={compared}
+            attempt={attempt}
+            detail={detail}
           />
           <Differences
             title="Response headers"
             rows={headerDifferences(compared.exchange.response.headerLines, exchange.response.headerLines)}
-            {...{ compared, attempt, detail }}
+            compared={compared}
+            attempt={attempt}
+            detail={detail}
           />
         </>
       ) : (

@@ -59,8 +59,15 @@ test('header differences: names added, removed and changed headers, with all val
 
 test('differences: compares the results of attempts of which one was not recorded', () => {
   const attempt: AttemptDetail = {
-    ...{ cycle: 1, attempt: 1, startedAtMs: 0, durationMs: 5, outcome: 'refused', status: 500, cause: null },
-    ...{ answer: null, exchange: undefined },
+    cycle: 1,
+    attempt: 1,
+    startedAtMs: 0,
+    durationMs: 5,
+    outcome: 'refused',
+    status: 500,
+    cause: null,
+    answer: null,
+    exchange: undefined,
   }
   expect(differencesOf(attempt, { ...attempt, status: null, cause: 'timeout' })).toEqual([
     { name: 'Result', before: 'answered 500', after: 'no response: timeout' },

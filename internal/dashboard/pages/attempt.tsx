@@ -22,7 +22,9 @@ import { DeliverButtons } from './event-buttons.tsx'
 
 /** Page of one attempt: its request, response and timing, the call as a command, and a comparison with another attempt. */
 export const attemptRow: PageRow = {
-  ...{ method: 'GET', path: '/events/:id/attempts/:attempt', section: 'events' },
+  method: 'GET',
+  path: '/events/:id/attempts/:attempt',
+  section: 'events',
   async show(context) {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
@@ -56,7 +58,9 @@ export const attemptRow: PageRow = {
         >
           <Neighbours {...parts} />
           <DeliverButtons
-            {...{ context, event: detail.event, explanation: explained.value }}
+            context={context}
+            event={detail.event}
+            explanation={explained.value}
             rights={rights.value}
           />
         </PageHeader>
@@ -64,7 +68,7 @@ export const attemptRow: PageRow = {
         <Response {...attempt} />
         <Request {...parts} />
         <Curl {...parts} />
-        <Comparison {...{ context, detail, attempt }} />
+        <Comparison context={context} detail={detail} attempt={attempt} />
       </>,
     )
     return { ...page, tenantId: detail.event.tenantId }
@@ -175,7 +179,8 @@ function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly w
         { title: 'Step', cell: ({ name }) => name },
         { title: 'Duration', isNumber: true, cell: ({ fromMs, toMs }) => durationText(toMs - fromMs) },
         {
-          ...{ title: 'Within the call', isWide: true },
+          title: 'Within the call',
+          isWide: true,
           cell: ({ fromMs, toMs }) => (
             <svg class="share is-one" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
               <rect class="share-rest" width="100" height="6" rx="1" />

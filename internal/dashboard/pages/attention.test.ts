@@ -116,7 +116,12 @@ test('attention: a limit is near from 80 % of its hard limit on', async () => {
   )
   const override = (hard: string) =>
     operator.post('/usage/override', {
-      ...{ tenant: 'bolt', limit: 'eventsPerMonth', kind: 'amount', hard, reason: 'r', sure: 'yes' },
+      tenant: 'bolt',
+      limit: 'eventsPerMonth',
+      kind: 'amount',
+      hard,
+      reason: 'r',
+      sure: 'yes',
       expiresAt: new Date(Date.now() + 3_600_000).toISOString().slice(0, 19),
     })
   expect((await override('1001')).status).toBe(303)

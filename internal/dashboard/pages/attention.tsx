@@ -56,7 +56,7 @@ export async function haltNotices(
   return (
     <>
       {described.slice(0, shownOwn.length).map(({ id, tone, title, text, action }) => (
-        <Notice {...{ id, tone, title }} isHeld>
+        <Notice id={id} tone={tone} title={title} isHeld>
           <p>{text}</p>
           {action && (
             <p>
@@ -66,7 +66,7 @@ export async function haltNotices(
         </Notice>
       ))}
       {shownGroups.map((group, at) => (
-        <HaltsNotice {...{ context, group }} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
+        <HaltsNotice context={context} group={group} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
       ))}
       {hiddenCount > 0 && (
         <Notice tone="warn" id="halts-more" title={`${countText(hiddenCount)} more pauses`}>
@@ -190,8 +190,12 @@ function describeHalt({ nowMs, tenantLabel, here }: PageContext, halt: Halt): De
   const endsAtMs = 'endsAtMs' in halt ? halt.endsAtMs : undefined
   const id = `halt-${halt.kind}-${'provider' in halt ? `${halt.provider}-` : ''}${halt.tenantId ?? 'all'}`
   return {
-    ...{ id, title, startedAtMs, tone: haltTones[halt.kind] },
-    ...{ owner: halt.tenantId ?? 'all', tenantId: halt.tenantId ?? undefined },
+    id,
+    title,
+    startedAtMs,
+    tone: haltTones[halt.kind],
+    owner: halt.tenantId ?? 'all',
+    tenantId: halt.tenantId ?? undefined,
     ...('by' in halt && { by: halt.by }),
     text: (
       <>
@@ -241,25 +245,36 @@ function describeRest(item: Exclude<Attention, Halt>): Described {
   switch (item.kind) {
     case 'spool_in_use':
       return {
-        ...{ id: 'spool', tone: 'warn', title: 'Spool in use', owner: 'all' },
+        id: 'spool',
+        tone: 'warn',
+        title: 'Spool in use',
+        owner: 'all',
         text: `${acceptedText(item.count, 'is', 'are')} in Redis until Postgres stores ${item.count === 1 ? 'it' : 'them'}, for ${durationText(item.oldestAgeMs)} so far. If the number does not fall, Postgres or the drain of the spool is failing: see the runbook “spool in use”.`,
       }
     case 'dead_entries':
       return {
-        ...{ id: 'dead-letters', tone: 'bad', title: 'Dead letters in the spool', owner: 'all' },
+        id: 'dead-letters',
+        tone: 'bad',
+        title: 'Dead letters in the spool',
+        owner: 'all',
         text: `${acceptedText(item.count)} could not be stored and ${item.count === 1 ? 'is' : 'are'} not retried. Follow the runbook “spool dead entries”.`,
       }
     case 'tenant_not_ready':
       return {
-        ...{ id: `not-ready-${item.tenantId}`, tone: 'bad', title: 'Tenant not ready' },
-        ...{ owner: item.tenantId, tenantId: item.tenantId },
+        id: `not-ready-${item.tenantId}`,
+        tone: 'bad',
+        title: 'Tenant not ready',
+        owner: item.tenantId,
+        tenantId: item.tenantId,
         text: `${reasonText(item.reason)}. The conditions on the tenant’s page say what to do.`,
       }
     case 'limit_near': {
       const { limit, used, hard, tenantId } = item
       const { label, window } = labelsOf(limit)
       return {
-        ...{ tone: used >= hard ? 'bad' : 'warn', owner: tenantId, tenantId },
+        tone: used >= hard ? 'bad' : 'warn',
+        owner: tenantId,
+        tenantId,
         id: `limit-${limit}-${tenantId}`,
         title: used >= hard ? 'Limit reached' : 'Limit near',
         text: `${label}: ${amountText(limit, used)} of ${amountText(limit, hard)} ${window}.`,

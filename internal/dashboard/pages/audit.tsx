@@ -23,7 +23,11 @@ export const auditFields = [
 
 /** List page of the audit log, newest first. */
 export const auditRow = listRow({
-  ...{ path, section: 'audit', title: 'Audit log', noun: 'entries', fields: auditFields },
+  path,
+  section: 'audit',
+  title: 'Audit log',
+  noun: 'entries',
+  fields: auditFields,
   lead: () =>
     'Changes, and reads of and searches in raw payloads, by the dashboard, the APIs and commands. Kept for 400 days.',
   load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
@@ -59,7 +63,8 @@ export const auditRow = listRow({
   },
   examined: () => 'the 50,000 entries that one search examines',
   empty: {
-    ...{ icon: 'audit', title: 'No entries yet' },
+    icon: 'audit',
+    title: 'No entries yet',
     text: 'Every sign-in, every change, and every read of and search in raw payloads leaves an entry.',
   },
   noMatch: () => '“Actor” is part of a name in any case.',

@@ -57,7 +57,9 @@ const payloadField = { kind: 'lines', name: 'payload', label: 'Payload', charsMa
 
 /** Page with the editor of a test event. The query names a provider and a type, whose sample it loads. */
 const testFormRow: PageRow = {
-  ...{ method: 'GET', path: testPath, section: 'tenants' },
+  method: 'GET',
+  path: testPath,
+  section: 'tenants',
   show: (context) =>
     withRight(context, 'replay', (tenant) => {
       const { values, problems } = readFields(sampleFields, context.query)
@@ -67,7 +69,11 @@ const testFormRow: PageRow = {
 
 /** Sends a test event: of the type and with the payload of the form, or the plain one without them. */
 const sendTestRow: ActionRow = {
-  ...{ method: 'POST', path: testPath, section: 'tenants', back: testPath, backKeeps: ['provider', 'type'] },
+  method: 'POST',
+  path: testPath,
+  section: 'tenants',
+  back: testPath,
+  backKeeps: ['provider', 'type'],
   act: (context) =>
     withRight(context, 'replay', async (tenant) => {
       const { backoffice, actor, form } = context
@@ -83,7 +89,10 @@ const sendTestRow: ActionRow = {
       }
       if (sent.kind !== 'ok') return sent
       const again = asked ?? {}
-      return shown('Test event', <TestResult sent={sent.value} {...{ context, tenant, again }} />)
+      return shown(
+        'Test event',
+        <TestResult sent={sent.value} context={context} tenant={tenant} again={again} />,
+      )
     }),
 }
 
@@ -220,8 +229,12 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant, agai
 }
 
 const resumeRows = deedRows<Tenant>({
-  ...{ path: '/tenants/:tenant/resume', section: 'tenants', back: '/tenants/:tenant' },
-  ...{ title: 'Resume deliveries', right: 'replay', find: findTenant },
+  path: '/tenants/:tenant/resume',
+  section: 'tenants',
+  back: '/tenants/:tenant',
+  title: 'Resume deliveries',
+  right: 'replay',
+  find: findTenant,
   ask: async (tenant, context) => ({
     question: `Resume deliveries to ${nameOf(tenant)}?`,
     button: 'Resume deliveries',
@@ -249,8 +262,12 @@ const resumeRows = deedRows<Tenant>({
 })
 
 const testNotificationRows = deedRows<Tenant>({
-  ...{ path: '/tenants/:tenant/notifications/test', section: 'tenants', back: '/tenants/:tenant' },
-  ...{ title: 'Send a test notification', right: 'replay', find: findTenant },
+  path: '/tenants/:tenant/notifications/test',
+  section: 'tenants',
+  back: '/tenants/:tenant',
+  title: 'Send a test notification',
+  right: 'replay',
+  find: findTenant,
   ask: (tenant) => ({
     question: `Send a test notification of ${nameOf(tenant)}?`,
     button: 'Send the test notification',

@@ -57,7 +57,9 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
   }
   return [
     {
-      ...{ method: 'GET', path, section },
+      method: 'GET',
+      path,
+      section,
       show: (context) =>
         proceed(context, context.query, async (subject, owner) => {
           const { question, text, back: leave, hidden, ...sending } = await deed.ask(subject, context)
@@ -79,7 +81,10 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
         }),
     },
     {
-      ...{ method: 'POST', path, section, back },
+      method: 'POST',
+      path,
+      section,
+      back,
       act: (context) => proceed(context, context.form, (subject) => deed.act(subject, context)),
     },
   ]

@@ -42,18 +42,20 @@ beforeAll(async () => {
   await plantRows(backoffice)
   const until = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
   await user.post('/usage/override', {
-    ...{
-      tenant: 'bolt',
-      limit: 'locksPerMonth',
-      kind: 'none',
-      expiresAt: until,
-      reason: planted('why'),
-      sure: 'yes',
-    },
+    tenant: 'bolt',
+    limit: 'locksPerMonth',
+    kind: 'none',
+    expiresAt: until,
+    reason: planted('why'),
+    sure: 'yes',
   })
   await user.post('/settings/change', { name: 'log.sampling', value: '0.5', version: '0' })
   const started = await user.post('/simulations/new', {
-    ...{ tenant: 'bolt', amount: '1', currency: 'EUR', key: 'k', reference: planted('reference') },
+    tenant: 'bolt',
+    amount: '1',
+    currency: 'EUR',
+    key: 'k',
+    reference: planted('reference'),
   })
   simulation = started.location ?? ''
 }, 30_000)
@@ -64,7 +66,10 @@ async function plantEvents({ pool, tenantId: idOf, call }: TestBackoffice): Prom
   const tenantId = idOf('acme')
   const [id] = await acceptEvents(pool, [
     receivedEvent({
-      ...{ tenantId, type: evil, rawType: evil, sourceEventId: evil },
+      tenantId,
+      type: evil,
+      rawType: evil,
+      sourceEventId: evil,
       headers: JSON.stringify({ [evil]: evil, 'latchkey-simulation': evil }),
       payload: JSON.stringify({ [evil]: evil, list: [evil] }),
     }),
@@ -92,7 +97,8 @@ async function plantEvents({ pool, tenantId: idOf, call }: TestBackoffice): Prom
   )
   const from = new Date(Date.now() - 3_600_000).toISOString()
   const started = await call('POST', '/internal/v1/replays', {
-    ...{ body: { tenantId, from, type: evil }, headers: { 'Idempotency-Key': 'evil' } },
+    body: { tenantId, from, type: evil },
+    headers: { 'Idempotency-Key': 'evil' },
   })
   expect(started.status).toBe(202)
   await pool.query(
@@ -113,7 +119,10 @@ async function plantRows({ pool, tenantId }: TestBackoffice): Promise<void> {
     [bolt, Date.now() * 1000, day, planted('scope'), planted('key')],
   )
   const condition = {
-    ...{ type: 'Ready', status: 'False', reason: planted('reason'), message: planted('message') },
+    type: 'Ready',
+    status: 'False',
+    reason: planted('reason'),
+    message: planted('message'),
     lastTransitionTime: planted('time'),
   }
   const callback = JSON.stringify(`javascript:${planted('callback')}`)

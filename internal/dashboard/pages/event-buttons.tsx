@@ -33,7 +33,9 @@ export function DeliverButtons({ context, event, explanation, rights }: DeliverB
   if (!rights.replay) return null
   return (
     <>
-      {explanation.position === 'waiting' && <RetryButton {...{ context, event, rights }} tone="primary" />}
+      {explanation.position === 'waiting' && (
+        <RetryButton context={context} event={event} rights={rights} tone="primary" />
+      )}
       {isOffered && event.origin.kind !== 'test' && (
         <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
           <Icon name="replays" /> Replay

@@ -39,7 +39,9 @@ type ListedType = Omit<CatalogueEntry, 'providers'> & {
 const allTypes: readonly ListedType[] = [
   ...eventCatalogue,
   ...Object.entries(noticeSamples).map(([type, { description }]) => ({
-    ...{ type, description, since: '0.1.0' },
+    type,
+    description,
+    since: '0.1.0',
     providers: [{ provider: ownProvider, sources: [{ providerRawType: type }] }],
   })),
 ].toSorted((a, b) => (a.type < b.type ? -1 : 1))
@@ -53,15 +55,13 @@ function matches({ type, providers }: ListedType, search: string): boolean {
 
 /** List page of the normalized event types in alphabetical order. */
 const eventTypesRow = listRow({
-  ...{
-    path,
-    section: 'eventTypes',
-    title: 'Event types',
-    noun: 'types',
-    fields,
-    pageSize,
-    hidesTenant: true,
-  },
+  path,
+  section: 'eventTypes',
+  title: 'Event types',
+  noun: 'types',
+  fields,
+  pageSize,
+  hidesTenant: true,
   lead: () =>
     'Normalized types and the raw types of each provider that lead to them, and the types of notifications. The same for all tenants.',
   load(_context, { search, provider, after }) {
@@ -90,7 +90,9 @@ const eventTypesRow = listRow({
 
 /** Page of one normalized type with its raw types and an example of each provider. */
 const eventTypeRow: PageRow = {
-  ...{ method: 'GET', path: `${path}/:type`, section: 'eventTypes' },
+  method: 'GET',
+  path: `${path}/:type`,
+  section: 'eventTypes',
   show({ params, query }) {
     const { type = '' } = params
     const { tenant } = query

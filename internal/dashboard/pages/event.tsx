@@ -37,7 +37,9 @@ import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
 /** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
 const eventRow: PageRow = {
-  ...{ method: 'GET', path: '/events/:id', section: 'events' },
+  method: 'GET',
+  path: '/events/:id',
+  section: 'events',
   async show(context) {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
@@ -111,15 +113,22 @@ function Progress({ context, detail, rights, explanation, simulationPath, origin
     >
       <PageHeader
         title={event.type}
-        badge={<EventBadge {...{ event, explanation }} />}
+        badge={<EventBadge event={event} explanation={explanation} />}
         crumbs={[{ label: 'Events', path: listPathOf(list) ?? link('/events', kept) }]}
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Events of this type</LinkButton>
-        <DeliverButtons {...{ context, event, explanation, rights }} />
+        <DeliverButtons context={context} event={event} explanation={explanation} rights={rights} />
       </PageHeader>
       <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
-        <Timeline {...{ context, detail, explanation, rights, simulationPath, origins }} />
+        <Timeline
+          context={context}
+          detail={detail}
+          explanation={explanation}
+          rights={rights}
+          simulationPath={simulationPath}
+          origins={origins}
+        />
       </Card>
       <aside class="event-facts" aria-label="Facts">
         <Card title="Details">
@@ -162,7 +171,7 @@ function factsOf(
     ['Type', isListed ? <a href={link(`/event-types/${type}`, { tenant })}>{type}</a> : <code>{type}</code>],
     ['Tenant', <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>],
     ['Provider', event.provider],
-    ['Origin', <OriginFact {...{ origin, simulationPath }} />],
+    ['Origin', <OriginFact origin={origin} simulationPath={simulationPath} />],
     ['Provider’s id', <Copy text={event.sourceEventId} label="Copy the provider’s id" />],
     ['Provider’s type', <code>{event.providerRawType}</code>],
     ['Occurred', <Time atMs={event.occurredAtMs} format="full" />],
@@ -221,7 +230,10 @@ const rawCharsMax = 65_536
 
 /** Shows a raw payload. The route accepts only a POST form, because a link, the browser history or a prefetch must not read a payload. */
 const revealRow: ActionRow = {
-  ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
+  method: 'POST',
+  path: '/events/:id/payload',
+  section: 'events',
+  back: '/events/:id',
   async act({ backoffice, actor, params, form }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
@@ -275,8 +287,11 @@ function RevealedCall({ event, headers, attempt: { exchange }, payload }: Reveal
 }
 
 const replayRows = deedRows<EventSummary>({
-  ...{ path: '/events/:id/replay', section: 'events', back: '/events/:id' },
-  ...{ title: 'Replay an event', right: 'replay' },
+  path: '/events/:id/replay',
+  section: 'events',
+  back: '/events/:id',
+  title: 'Replay an event',
+  right: 'replay',
   async find({ backoffice, actor, params }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
@@ -325,7 +340,10 @@ const replayRows = deedRows<EventSummary>({
 })
 
 const retryRow: ActionRow = {
-  ...{ method: 'POST', path: '/events/:id/retry', section: 'events', back: '/events/:id' },
+  method: 'POST',
+  path: '/events/:id/retry',
+  section: 'events',
+  back: '/events/:id',
   async act({ backoffice, actor, params }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
@@ -369,7 +387,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath, origin
           pathOf={(attempt) => attemptPath(detail, attempt, context)}
         />
       ))}
-      <End {...{ context, detail, explanation, rights }} />
+      <End context={context} detail={detail} explanation={explanation} rights={rights} />
     </ol>
   )
 }
@@ -417,7 +435,7 @@ function Cycle({ cycle, isOnly, replayId, attempts, advisedBelow, pathOf }: Cycl
     <>
       {!isOnly && (
         <Step id={`cycle-${cycle}`} tone="quiet" title={`Delivery cycle ${cycle}`}>
-          <CycleOrigin {...{ cycle, replayId }} />
+          <CycleOrigin cycle={cycle} replayId={replayId} />
         </Step>
       )}
       {attempts.map((each, nth) => (
@@ -557,7 +575,9 @@ function End({
       {position === 'in_progress' && rights.replay && (
         <span class="muted">If it fails, “Attempt now” makes the next one at once. </span>
       )}
-      {position === 'waiting' && <RetryButton {...{ context, event, rights }} tone="normal" />}
+      {position === 'waiting' && (
+        <RetryButton context={context} event={event} rights={rights} tone="normal" />
+      )}
       {halts.has(position) && !isResumable && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
     </Step>
   )

@@ -137,7 +137,10 @@ test('event list: filters by the last attempt, shows it in columns, and offers a
   expect(listed((await admin.get('/events?slowerThanMs=2500&type=slow.*')).html)).toEqual([])
   const start = /href="(\/replays\/new[^"]*)"/.exec(found.html)?.[1]?.replaceAll('&amp;', '&') ?? ''
   expect(Object.fromEntries(new URL(start, 'http://x').searchParams)).toMatchObject({
-    ...{ type: 'slow.*', status: '503', slowerThanMs: '2000', tenant: 'acme' },
+    type: 'slow.*',
+    status: '503',
+    slowerThanMs: '2000',
+    tenant: 'acme',
   })
   const preview = await admin.get(`/replays/preview?${filter}&tenant=acme&from=2020-01-01`)
   for (const part of [id, 'last status 503', 'slower than 2']) expect(preview.html).toContain(part)
@@ -211,8 +214,15 @@ test('event page: the timeline shows receipt, each attempt with its response and
   const { status, html } = await admin.get(`/events/${id}`)
   expect(status).toBe(200)
   for (const part of [
-    ...['Received', 'Verified and stored', '1.2 s', 'out of stock', 'TLS failed', 'Renew the certificate'],
-    ...['serves nothing at this path', 'after 3 attempts', 'all attempts of the retry schedule were made'],
+    'Received',
+    'Verified and stored',
+    '1.2 s',
+    'out of stock',
+    'TLS failed',
+    'Renew the certificate',
+    'serves nothing at this path',
+    'after 3 attempts',
+    'all attempts of the retry schedule were made',
     `href="/events/${id}/replay"`,
   ])
     expect(html).toContain(part)

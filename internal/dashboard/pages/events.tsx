@@ -47,7 +47,11 @@ export const eventFields = [
 
 /** List page of events, newest first. */
 export const eventsRow = listRow({
-  ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
+  path: '/events',
+  section: 'events',
+  title: 'Events',
+  noun: 'events',
+  fields: eventFields,
   moreLabel: 'Exact times, slow attempts, a replay',
   lead: ({ tenant }) =>
     tenant === undefined
@@ -55,7 +59,9 @@ export const eventsRow = listRow({
       : `Events of ${nameOf(tenant)} and their delivery status.`,
   async load(context, { after, ...asked }) {
     const listed = await context.backoffice.events.list(context.actor, {
-      ...{ ...context.selection, after, ...eventFilterOf(asked, context) },
+      ...context.selection,
+      after,
+      ...eventFilterOf(asked, context),
     })
     if (listed.kind !== 'ok') return listed
     const { items, next } = listed.value
@@ -77,7 +83,8 @@ export const eventsRow = listRow({
     return <>the events received since {id === undefined ? '–' : <Time atMs={receivedAtMsOf(id)} />}</>
   },
   empty: {
-    ...{ icon: 'events', title: 'No events yet' },
+    icon: 'events',
+    title: 'No events yet',
     text: 'Register the webhook URL from the tenant’s page with a provider, or start a simulation.',
   },
   noMatch: (query) => (
@@ -234,7 +241,10 @@ function Selection({ event, context }: SelectionParts) {
   return (
     <span class="row-select">
       <input
-        {...{ type: 'checkbox', form: selectionForm, name: id, value: 'on' }}
+        type="checkbox"
+        form={selectionForm}
+        name={id}
+        value="on"
         checked={isSelected(context, id)}
         aria-label={`Select ${type} ${id}`}
       />
@@ -336,7 +346,7 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
       title: 'Type',
       cell: (event) => (
         <>
-          {canReplay && <Selection {...{ event, context }} />}
+          {canReplay && <Selection event={event} context={context} />}
           <span class="two-lines">
             <a href={link(`/events/${event.id}`, { tenant: query['tenant'], list })}>{event.type}</a>
             <span class="when-narrow second-line">
@@ -361,10 +371,11 @@ async function columnsOf(context: PageContext): Promise<readonly Column<Row>[]> 
     { title: 'Provider', isMinor: true, cell: (event) => <ProviderCell event={event} /> },
     {
       title: 'Provider’s id',
-      ...{ isWide: true, isExtra: true },
+      isWide: true,
+      isExtra: true,
       cell: ({ sourceEventId }) => <code title={sourceEventId}>{sourceEventId}</code>,
     },
-    { title: 'Attempts', ...{ isNumber: true, isExtra: true }, cell: ({ attemptCount }) => attemptCount },
+    { title: 'Attempts', isNumber: true, isExtra: true, cell: ({ attemptCount }) => attemptCount },
     { title: 'Last status', isExtra: true, cell: (event) => <LastStatus event={event} /> },
     {
       title: 'Next attempt',

@@ -39,7 +39,14 @@ test('time field: a form is read in the zone that it names, and in UTC if it nam
 })
 
 test.each([
-  ...['', 'yesterday', '2026-02-30', '2026-11-21T25:00', '1999-12-31', '2100-01-01', '1732218600000', '<b>'],
+  '',
+  'yesterday',
+  '2026-02-30',
+  '2026-11-21T25:00',
+  '1999-12-31',
+  '2100-01-01',
+  '1732218600000',
+  '<b>',
 ])('time field: %p is refused', (text) => {
   expect(parseTimeField(text)).toBeUndefined()
 })
@@ -115,8 +122,11 @@ const replay = { from: '2026-11-20T10:00', state: 'delivery_failed', provider: '
 test('replay form: a missing end becomes the current second, and the form’s own output is parsed to the same values', () => {
   const asked = parseReplayForm(replay, { tenantId, nowMs })
   const filter = {
-    ...{ tenantId, state: 'delivery_failed', provider: 'storefront' },
-    ...{ fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-21T20:00:01Z') },
+    tenantId,
+    state: 'delivery_failed',
+    provider: 'storefront',
+    fromMs: Date.parse('2026-11-20T10:00:00Z'),
+    toMs: Date.parse('2026-11-21T20:00:01Z'),
   }
   expect(asked).toEqual({ kind: 'asked', ratePerSecond: 200, filter } as typeof asked)
   if (asked.kind !== 'asked') throw new Error(asked.kind)
@@ -175,14 +185,24 @@ test('override form: parses an amount, or no limit if the user chose that', () =
 test('simulation form: parses the fields of the public API and omits empty fields', () => {
   const chargeback = { ...start, amount: 4200, stepSeconds: 5 }
   expect(parsers['simulation']?.({ reference: '', csrf: 'x', tenant: 'ten_1' })).toEqual({
-    ...{ kind: 'read', chargeback },
+    kind: 'read',
+    chargeback,
   } as Parsed)
   expect(parsers['simulation']?.({ reference: '4711' })).toMatchObject({ chargeback: { reference: '4711' } })
 })
 
 const job = {
-  ...{ id: 'rpl_1', ratePerSecond: 1, requestedBy: 'ada', state: 'running', skipped: {}, queuedCount: 0 },
-  ...{ examinedTo: null, isWaiting: false, cause: null, startedAtMs: null, endedAtMs: null },
+  id: 'rpl_1',
+  ratePerSecond: 1,
+  requestedBy: 'ada',
+  state: 'running',
+  skipped: {},
+  queuedCount: 0,
+  examinedTo: null,
+  isWaiting: false,
+  cause: null,
+  startedAtMs: null,
+  endedAtMs: null,
   filter: { fromMs: nowMs - 1_000, toMs: nowMs },
   total: { count: 10, isExact: true },
   createdAtMs: nowMs,

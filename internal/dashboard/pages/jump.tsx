@@ -46,14 +46,15 @@ const otherPages = [
 
 /** Page with the tenants, events, replays, pages, event types and settings that a text names. The script shows its results in a dialog. */
 export const jumpRow: PageRow = {
-  ...{ method: 'GET', path: '/jump' },
+  method: 'GET',
+  path: '/jump',
   async show(context) {
     const find = context.query['find']?.slice(0, findCharsMax) ?? ''
     // An address must not contain a whole API key.
     if (find.startsWith('lk_') && find.length > keyPrefixChars)
       return goTo(link('/jump', { ...context.query, find: find.slice(0, keyPrefixChars) }))
     const groups = await findAll(context, find)
-    return shown('Jump to', <Jump {...{ context, find, groups }} />)
+    return shown('Jump to', <Jump context={context} find={find} groups={groups} />)
   },
 }
 
@@ -78,7 +79,8 @@ function Jump({ context: { query }, find, groups }: JumpParts) {
               label: 'Tenant, event, replay, type, setting or page',
               charsMax: findCharsMax,
             } as const),
-            ...{ value: find, placeholder: 'Name, slug or id' },
+            value: find,
+            placeholder: 'Name, slug or id',
           },
         ]}
         kept={{ tenant: query['tenant'] }}
@@ -226,7 +228,9 @@ async function findEvents(
   find: string,
 ): Promise<Group> {
   const target = ({ id, type, tenantId, sourceEventId }: EventSummary): Target => ({
-    ...{ href: `/events/${id}`, label: type, note: `${tenantLabel(tenantId)} · ${sourceEventId}` },
+    href: `/events/${id}`,
+    label: type,
+    note: `${tenantLabel(tenantId)} · ${sourceEventId}`,
   })
   const id = parseEventId(find)
   const title = 'Events'

@@ -17,7 +17,12 @@ export const lockFields = [
 
 /** List page of a tenant's locks. The most recently acquired lock comes first. */
 export const lockHistoryRow = listRow({
-  ...{ path, section: 'locks', title: 'Lock history', noun: 'locks', needsTenant: true, fields: lockFields },
+  path,
+  section: 'locks',
+  title: 'Lock history',
+  noun: 'locks',
+  needsTenant: true,
+  fields: lockFields,
   lead: ({ tenant }) =>
     `Every lock of ${tenant && nameOf(tenant)}, from acquisition to end. Delayed by up to a second; for diagnosis only.`,
   async load({ backoffice, actor, tenant }, { from, to, ...asked }) {
@@ -26,7 +31,8 @@ export const lockHistoryRow = listRow({
   },
   columns: ({ query }) => [
     {
-      ...{ title: 'Key', isWide: true },
+      title: 'Key',
+      isWide: true,
       cell: ({ scope, key }) => (
         <a href={link(path, { tenant: query['tenant'], scope, key })} title="All locks of this key">
           <code>{key}</code>
@@ -42,7 +48,8 @@ export const lockHistoryRow = listRow({
   ],
   examined: () => 'the locks that one search examines',
   empty: {
-    ...{ icon: 'locks', title: 'No locks yet' },
+    icon: 'locks',
+    title: 'No locks yet',
     text: (
       <>
         Every lock that <code>POST /v1/record</code> acquires is listed here.

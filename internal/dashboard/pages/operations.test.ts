@@ -28,8 +28,13 @@ function fieldIn(html: string, name: string): string | undefined {
 describe('usage', () => {
   const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
   const fields = (more: Readonly<Record<string, string>> = {}) => ({
-    ...{ tenant: 'acme', limit: 'eventsPerMonth', kind: 'amount', hard: '12345' },
-    ...{ expiresAt: inAnHour(), reason: 'A sale', ...more },
+    tenant: 'acme',
+    limit: 'eventsPerMonth',
+    kind: 'amount',
+    hard: '12345',
+    expiresAt: inAnHour(),
+    reason: 'A sale',
+    ...more,
   })
 
   test('usage page: offers a choice of tenants if no tenant is chosen', async () => {
@@ -111,8 +116,16 @@ describe('usage', () => {
 
 describe('simulations', () => {
   const fields = (more: Readonly<Record<string, string>> = {}) => ({
-    ...{ tenant: 'acme', provider: 'card', amount: '4200', currency: 'EUR', outcome: 'won' },
-    ...{ reason: 'fraudulent', stepSeconds: '3600', reference: '', key: 'one-form', ...more },
+    tenant: 'acme',
+    provider: 'card',
+    amount: '4200',
+    currency: 'EUR',
+    outcome: 'won',
+    reason: 'fraudulent',
+    stepSeconds: '3600',
+    reference: '',
+    key: 'one-form',
+    ...more,
   })
 
   test('simulations: the page says that the list is empty', async () => {

@@ -30,7 +30,9 @@ type Range = (typeof ranges)[number]
 
 /** Page with rates, failures, latency and the queue over a time range, and the busiest tenants. */
 export const overviewRow: PageRow = {
-  ...{ method: 'GET', path: '/', section: 'overview' },
+  method: 'GET',
+  path: '/',
+  section: 'overview',
   async show(context) {
     const { backoffice, actor, selection, nowMs, query } = context
     const range = ranges.find(({ name }) => name === query['range']) ?? ranges[2]
@@ -83,7 +85,7 @@ function Overview({
             {note.text}
           </Notice>
         )}
-        <StatTiles {...{ stats, context, held }} />
+        <StatTiles stats={stats} context={context} held={held} />
         <p class="muted tiles-note">
           Accepted and refused calls are counted when they were received, deliveries when they ended. The
           lists behind the numbers show events by their receipt and in their present state, with tests and
@@ -106,7 +108,7 @@ function Overview({
           ))}
         </div>
         {tenant === undefined && actor.kind !== 'tenantKey' && (
-          <Ranked {...{ context, ranked, range }} toMs={spanOf(stats).toMs} />
+          <Ranked context={context} ranked={ranked} range={range} toMs={spanOf(stats).toMs} />
         )}
       </Live>
     </>
@@ -224,7 +226,9 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
   const { p50, p95 } = total.latencyMs
   return [
     {
-      ...{ title: 'Events received', kind: 'bars', unit: 'count' },
+      title: 'Events received',
+      kind: 'bars',
+      unit: 'count',
       summary: `${countText(total.accepted)} accepted, ${countText(total.duplicates)} duplicates`,
       series: [
         { ...of('Accepted', 'accepted', ({ accepted }) => accepted), href: eventsAt },
@@ -234,7 +238,9 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
       href: eventsAt,
     },
     {
-      ...{ title: 'Ended deliveries', kind: 'bars', unit: 'count' },
+      title: 'Ended deliveries',
+      kind: 'bars',
+      unit: 'count',
       summary: `${countText(total.delivered)} delivered, ${countText(total.failed)} failed, ${countText(total.attemptsFailed)} failed attempts`,
       series: [
         {
@@ -251,7 +257,9 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
       href: eventsAt,
     },
     {
-      ...{ title: 'Latency, receipt to delivery (log)', kind: 'lines', unit: 'ms' },
+      title: 'Latency, receipt to delivery (log)',
+      kind: 'lines',
+      unit: 'ms',
       summary:
         p50 === undefined || p95 === undefined
           ? 'no deliveries'
@@ -285,12 +293,15 @@ function refusedChart({ total, points }: Stats, tenant: string | undefined): Cha
     href: listAt('/refused', { tenant, cause }),
   }))
   const rest: Series = {
-    ...{ label: 'Other', tone: 'five' },
+    label: 'Other',
+    tone: 'five',
     values: points.map((point) => countOf(point, others)),
   }
   const [main] = causes
   return {
-    ...{ title: 'Refused calls, by cause', kind: 'bars', unit: 'count' },
+    title: 'Refused calls, by cause',
+    kind: 'bars',
+    unit: 'count',
     summary: `${countText(total.refused)} refused${main === undefined ? '' : `, ${mainCauseText(main)}`}`,
     series: others.length > 0 ? [...series, rest] : series,
     empty: 'No call was refused in this time.',
@@ -308,12 +319,18 @@ function queueCharts(
   const empty = 'The queue was empty.'
   return [
     {
-      ...{ title: 'Queue depth', kind: 'area', unit: 'count', empty },
+      title: 'Queue depth',
+      kind: 'area',
+      unit: 'count',
+      empty,
       summary: `at most ${countText(most)} due at once, without those held back`,
       series: [of('Due deliveries', 'one', ({ queue }) => queue?.dueCount)],
     },
     {
-      ...{ title: 'Oldest due delivery', kind: 'area', unit: 'ms', empty },
+      title: 'Oldest due delivery',
+      kind: 'area',
+      unit: 'ms',
+      empty,
       summary: `at most ${durationText(oldest)}`,
       series: [of('Age', 'two', ({ queue }) => queue?.oldestAgeMs)],
     },
@@ -327,7 +344,8 @@ function Ranked({
   toMs,
 }: Pick<OverviewParts, 'context' | 'ranked' | 'range'> & Pick<Span, 'toMs'>) {
   const count = (title: string, value: (row: TenantStats) => number) => ({
-    ...{ title, isNumber: true },
+    title,
+    isNumber: true,
     cell: (row: TenantStats) => countText(value(row)),
   })
   return (
@@ -341,7 +359,8 @@ function Ranked({
         }
         columns={[
           {
-            ...{ title: 'Tenant', isWide: true },
+            title: 'Tenant',
+            isWide: true,
             cell: ({ tenantId }) => (
               <a href={link('/', { tenant: tenantId, range: range.name })}>{context.tenantLabel(tenantId)}</a>
             ),
@@ -350,7 +369,8 @@ function Ranked({
           count('Refused', ({ refused }) => refused),
           count('Delivered', ({ delivered }) => delivered),
           {
-            ...{ title: 'Failed', isNumber: true },
+            title: 'Failed',
+            isNumber: true,
             cell: ({ tenantId, failed }) =>
               failed === 0 ? (
                 '0'

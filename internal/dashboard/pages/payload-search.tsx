@@ -37,11 +37,13 @@ const withinDefault = '7d'
 const fields = [
   {
     ...({ kind: 'text', name: 'text', label: 'Text', charsMax: termChars.max } as const),
-    ...{ isWhole: true, hint: 'Anywhere in the JSON of a payload, in the same case.' },
+    isWhole: true,
+    hint: 'Anywhere in the JSON of a payload, in the same case.',
   },
   {
     ...({ kind: 'text', name: 'path', label: 'Or path', charsMax: payloadPathCharsMax } as const),
-    ...{ placeholder: 'data.object.id', hint: 'A number is the place in an array: lines.0.sku' },
+    placeholder: 'data.object.id',
+    hint: 'A number is the place in an array: lines.0.sku',
   },
   { kind: 'text', name: 'equals', label: 'Value at the path', charsMax: termChars.max },
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
@@ -49,7 +51,8 @@ const fields = [
   { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: eventStateChoices },
   {
     ...({ kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices } as const),
-    ...{ none: 'At the exact times', hint: 'Exact times take precedence.' },
+    none: 'At the exact times',
+    hint: 'Exact times take precedence.',
   },
   { kind: 'time', name: 'from', label: 'Received from' },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
@@ -59,7 +62,9 @@ type Values = FieldValues<typeof fields>
 
 /** Page with the form. The search is a `POST`, so that what is searched for is in no address and in no log. */
 const formRow: PageRow = {
-  ...{ method: 'GET', path, section: 'events' },
+  method: 'GET',
+  path,
+  section: 'events',
   show: (context) =>
     withRight(context, 'readPayloads', () =>
       shown('Search payloads', <SearchForm context={context} typed={context.query} />),
@@ -68,7 +73,9 @@ const formRow: PageRow = {
 
 /** Searches one page and shows the matches below the form. */
 const searchRow: ActionRow = {
-  ...{ method: 'POST', path, section: 'events' },
+  method: 'POST',
+  path,
+  section: 'events',
   back: path,
   act: (context) =>
     withRight(context, 'readPayloads', async (tenant) => {

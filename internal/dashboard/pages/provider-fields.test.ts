@@ -20,8 +20,12 @@ beforeAll(async () => {
   for (let nth = 0; nth < providersMax; nth += 1)
     await withTx(backoffice.pool, (client) =>
       putProvider(client, {
-        ...{ name: nameOf(nth), aliases: [`alias-${nth}`], isUnverified: false, text: '{}' },
-        ...{ uid: crypto.randomUUID(), generation: 1 },
+        name: nameOf(nth),
+        aliases: [`alias-${nth}`],
+        isUnverified: false,
+        text: '{}',
+        uid: crypto.randomUUID(),
+        generation: 1,
       }),
     )
   backoffice.directory.notify()

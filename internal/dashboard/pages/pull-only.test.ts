@@ -46,7 +46,11 @@ test('event page: an event of a tenant without a callback waits for a pull, and 
 
 test('event page: a simulated event links to its simulation only if one is stored', async () => {
   const started = await session.post('/simulations/new', {
-    ...{ tenant: 'acme', amount: '1', currency: 'EUR', key: 'k', reference: 'r-1' },
+    tenant: 'acme',
+    amount: '1',
+    currency: 'EUR',
+    key: 'k',
+    reference: 'r-1',
   })
   const stored = /\/simulations\/(sim_[0-9a-z]+)/.exec(started.location ?? '')?.[1] ?? ''
   expect(stored).not.toBe('')

@@ -17,7 +17,10 @@ const causeChoices = [...refusalCauses, ...refusedCauses]
 
 /** List page of refused calls with their causes, newest first. */
 export const refusedRow = listRow({
-  ...{ path: '/refused', section: 'refused', title: 'Refused calls', noun: 'calls' },
+  path: '/refused',
+  section: 'refused',
+  title: 'Refused calls',
+  noun: 'calls',
   pageSize,
   lead: ({ tenant }) =>
     tenant === undefined
@@ -45,7 +48,8 @@ export const refusedRow = listRow({
   ),
   examined: () => 'the calls that one search examines',
   empty: {
-    ...{ icon: 'check', title: 'No call was refused' },
+    icon: 'check',
+    title: 'No call was refused',
     text: 'All provider calls were accepted. Calls that name no tenant are only counted.',
   },
 })

@@ -103,13 +103,15 @@ export function parseReplayForm(
   // Selected events need no other field, so their problems do not matter.
   if (ids.length > 0)
     return {
-      ...{ kind: 'asked', ratePerSecond },
+      kind: 'asked',
+      ratePerSecond,
       filter: { ids, fromMs: 0, toMs: toMs ?? nowMs, ...defined({ tenantId }) },
     }
   if (fromMs === undefined || toMs === undefined || Object.keys(problems).length > 0)
     return { kind: 'wrong', problems }
   return {
-    ...{ kind: 'asked', ratePerSecond },
+    kind: 'asked',
+    ratePerSecond,
     filter: { fromMs, toMs, ...defined({ tenantId, replayId, ...fields }) },
   }
 }
@@ -126,13 +128,17 @@ export function replayFields({
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
   const { tenantId: tenant, replayId: replay, ids: _ids, fromMs, toMs, slowerThanMs, ...sameNames } = filter
   const common = {
-    ...{ tenant, rate: String(ratePerSecond) },
+    tenant,
+    rate: String(ratePerSecond),
     to: toMs === undefined ? undefined : timeFieldText(toMs),
   }
   const selection = selectionOf(filter)
   if (selection !== undefined) return { ...common, ids: selection.join(',') }
   return {
-    ...{ ...common, ...sameNames, replay, from: timeFieldText(fromMs) },
+    ...common,
+    ...sameNames,
+    replay,
+    from: timeFieldText(fromMs),
     slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
   }
 }
@@ -154,7 +160,9 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   const selection = selectionOf(filter)
   const words = [
     selection && `${selection.length} selected ${selection.length === 1 ? 'event' : 'events'}`,
-    ...[outcome === undefined && state && stateWords[state], provider, type],
+    outcome === undefined && state && stateWords[state],
+    provider,
+    type,
     origin && originWords[origin].toLowerCase(),
     status && `last status ${status}`,
     slowerThanMs && `slower than ${durationText(slowerThanMs)}`,
@@ -184,7 +192,9 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
 
 /** Page with the form that selects events to replay. */
 const newReplayRow: PageRow = {
-  ...{ method: 'GET', path: '/replays/new', section: 'replays' },
+  method: 'GET',
+  path: '/replays/new',
+  section: 'replays',
   async show(context) {
     if (!(await mayReplay(context))) return { kind: 'forbidden' }
     return shown('New replay', <ReplayForm context={context} problems={{}} />)
@@ -227,7 +237,8 @@ function ReplayForm({ context, problems }: FormParts) {
 function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly Field[] {
   const values = {
     ...(query['from'] === undefined && { state: 'delivery_failed' }),
-    ...{ from: timeFieldText(nowMs - dayMs), rate: String(rateDefault) },
+    from: timeFieldText(nowMs - dayMs),
+    rate: String(rateDefault),
     ...query,
   }
   const isAsked = ({ name }: Field) => !replayedFields.some((each) => each.name === name) || name in query
@@ -236,7 +247,9 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
 
 /** Page that previews a replay before the user starts it. */
 const previewReplayRow: PageRow = {
-  ...{ method: 'GET', path: '/replays/preview', section: 'replays' },
+  method: 'GET',
+  path: '/replays/preview',
+  section: 'replays',
   async show(context) {
     const { backoffice, actor, query, tenant, nowMs } = context
     const asked = parseReplayForm(query, { tenantId: tenant?.id, nowMs })
@@ -250,7 +263,10 @@ const previewReplayRow: PageRow = {
     return withRightTo(context, asked.filter.tenantId ?? 'all', 'replay', async () => {
       const previewed = await backoffice.replays.preview(actor, asked.filter)
       if (previewed.kind !== 'ok') return previewed
-      return shown('Preview of a replay', <Preview {...{ context, asked, preview: previewed.value }} />)
+      return shown(
+        'Preview of a replay',
+        <Preview context={context} asked={asked} preview={previewed.value} />,
+      )
     })
   },
 }
@@ -295,7 +311,12 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
         </Empty>
       ) : (
         <>
-          <Estimate {...{ context, asked, total }} tenantIds={isAll && isSelection ? tenantIds : undefined} />
+          <Estimate
+            context={context}
+            asked={asked}
+            total={total}
+            tenantIds={isAll && isSelection ? tenantIds : undefined}
+          />
           <PostForm
             action="/replays"
             csrfToken={context.csrfToken}
@@ -383,7 +404,9 @@ function Examples({
 
 /** Starts a replay. A form that is sent twice starts only one replay. It leads back to the list of events from which it came. */
 const startReplayRow: ActionRow = {
-  ...{ method: 'POST', path: '/replays', section: 'replays' },
+  method: 'POST',
+  path: '/replays',
+  section: 'replays',
   back: '/replays/new',
   backKeeps: [
     'state',

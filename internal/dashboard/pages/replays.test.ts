@@ -22,8 +22,12 @@ beforeAll(async () => {
   await seedTenant(backoffice, 'acme')
   await seedTenant(backoffice, 'other')
   pool = createPool({
-    ...{ url: backoffice.databaseUrl, applicationName: 'latchkey test', sessionSettings: eventReadSettings },
-    ...{ connectionsMax: 1, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+    url: backoffice.databaseUrl,
+    applicationName: 'latchkey test',
+    sessionSettings: eventReadSettings,
+    connectionsMax: 1,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
   })
   await pool.query("UPDATE replays SET state = 'cancelled', ended_at = now()")
   admin = await openDashboardSession(backoffice.url, adminToken)

@@ -19,14 +19,12 @@ const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'runn
 
 /** List page of replays of many events, newest first. */
 export const replaysRow = listRow({
-  ...{
-    path: '/replays',
-    section: 'replays',
-    title: 'Replays',
-    noun: 'replays',
-    hidesTenant: true,
-    fields: [],
-  },
+  path: '/replays',
+  section: 'replays',
+  title: 'Replays',
+  noun: 'replays',
+  hidesTenant: true,
+  fields: [],
   lead: () => 'Events selected by a filter and delivered again, at a rate that leaves capacity for new ones.',
   async actions(context) {
     if (!(await mayReplay(context))) return undefined
@@ -43,7 +41,8 @@ export const replaysRow = listRow({
   live: (items) => (items.some(isMoving) ? 'tick' : 'slow'),
   examined: () => 'the latest replays',
   empty: {
-    ...{ icon: 'replays', title: 'No replays yet' },
+    icon: 'replays',
+    title: 'No replays yet',
     text: 'Events fail after the last retry. Fix the callback, then replay them from here.',
   },
 })
@@ -137,7 +136,9 @@ function ReplayBadge({ job }: { readonly job: ReplayJob }) {
 
 /** Page of one replay with its progress and its outcome. */
 const replayRow: PageRow = {
-  ...{ method: 'GET', path: '/replays/:id', section: 'replays' },
+  method: 'GET',
+  path: '/replays/:id',
+  section: 'replays',
   async show(context) {
     const found = await findReplay(context)
     if (found.kind !== 'found') return found
@@ -313,10 +314,16 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] 
 }
 
 const cancelRows = deedRows<ReplayJob>({
-  ...{ path: '/replays/:id/cancel', section: 'replays', back: '/replays/:id' },
-  ...{ title: 'Cancel a replay', right: 'replay', find: findReplay },
+  path: '/replays/:id/cancel',
+  section: 'replays',
+  back: '/replays/:id',
+  title: 'Cancel a replay',
+  right: 'replay',
+  find: findReplay,
   ask: ({ id, queuedCount }, { query }) => ({
-    ...{ question: 'End this replay?', button: 'End the replay', tone: 'danger' },
+    question: 'End this replay?',
+    button: 'End the replay',
+    tone: 'danger',
     back: link(`/replays/${id}`, { tenant: query['tenant'] }),
     text: (
       <p>

@@ -60,8 +60,12 @@ test('saved view: saving, opening, replacing and deleting a view', async () => {
 
 test('saved view: keeps only filters of the list, never a cursor, and times as they are in UTC', async () => {
   await save('Afternoon', {
-    ...{ from: '2026-11-21T19:50', zone: 'Europe/Berlin', slowerThanMs: '500' },
-    ...{ after: 'evt_06gw979vs1d9q6mddfvvx375s4', secret: 'x', csrf2: 'y' },
+    from: '2026-11-21T19:50',
+    zone: 'Europe/Berlin',
+    slowerThanMs: '500',
+    after: 'evt_06gw979vs1d9q6mddfvvx375s4',
+    secret: 'x',
+    csrf2: 'y',
   })
   expect((await viewsOf(admin)).map(({ query }) => query)).toEqual([
     { state: 'delivery_failed', from: '2026-11-21T18:50:00Z', slowerThanMs: '500' },

@@ -49,8 +49,8 @@ export async function savedViews(context: PageContext, fields: readonly Field[])
       <details>
         <summary>{summaryOf(views, query)}</summary>
         <div class="saved-view-forms">
-          {query !== '' && <SaveForm {...{ context, kept, current }} />}
-          {views.length > 0 && <DeleteForm {...{ context, kept, views }} />}
+          {query !== '' && <SaveForm context={context} kept={kept} current={current} />}
+          {views.length > 0 && <DeleteForm context={context} kept={kept} views={views} />}
         </div>
       </details>
     </div>
@@ -118,7 +118,8 @@ export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
   }
   return [
     {
-      ...{ ...form, path: savePath },
+      ...form,
+      path: savePath,
       async act(context) {
         const { backoffice, actor, tenant, form: typed } = context
         const [problem] = Object.values(readFields(fields, typed).problems)
@@ -132,7 +133,8 @@ export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
       },
     },
     {
-      ...{ ...form, path: deletePath },
+      ...form,
+      path: deletePath,
       async act(context) {
         const { backoffice, actor, form: typed } = context
         const name = typed['name'] ?? ''

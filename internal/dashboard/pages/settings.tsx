@@ -20,7 +20,9 @@ import { nextOf, readOutlook, resumedAt, resumedText } from './resumption.tsx'
 
 /** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
 const settingsRow: PageRow = {
-  ...{ method: 'GET', path: '/settings', section: 'settings' },
+  method: 'GET',
+  path: '/settings',
+  section: 'settings',
   async show(context) {
     const { backoffice, actor, tenant } = context
     const tenantId = tenant?.id ?? null
@@ -101,7 +103,7 @@ function Settings({ context, listed, pauses, mayChange }: SettingsParts) {
           const columns = columnsOf({ context, pauses, mayChange })
           const id = `settings-${begins.replace('.', '')}`
           const stable = { id, rowId: ({ name }: ListedSetting) => name }
-          const table = <Table<ListedSetting> {...{ caption: title, rows, columns, stable }} />
+          const table = <Table<ListedSetting> caption={title} rows={rows} columns={columns} stable={stable} />
           return (
             <Card title={title} note={note}>
               {rows.some(({ name }) => name.endsWith('.paused')) ? (
@@ -160,7 +162,8 @@ function columnsOf({
   }
   return [
     {
-      ...{ title: 'Setting', isWide: true },
+      title: 'Setting',
+      isWide: true,
       cell: ({ name, definition }) => (
         <span class="stacked" id={name}>
           <code>{name}</code>
@@ -168,8 +171,11 @@ function columnsOf({
         </span>
       ),
     },
-    { title: 'Value', cell: (setting) => <EffectiveValue {...{ setting, pauses, context }} /> },
-    { title: 'Set by', cell: (setting) => <Origin {...{ setting, pauses, context }} /> },
+    {
+      title: 'Value',
+      cell: (setting) => <EffectiveValue setting={setting} pauses={pauses} context={context} />,
+    },
+    { title: 'Set by', cell: (setting) => <Origin setting={setting} pauses={pauses} context={context} /> },
     ...(mayChange ? [change] : []),
   ]
 }
@@ -237,7 +243,9 @@ const changePath = '/settings/change'
 
 /** Page with the form that changes a setting. */
 const changeFormRow: PageRow = {
-  ...{ method: 'GET', path: changePath, section: 'settings' },
+  method: 'GET',
+  path: changePath,
+  section: 'settings',
   show: (context) =>
     withSetting(context, settingIn(context.query), (setting) =>
       showForm({ context, setting, typed: setting.value === null ? '' : String(setting.value) }),
@@ -246,15 +254,21 @@ const changeFormRow: PageRow = {
 
 /** Changes a setting if its version is still the version that the form showed. */
 const changeRow: ActionRow = {
-  ...{ method: 'POST', path: changePath, section: 'settings', back: changePath, backKeeps: ['name'] },
+  method: 'POST',
+  path: changePath,
+  section: 'settings',
+  back: changePath,
+  backKeeps: ['name'],
   act: (context) =>
     withSetting(context, context.form['name'], async (setting) => {
       const { backoffice, actor, form, tenant } = context
       const { name } = setting
       const typed = form['value'] ?? ''
       const written = await backoffice.settings.write(actor, {
-        ...{ name, tenantId: tenant?.id ?? null },
-        ...{ value: parseSettingText(typed), expectedVersion: versionIn(form['version']) },
+        name,
+        tenantId: tenant?.id ?? null,
+        value: parseSettingText(typed),
+        expectedVersion: versionIn(form['version']),
       })
       if (written.kind === 'invalid') return showForm({ context, setting, typed, problem: written.problem })
       if (written.kind === 'conflict') return showForm({ context, setting, typed, conflict: written.problem })
@@ -320,7 +334,10 @@ function showForm({ context, setting, typed, problem, conflict }: FormParts) {
   return shown(
     'Change a setting',
     <FormPage
-      {...{ crumb: 'Settings', action: changePath, csrfToken: context.csrfToken, lead: definition.doc }}
+      crumb="Settings"
+      action={changePath}
+      csrfToken={context.csrfToken}
+      lead={definition.doc}
       title={<code>{name}</code>}
       card={`Change ${ownerText(context)}`}
       problem={
@@ -361,11 +378,16 @@ function fieldOf({ name, definition }: ListedSetting, typed: string, problem: st
   }
   if (name.endsWith('.over'))
     return {
-      ...{ kind: 'choice', ...common },
+      kind: 'choice',
+      ...common,
       choices: ['accept', 'refuse'].map((value) => ({ value, label: value })),
     }
   return {
-    ...{ kind: 'text', isRequired: true, isShort: true, charsMax: 20, ...common },
+    kind: 'text',
+    isRequired: true,
+    isShort: true,
+    charsMax: 20,
+    ...common,
     ...(problem === undefined && { hint: `Expected: ${definition.expected}.` }),
   }
 }
@@ -376,8 +398,12 @@ function isPauseSetting({ name, value }: Pick<ListedSetting, 'name' | 'value'>):
 }
 
 const clearRows = deedRows<ListedSetting>({
-  ...{ path: clearPath, section: 'settings', back: '/settings' },
-  ...{ title: 'Clear a setting', right: 'changeSettings', find: findSetting },
+  path: clearPath,
+  section: 'settings',
+  back: '/settings',
+  title: 'Clear a setting',
+  right: 'changeSettings',
+  find: findSetting,
   async ask({ name, stored, definition, value }, context) {
     const { next } = context.query
     const hidden = { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0), next }
@@ -386,12 +412,19 @@ const clearRows = deedRows<ListedSetting>({
       const resumption = { tenantId: context.tenant?.id, setting: name }
       const what = resumedText(context, resumption)
       return {
-        ...{ hidden, back, question: `Resume ${what}?`, button: 'Resume' },
+        hidden,
+        back,
+        question: `Resume ${what}?`,
+        button: 'Resume',
         text: <p>{(await readOutlook(context, resumption)).text}</p>,
       }
     }
     return {
-      ...{ question: `Clear ${name}?`, button: 'Clear the setting', tone: 'danger', hidden, back },
+      question: `Clear ${name}?`,
+      button: 'Clear the setting',
+      tone: 'danger',
+      hidden,
+      back,
       text: (
         <p>
           Its value is <strong>{valueText(value)}</strong> {ownerText(context)}. After clearing, the default
@@ -404,7 +437,9 @@ const clearRows = deedRows<ListedSetting>({
     const { backoffice, actor, form, tenant } = context
     const expectedVersion = versionIn(form['version'])
     const cleared = await backoffice.settings.clear(actor, {
-      ...{ name, tenantId: tenant?.id ?? null, expectedVersion },
+      name,
+      tenantId: tenant?.id ?? null,
+      expectedVersion,
     })
     if (cleared.kind !== 'ok') return cleared
     const change = { isNew: cleared.value.existed }

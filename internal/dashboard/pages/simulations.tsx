@@ -40,7 +40,10 @@ import { deedRows } from './deed.tsx'
 
 /** List page of simulated disputes, newest first. */
 const simulationsRow = listRow({
-  ...{ path: '/simulations', section: 'simulations', title: 'Simulations', noun: 'simulations' },
+  path: '/simulations',
+  section: 'simulations',
+  title: 'Simulations',
+  noun: 'simulations',
   lead: () => 'Send simulated chargebacks through the real delivery path.',
   fields: [
     { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(simulationStates) },
@@ -59,7 +62,8 @@ const simulationsRow = listRow({
   },
   columns: ({ tenantLabel, nowMs }) => [
     {
-      ...{ title: 'Dispute', isWide: true },
+      title: 'Dispute',
+      isWide: true,
       cell: (simulation) => <a href={`/simulations/${simulation.simulationId}`}>{disputeText(simulation)}</a>,
     },
     { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
@@ -75,7 +79,8 @@ const simulationsRow = listRow({
   live: () => 'slow',
   examined: () => 'the simulations that one search examines',
   empty: {
-    ...{ icon: 'simulations', title: 'No simulations yet' },
+    icon: 'simulations',
+    title: 'No simulations yet',
     text: 'Start one to test how a callback handles a dispute. No money is involved.',
   },
 })
@@ -100,7 +105,9 @@ const startPath = '/simulations/new'
 
 /** Page with the form that starts a simulation. */
 const startFormRow: PageRow = {
-  ...{ method: 'GET', path: startPath, section: 'simulations' },
+  method: 'GET',
+  path: startPath,
+  section: 'simulations',
   show: (context) =>
     withRight(context, 'simulate', () => {
       const typed = { currency: 'EUR', amount: '4200', stepSeconds: '5', ...context.query }
@@ -110,7 +117,10 @@ const startFormRow: PageRow = {
 
 /** Starts a simulation. A form that is sent twice starts only one simulation. */
 const startRow: ActionRow = {
-  ...{ method: 'POST', path: startPath, section: 'simulations', back: startPath },
+  method: 'POST',
+  path: startPath,
+  section: 'simulations',
+  back: startPath,
   backKeeps: ['provider', 'amount', 'currency', 'reason', 'outcome', 'stepSeconds', 'reference'],
   act: (context) =>
     withRight(context, 'simulate', async (tenant) => {
@@ -174,7 +184,12 @@ function showStartForm({ context, typed, problems, problem, key }: StartFormPart
   return shown(
     title,
     <FormPage
-      {...{ title, crumb: 'Simulations', card: 'Chargeback', isPaired: true, action: startPath, csrfToken }}
+      title={title}
+      crumb="Simulations"
+      card="Chargeback"
+      isPaired={true}
+      action={startPath}
+      csrfToken={csrfToken}
       lead={`A dispute of ${tenant && nameOf(tenant)}: opened, under review, then won or lost. Its callback receives the events like a provider’s, with latchkey-origin and latchkey-simulation among their headers.`}
       problem={problem === undefined ? undefined : { title: problem }}
       hidden={{ tenant: tenant?.id, key }}
@@ -190,17 +205,27 @@ const startFields: readonly (Field & { readonly name: StartField })[] = [
   { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(simulatedProviders) },
   { kind: 'choice', name: 'outcome', label: 'Outcome', choices: choicesOf(chargebackOutcomes) },
   {
-    ...{ kind: 'number', name: 'amount', label: 'Amount', charsMax: 12, isRequired: true },
+    kind: 'number',
+    name: 'amount',
+    label: 'Amount',
+    charsMax: 12,
+    isRequired: true,
     hint: 'In the smallest unit: 4200 is 42.00 EUR.',
   },
   { kind: 'text', name: 'currency', label: 'Currency', charsMax: 3, isRequired: true, hint: 'ISO 4217.' },
   { kind: 'choice', name: 'reason', label: 'Reason', choices: choicesOf(chargebackReasons) },
   {
-    ...{ kind: 'number', name: 'stepSeconds', label: 'Seconds between events', charsMax: 5 },
+    kind: 'number',
+    name: 'stepSeconds',
+    label: 'Seconds between events',
+    charsMax: 5,
     hint: '0 to 86400; the first event is due at once.',
   },
   {
-    ...{ kind: 'text', name: 'reference', label: 'Reference', charsMax: 127 },
+    kind: 'text',
+    name: 'reference',
+    label: 'Reference',
+    charsMax: 127,
     hint: 'Your own reference for the payment (optional).',
   },
 ]
@@ -215,7 +240,9 @@ async function findSimulation({ backoffice, actor, params }: PageContext) {
 
 /** Page of one simulation with its events, updated live. */
 const simulationRow: PageRow = {
-  ...{ method: 'GET', path: '/simulations/:simulation', section: 'simulations' },
+  method: 'GET',
+  path: '/simulations/:simulation',
+  section: 'simulations',
   async show(context) {
     const found = await findSimulation(context)
     if (found.kind !== 'found') return found
@@ -228,7 +255,9 @@ const simulationRow: PageRow = {
 
 /** Makes the next event of a simulation due immediately. */
 const advanceRow: ActionRow = {
-  ...{ method: 'POST', path: '/simulations/:simulation/advance', section: 'simulations' },
+  method: 'POST',
+  path: '/simulations/:simulation/advance',
+  section: 'simulations',
   back: '/simulations/:simulation',
   async act(context) {
     const found = await findSimulation(context)
@@ -247,10 +276,16 @@ const advanceRow: ActionRow = {
 }
 
 const cancelRows = deedRows<Simulation>({
-  ...{ path: '/simulations/:simulation/cancel', section: 'simulations', back: '/simulations/:simulation' },
-  ...{ title: 'Cancel the simulation', right: 'simulate', find: findSimulation },
+  path: '/simulations/:simulation/cancel',
+  section: 'simulations',
+  back: '/simulations/:simulation',
+  title: 'Cancel the simulation',
+  right: 'simulate',
+  find: findSimulation,
   ask: (simulation) => ({
-    ...{ question: 'Cancel the simulation?', button: 'Cancel the simulation', tone: 'danger' },
+    question: 'Cancel the simulation?',
+    button: 'Cancel the simulation',
+    tone: 'danger',
     back: `/simulations/${simulation.simulationId}`,
     text: (
       <p>
@@ -269,8 +304,12 @@ const cancelRows = deedRows<Simulation>({
 
 /** Pages and actions for simulations. */
 export const simulationRows = [
-  ...[simulationsRow, startFormRow, startRow],
-  ...[simulationRow, advanceRow, ...cancelRows],
+  simulationsRow,
+  startFormRow,
+  startRow,
+  simulationRow,
+  advanceRow,
+  ...cancelRows,
 ] as const
 
 interface SimulationParts {

@@ -11,7 +11,9 @@ import { LimitBars, overText } from './usage.tsx'
 
 /** Page of one tenant with its spec, conditions, keys, secrets and limits. */
 export const tenantRow: PageRow = {
-  ...{ method: 'GET', path: '/tenants/:tenant', section: 'tenants' },
+  method: 'GET',
+  path: '/tenants/:tenant',
+  section: 'tenants',
   async show(context) {
     const { backoffice, actor, tenant } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
@@ -143,7 +145,8 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
               ),
           },
           {
-            ...{ title: 'URL', isWide: true },
+            title: 'URL',
+            isWide: true,
             cell: ({ provider, url }) => <Copy text={url} label={`Copy the URL for ${provider}`} />,
           },
         ]}

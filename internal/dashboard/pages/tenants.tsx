@@ -25,7 +25,11 @@ import {
 export const keyPrefixChars = 11
 
 const list = listRow({
-  ...{ path: '/tenants', section: 'tenants', title: 'Tenants', noun: 'tenants', hidesTenant: true },
+  path: '/tenants',
+  section: 'tenants',
+  title: 'Tenants',
+  noun: 'tenants',
+  hidesTenant: true,
   lead: ({ selection: { namespaces } }) =>
     namespaces === undefined
       ? 'Customers that receive webhooks and keep records here.'
@@ -49,7 +53,7 @@ const list = listRow({
   columns: ({ nowMs }) => [
     { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
     { title: 'Slug', cell: slugText },
-    { title: 'State', cell: (tenant) => <TenantState {...{ tenant, nowMs, halts: tenant.halts }} /> },
+    { title: 'State', cell: (tenant) => <TenantState tenant={tenant} nowMs={nowMs} halts={tenant.halts} /> },
     { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
     { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
   ],
@@ -57,7 +61,8 @@ const list = listRow({
   live: () => 'status',
   examined: () => 'the 5,000 tenants that one search examines',
   empty: {
-    ...{ icon: 'tenants', title: 'No tenants yet' },
+    icon: 'tenants',
+    title: 'No tenants yet',
     text: 'Apply a Tenant resource: it appears here within seconds.',
   },
   noMatch: () =>
@@ -156,7 +161,7 @@ function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly no
   return (
     <span class="stacked">
       <span>
-        <TenantBadges {...{ tenant, halts }} />
+        <TenantBadges tenant={tenant} halts={halts} />
       </span>
       {startedAtMs !== undefined && (
         <span class="muted unless-narrow">
@@ -170,7 +175,9 @@ function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly no
 
 /** Redirects to the current page for the tenant that the user typed. If no such tenant is found, redirects to a search for the text. */
 const goRow: PageRow = {
-  ...{ method: 'GET', path: '/go', section: 'tenants' },
+  method: 'GET',
+  path: '/go',
+  section: 'tenants',
   async show({ backoffice, actor, query }) {
     const { find, to: path = '/' } = query
     if (find === undefined) return goTo(path)
@@ -195,7 +202,8 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
   const { items, next } = listed.kind === 'ok' ? listed.value : { items: [], next: undefined }
   const columns: readonly Column<TenantSummary>[] = [
     {
-      ...{ title: 'Tenant', isWide: true },
+      title: 'Tenant',
+      isWide: true,
       cell: ({ id, displayName, name }) => <a href={forTenant(context.here, id)}>{displayName ?? name}</a>,
     },
     { title: 'Slug', cell: ({ slug }) => (slug === null ? '–' : <code>{slug}</code>) },

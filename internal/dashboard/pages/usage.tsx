@@ -39,7 +39,9 @@ type Range = (typeof ranges)[number]
 
 /** Page with a tenant's current usage against each limit, and with its usage by hour or day. */
 const usageRow: PageRow = {
-  ...{ method: 'GET', path: '/usage', section: 'usage' },
+  method: 'GET',
+  path: '/usage',
+  section: 'usage',
   async show(context) {
     const { backoffice, actor, tenant, nowMs, query } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
@@ -52,7 +54,10 @@ const usageRow: PageRow = {
     if (usage.kind !== 'ok') return usage
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
-    return shown('Usage', <Usage {...{ context, tenant, report: usage.value, range, mayChange }} />)
+    return shown(
+      'Usage',
+      <Usage context={context} tenant={tenant} report={usage.value} range={range} mayChange={mayChange} />,
+    )
   },
 }
 
@@ -90,7 +95,14 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
         </Card>
         <div class="charts">
           {kindsOf(report).map((kind) => (
-            <KindChart {...{ kind, report, range, nowMs, hasValues, tenant }} />
+            <KindChart
+              kind={kind}
+              report={report}
+              range={range}
+              nowMs={nowMs}
+              hasValues={hasValues}
+              tenant={tenant}
+            />
           ))}
         </div>
       </Live>
@@ -135,7 +147,12 @@ function KindChart({ kind, report, range, nowMs, hasValues, tenant }: KindParts)
   }
   return (
     <TimeChart
-      {...{ title, kind: 'bars', unit: 'count', stepMs, hasValues, ...href }}
+      title={title}
+      kind="bars"
+      unit="count"
+      stepMs={stepMs}
+      hasValues={hasValues}
+      {...href}
       summary={`${countText(total)} in ${label}`}
       series={[{ label: title, tone: kindTones[kind] ?? 'two', values, ...href }]}
       atMs={values.map((_value, nth) => fromMs + nth * stepMs)}
@@ -208,7 +225,7 @@ export function LimitBars({ report, nowMs, tenantId }: LimitBarsParts) {
   return (
     <ul class="limits">
       {report.limits.map((usage) => (
-        <LimitBar {...{ usage, nowMs, tenantId }} />
+        <LimitBar usage={usage} nowMs={nowMs} tenantId={tenantId} />
       ))}
     </ul>
   )
@@ -249,7 +266,7 @@ function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
           </>
         )}
       </p>
-      <Override {...{ usage, nowMs, tenantId }} />
+      <Override usage={usage} nowMs={nowMs} tenantId={tenantId} />
     </li>
   )
 }
@@ -301,7 +318,9 @@ interface Limited {
 
 /** Page with the form that overrides a hard limit until a given time. */
 const overrideFormRow: PageRow = {
-  ...{ method: 'GET', path: overridePath, section: 'usage' },
+  method: 'GET',
+  path: overridePath,
+  section: 'usage',
   show: (context) =>
     withLimit(context, context.query['limit'], async (of) => {
       const { backoffice, actor, nowMs } = context
@@ -309,7 +328,9 @@ const overrideFormRow: PageRow = {
       if (usage.kind !== 'ok') return usage
       const present = usage.value.limits.find(({ limit }) => limit === of.limit)
       const { hard, expiresAtMs, reason } = present?.override ?? {
-        ...{ hard: present?.hard ?? null, expiresAtMs: nowMs + dayMs, reason: '' },
+        hard: present?.hard ?? null,
+        expiresAtMs: nowMs + dayMs,
+        reason: '',
       }
       const typed = {
         kind: present?.override?.hard === null ? 'none' : 'amount',
@@ -323,7 +344,11 @@ const overrideFormRow: PageRow = {
 
 /** Validates the form and asks for confirmation. Overrides the limit after the confirmation. */
 const overrideRow: ActionRow = {
-  ...{ method: 'POST', path: overridePath, section: 'usage', back: overridePath, backKeeps: ['limit'] },
+  method: 'POST',
+  path: overridePath,
+  section: 'usage',
+  back: overridePath,
+  backKeeps: ['limit'],
   act: (context) =>
     withLimit(context, context.form['limit'], async (of) => {
       const { form, nowMs, backoffice, actor, csrfToken } = context
@@ -339,7 +364,9 @@ const overrideRow: ActionRow = {
           'Override a limit',
           <Confirm
             question={`Override ${label.toLowerCase()} of ${tenant.slug ?? tenant.name}?`}
-            {...{ action: overridePath, csrfToken, button: 'Override the limit' }}
+            action={overridePath}
+            csrfToken={csrfToken}
+            button="Override the limit"
             hidden={{ ...typed, tenant: tenant.id, limit, sure: 'yes' }}
             back={link(overridePath, { tenant: tenant.id, limit })}
           >
@@ -431,7 +458,10 @@ function showOverrideForm({ context, of: { tenant, limit }, typed, problems, pro
   return shown(
     'Override a limit',
     <FormPage
-      {...{ crumb: 'Usage', card: 'Temporary limit', action: overridePath, csrfToken: context.csrfToken }}
+      crumb="Usage"
+      card="Temporary limit"
+      action={overridePath}
+      csrfToken={context.csrfToken}
       title={`Override ${labelsOf(limit).label.toLowerCase()}`}
       lead="A temporary hard limit. When it ends, the tenant’s own limit or the platform’s default applies again."
       problem={problem === undefined ? undefined : { title: problem }}
@@ -445,20 +475,19 @@ function showOverrideForm({ context, of: { tenant, limit }, typed, problems, pro
 }
 
 const clearRows = deedRows<Limited>({
-  ...{
-    path: clearPath,
-    section: 'usage',
-    back: '/usage',
-    title: 'End the override',
-    right: 'changeSettings',
-  },
+  path: clearPath,
+  section: 'usage',
+  back: '/usage',
+  title: 'End the override',
+  right: 'changeSettings',
   find(context, fields) {
     const of = limitIn(context, fields['limit'])
     return 'limit' in of ? { kind: 'found', subject: of, owner: of.tenant.id } : of
   },
   ask: ({ tenant, limit }) => ({
     question: `End the override of ${labelsOf(limit).label.toLowerCase()}?`,
-    ...{ button: 'End the override', tone: 'danger' },
+    button: 'End the override',
+    tone: 'danger',
     hidden: { tenant: tenant.id, limit },
     back: link('/usage', { tenant: tenant.id }),
     text: (

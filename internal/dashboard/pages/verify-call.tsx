@@ -22,7 +22,9 @@ function fieldsOf(providers: readonly string[]) {
     },
     {
       ...({ kind: 'lines', name: 'headers', label: 'Headers', isRequired: true, charsMax: 10_000 } as const),
-      ...{ rows: 8, placeholder: 'X-Signature: …', hint: 'One a line, as received.' },
+      rows: 8,
+      placeholder: 'X-Signature: …',
+      hint: 'One a line, as received.',
     },
     {
       ...({ kind: 'lines', name: 'body', label: 'Body', charsMax: bodyCharsMax } as const),
@@ -31,7 +33,8 @@ function fieldsOf(providers: readonly string[]) {
     },
     {
       ...({ kind: 'text', name: 'at', label: 'Time of the call', isShort: true, charsMax: 40 } as const),
-      ...{ placeholder: '2026-11-21T19:50:07Z', hint: 'Empty: now. Signed times must be near it.' },
+      placeholder: '2026-11-21T19:50:07Z',
+      hint: 'Empty: now. Signed times must be near it.',
     },
     {
       ...({ kind: 'text', name: 'url', label: 'URL of the call', charsMax: 2_048 } as const),
@@ -41,7 +44,9 @@ function fieldsOf(providers: readonly string[]) {
 }
 
 const formRow: PageRow = {
-  ...{ method: 'GET', path, section: 'refused' },
+  method: 'GET',
+  path,
+  section: 'refused',
   show: async (context) => {
     const listed = await context.backoffice.providers.list(context.actor, undefined)
     if (listed.kind !== 'ok') return listed
@@ -51,7 +56,9 @@ const formRow: PageRow = {
 
 /** Verifies the call and shows the steps. A `POST`, so that neither call nor secret is in an address or in a log. */
 const verifyRow: ActionRow = {
-  ...{ method: 'POST', path, section: 'refused' },
+  method: 'POST',
+  path,
+  section: 'refused',
   back: path,
   act: async (context) => {
     const { backoffice, actor, form } = context

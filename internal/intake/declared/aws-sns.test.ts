@@ -62,7 +62,9 @@ function declare(spec: object = {}): Declaration {
 
 function parse(spec: object) {
   return parseProvider({
-    ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Provider', metadata: { name: 'acme' } },
+    apiVersion: 'latchkey.dev/v1alpha1',
+    kind: 'Provider',
+    metadata: { name: 'acme' },
     spec: {
       body: { bytesMax: 524_288, json: {} },
       signature: {
@@ -167,14 +169,16 @@ describe('refused messages', () => {
     const message = { ...signed(notification), SigningCertURL: url }
     const keys = provider.prepare([topic])
     expect(provider.locate?.(callOf(message), keys)).toEqual({
-      ...{ kind: 'refused', cause: 'certificate_url_refused' },
+      kind: 'refused',
+      cause: 'certificate_url_refused',
     })
   })
 
   test('sns: nothing is fetched for a message of a topic that the tenant does not name', () => {
     const keys = provider.prepare(['arn:aws:sns:us-west-2:123456789012:Other'])
     expect(provider.locate?.(callOf(signed(notification)), keys)).toEqual({
-      ...{ kind: 'refused', cause: 'signature_mismatch' },
+      kind: 'refused',
+      cause: 'signature_mismatch',
     })
   })
 

@@ -106,7 +106,9 @@ function eventProblems(declaration: Declaration): Problem[] {
         ...(each.hash === undefined
           ? []
           : templateProblems(declaration, `${path}.hash`, each.hash, {
-              ...{ timestamp: false, id: false, variables: hashVariables },
+              timestamp: false,
+              id: false,
+              variables: hashVariables,
             })),
       ]
     }),

@@ -155,14 +155,20 @@ describe('handshakes', () => {
   ]
   const crc = [
     {
-      ...{ method: 'GET', isSigned: false, challenge: { query: 'crc_token' }, hmac: { encoding: 'base64' } },
+      method: 'GET',
+      isSigned: false,
+      challenge: { query: 'crc_token' },
+      hmac: { encoding: 'base64' },
       reply: { json: { response_token: 'sha256={hmac}', version: 1 } },
     },
   ]
 
   test('answer: echoes a challenge as plain text', () => {
     expect(answer(echo, get('?hub.mode=subscribe&hub.challenge=1158201444'))).toEqual({
-      ...{ kind: 'answer', status: 200, contentType: 'text/plain; charset=utf-8', body: '1158201444' },
+      kind: 'answer',
+      status: 200,
+      contentType: 'text/plain; charset=utf-8',
+      body: '1158201444',
     })
     expect(answer(echo, get('?hub.challenge=%3Cb%3Ehello'))).toMatchObject({ body: '<b>hello' })
   })
@@ -170,11 +176,9 @@ describe('handshakes', () => {
   test('answer: makes the HMAC of a challenge under the first secret', () => {
     const hmac = createHmac('sha256', secret).update('abc_DEF-1').digest('base64')
     expect(answer(crc, get('?crc_token=abc_DEF-1'))).toMatchObject({
-      ...{
-        kind: 'answer',
-        contentType: 'application/json',
-        body: `{"response_token":"sha256=${hmac}","version":1}`,
-      },
+      kind: 'answer',
+      contentType: 'application/json',
+      body: `{"response_token":"sha256=${hmac}","version":1}`,
     })
   })
 
@@ -205,8 +209,11 @@ describe('handshakes', () => {
   test('answer: a signed handshake is refused without its signature', () => {
     const handshakes = [
       {
-        ...{ method: 'POST', isSigned: true, when: [{ path: 'type', values: ['verify'] }] },
-        ...{ challenge: { json: 'challenge' }, reply: { json: { challenge: '{challenge}' } } },
+        method: 'POST',
+        isSigned: true,
+        when: [{ path: 'type', values: ['verify'] }],
+        challenge: { json: 'challenge' },
+        reply: { json: { challenge: '{challenge}' } },
       },
     ]
     const body = '{"type":"verify","challenge":"a b"}'

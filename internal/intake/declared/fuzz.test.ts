@@ -247,14 +247,18 @@ const spec = fc.record({
 
 const snsScheme = { algorithm: 'aws-sns', signature: { json: 'Signature' }, toleranceSeconds: 7200 }
 const snsSpec = spec.map((each) => ({
-  ...{ ...each, body: { bytesMax: 100_000, json: {} }, schemes: [snsScheme] },
+  ...each,
+  body: { bytesMax: 100_000, json: {} },
+  schemes: [snsScheme],
 }))
 
 /** Returns the declaration if it is valid with the headers that it uses, and with or without `bodyUnsigned`. */
 function validated({ schemes, ...rest }: { readonly schemes: readonly unknown[] }): Declaration | undefined {
   const parsedWith = (used: object, bodyUnsigned?: true) => {
     const manifest = {
-      ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Provider', metadata: { name: 'fuzzed' } },
+      apiVersion: 'latchkey.dev/v1alpha1',
+      kind: 'Provider',
+      metadata: { name: 'fuzzed' },
       spec: { ...rest, headers: used, signature: { schemes, bodyUnsigned } },
     }
     return parseProvider(JSON.parse(JSON.stringify(manifest)))
@@ -289,7 +293,10 @@ const secrets: readonly string[] = [
 
 const publishedKeys: Partial<ProviderCall> = {
   published: {
-    ...{ source: 'jwks', text: '', validFromMs: 0, validToMs: Number.MAX_SAFE_INTEGER },
+    source: 'jwks',
+    text: '',
+    validFromMs: 0,
+    validToMs: Number.MAX_SAFE_INTEGER,
     keys: [p256, ed25519].map((key) => ({ key, id: undefined })),
   },
 }
@@ -399,12 +406,16 @@ const call: fc.Arbitrary<ProviderCall> = fc
 const plainCall = { settings: {}, nowMs, signatureAgeMsMax: 300_000, request: { method: 'POST', url: '' } }
 /** Calls that reach the finding of published keys, whatever the random ones contain. */
 const snsCall: ProviderCall = {
-  ...{ ...plainCall, ...publishedKeys, headers: new Headers() },
+  ...plainCall,
+  ...publishedKeys,
+  headers: new Headers(),
   body: Buffer.from(JSON.stringify(snsBody)),
 }
 const tokenCalls = ['', 'Bearer '].map(
   (prefix): ProviderCall => ({
-    ...{ ...plainCall, ...publishedKeys, body: Buffer.from('{}') },
+    ...plainCall,
+    ...publishedKeys,
+    body: Buffer.from('{}'),
     headers: new Headers({ 'x-sig': `${prefix}${jwtOf({ alg: 'ES256', kid: 'x' }, { aud: topic })}` }),
   }),
 )

@@ -90,7 +90,9 @@ function compileReply({ status = 200, text, json, headers = {} }: Handshake['rep
   if (json === undefined) {
     const render = compileReplyText(text ?? '')
     return (challenge, hmac) => ({
-      ...{ kind: 'answer', status, contentType: 'text/plain; charset=utf-8' },
+      kind: 'answer',
+      status,
+      contentType: 'text/plain; charset=utf-8',
       ...headersOf(challenge, hmac),
       body: render(challenge, hmac),
     })
@@ -100,7 +102,9 @@ function compileReply({ status = 200, text, json, headers = {} }: Handshake['rep
     render: typeof value === 'string' ? compileReplyText(value) : () => value,
   }))
   return (challenge, hmac) => ({
-    ...{ kind: 'answer', status, contentType: 'application/json' },
+    kind: 'answer',
+    status,
+    contentType: 'application/json',
     ...headersOf(challenge, hmac),
     body: JSON.stringify(
       Object.fromEntries(members.map(({ name, render }) => [name, render(challenge, hmac)])),

@@ -18,7 +18,9 @@ const spec = {
   event: { id: [{ json: 'id' }], type: { from: [{ json: 'type' }] } },
 }
 const manifest = (changed: object, name = 'acme') => ({
-  ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Provider', metadata: { name } },
+  apiVersion: 'latchkey.dev/v1alpha1',
+  kind: 'Provider',
+  metadata: { name },
   spec: { ...spec, ...changed },
 })
 const withScheme = (changed: object, more: object = {}) => ({
@@ -28,7 +30,10 @@ const withScheme = (changed: object, more: object = {}) => ({
 const handshake = (changed: object) => ({
   handshakes: [
     {
-      ...{ method: 'GET', isSigned: false, challenge: { query: 'crc' }, reply: { text: '{challenge}' } },
+      method: 'GET',
+      isSigned: false,
+      challenge: { query: 'crc' },
+      reply: { text: '{challenge}' },
       ...changed,
     },
   ],

@@ -38,7 +38,9 @@ const pingVector = vectorOf('ping', '{"kind":"ping","token":"abc"}', { answer: '
 
 function declare(change: object = {}, changedScheme: object = {}): Declaration {
   const manifest = {
-    ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Provider', metadata: { name: 'parcelhive' } },
+    apiVersion: 'latchkey.dev/v1alpha1',
+    kind: 'Provider',
+    metadata: { name: 'parcelhive' },
     spec: {
       body: { bytesMax: 65_536, json: {} },
       headers: { signature: { names: ['X-Hive-Signature'] }, delivery: { names: ['X-Hive-Delivery'] } },
@@ -47,8 +49,11 @@ function declare(change: object = {}, changedScheme: object = {}): Declaration {
       types: [{ raw: 'shipment.delivered', type: 'shipment.delivered' }],
       handshakes: [
         {
-          ...{ method: 'POST', isSigned: true, when: [{ path: 'kind', values: ['ping'] }] },
-          ...{ challenge: { json: 'token' }, reply: { text: '{challenge}' } },
+          method: 'POST',
+          isSigned: true,
+          when: [{ path: 'kind', values: ['ping'] }],
+          challenge: { json: 'token' },
+          reply: { text: '{challenge}' },
         },
       ],
       vectors: [eventVector, pingVector],

@@ -75,7 +75,9 @@ const requires = [
 
 function parse(scheme: object, changed: object = {}) {
   return parseProvider({
-    ...{ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Provider', metadata: { name: 'acme' } },
+    apiVersion: 'latchkey.dev/v1alpha1',
+    kind: 'Provider',
+    metadata: { name: 'acme' },
     spec: {
       body: { bytesMax: 100_000, json: {} },
       headers: { sig: { names: ['Authorization'] } },
@@ -83,8 +85,11 @@ function parse(scheme: object, changed: object = {}) {
         ...(JSON.stringify(scheme).includes('{sha256:body}') ? {} : { bodyUnsigned: true }),
         schemes: [
           {
-            ...{ algorithm: 'jwt', signature: { header: 'sig', prefix: 'Bearer ' } },
-            ...{ jwtAlgorithms: ['RS256', 'ES256'], key: { jwksUrl }, requires },
+            algorithm: 'jwt',
+            signature: { header: 'sig', prefix: 'Bearer ' },
+            jwtAlgorithms: ['RS256', 'ES256'],
+            key: { jwksUrl },
+            requires,
             ...scheme,
           },
         ],
@@ -213,7 +218,10 @@ describe('locating keys', () => {
   const keys = provider.prepare([secret])
   test('jwks: names the URL of the declaration and the id of the key', () => {
     expect(provider.locate?.(callOf(tokenOf('RS256')), keys)).toEqual({
-      ...{ kind: 'located', source: 'jwks', url: jwksUrl, keyId: 'rsa' },
+      kind: 'located',
+      source: 'jwks',
+      url: jwksUrl,
+      keyId: 'rsa',
     })
   })
 
@@ -250,7 +258,10 @@ describe('declarations', () => {
 
   test('template: {secret} outside a claim of a token by published keys is invalid', () => {
     const hmac = {
-      ...{ algorithm: 'hmac-sha256', signature: { header: 'sig' }, encoding: 'hex', signs: '{secret}{body}' },
+      algorithm: 'hmac-sha256',
+      signature: { header: 'sig' },
+      encoding: 'hex',
+      signs: '{secret}{body}',
     }
     const parsed = parse({}, { signature: { schemes: [hmac] } })
     expect(JSON.stringify(parsed)).toContain('unknown variable {secret}')
@@ -258,7 +269,10 @@ describe('declarations', () => {
 
   test('vector: holds with the key set that it carries, and fails without it', () => {
     const vector = {
-      ...{ name: 'paid', secrets: [secret], at: new Date(nowMs).toISOString(), body },
+      name: 'paid',
+      secrets: [secret],
+      at: new Date(nowMs).toISOString(),
+      body,
       headers: { Authorization: `Bearer ${tokenOf('RS256')}` },
       expect: { id: 'evt_1', type: 'acme.order.paid' },
     }

@@ -26,7 +26,8 @@ export const declarationRules: DeclarationRules = {
     if (failed.length > 0) return invalid('VectorsFailed', failed.map(inSpec))
     const { aliases = [], unverified: isUnverified = false, vectors = [] } = declaration
     return {
-      ...{ kind: 'valid', vectorsPassed: vectors.length },
+      kind: 'valid',
+      vectorsPassed: vectors.length,
       declaration: { name, aliases, isUnverified, text: declarationText(declaration) },
     }
   },

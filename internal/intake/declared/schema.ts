@@ -25,16 +25,19 @@ const text = (charsMax: number, description: string) =>
 const shortTextCharsMax = 255
 
 const headerKey = t.String({
-  ...{ pattern: '^[A-Za-z][A-Za-z0-9-]{0,63}$', maxLength: 64 },
+  pattern: '^[A-Za-z][A-Za-z0-9-]{0,63}$',
+  maxLength: 64,
   description: 'Key of a header in `headers`.',
 })
 const headerName = t.String({
-  ...{ pattern: '^[A-Za-z0-9-]{1,100}$', maxLength: 100 },
+  pattern: '^[A-Za-z0-9-]{1,100}$',
+  maxLength: 100,
   description: 'Name of a header, in any case.',
 })
 const queryName = text(100, 'Name of a query parameter.')
 const jsonPath = t.String({
-  ...{ pattern: '^[^.]+(\\.[^.]+){0,15}$', maxLength: shortTextCharsMax },
+  pattern: '^[^.]+(\\.[^.]+){0,15}$',
+  maxLength: shortTextCharsMax,
   description:
     'Path in the JSON body: names joined by dots, at most 16; a number is the position in an array.',
 })
@@ -195,7 +198,8 @@ const scheme = strict(
     ),
     toleranceSeconds: t.Optional(
       t.Integer({
-        ...{ minimum: 1, maximum: 345_600 },
+        minimum: 1,
+        maximum: 345_600,
         description:
           'Maximum difference of the signed time in both directions, at most 4 days. Default: LATCHKEY_SIGNATURE_MAX_AGE_SECONDS.',
       }),
@@ -345,7 +349,8 @@ const handshake = strict(
         headers: t.Optional(
           t.Record(t.String({ pattern: '^[A-Za-z0-9-]{1,100}$' }), template('`{challenge}`, `{hmac}`'), {
             additionalProperties: false,
-            ...{ minProperties: 1, maxProperties: 2 },
+            minProperties: 1,
+            maxProperties: 2,
             description:
               'Headers of the answer, whose names begin with `X-` or `WebHook-` and have no meaning for browsers and proxies.',
           }),
@@ -353,7 +358,8 @@ const handshake = strict(
         json: t.Optional(
           t.Record(t.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }), scalar, {
             additionalProperties: false,
-            ...{ minProperties: 1, maxProperties: 8 },
+            minProperties: 1,
+            maxProperties: 8,
             description: 'Members of a JSON object; texts are templates with `{challenge}` and `{hmac}`.',
           }),
         ),
@@ -421,7 +427,8 @@ const vector = strict(
 export const DeclarationSchema = strict(
   {
     name: t.String({
-      ...{ pattern: '^[a-z][a-z0-9]{1,39}$', maxLength: 40 },
+      pattern: '^[a-z][a-z0-9]{1,39}$',
+      maxLength: 40,
       description: 'Name in paths, events and metrics, and first part of derived types.',
     }),
     aliases: t.Optional(
@@ -524,7 +531,9 @@ export const DeclarationSchema = strict(
           refusedStatus: t.Optional(
             t.Unsafe<401 | 403>(
               t.Integer({
-                ...{ enum: [401, 403], minimum: 401, maximum: 403 },
+                enum: [401, 403],
+                minimum: 401,
+                maximum: 403,
                 description: 'Status for a call whose signature is refused. Default: 400.',
               }),
             ),

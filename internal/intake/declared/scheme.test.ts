@@ -427,11 +427,16 @@ describe('signed content', () => {
 
 describe('listed headers', () => {
   const declaration = declare({
-    ...{ algorithm: 'hmac-sha256', signature: { header: 'sig' }, encoding: 'hex' },
-    ...{ signs: '{method} {headers:more} {body}', timestamp: { header: 'time', unit: 's' } },
+    algorithm: 'hmac-sha256',
+    signature: { header: 'sig' },
+    encoding: 'hex',
+    signs: '{method} {headers:more} {body}',
+    timestamp: { header: 'time', unit: 's' },
   })
   const signed = (list: string, lines: string) => ({
-    ...{ 'X-Time': seconds, 'X-More': list, 'X-Other': ' b ' },
+    'X-Time': seconds,
+    'X-More': list,
+    'X-Other': ' b ',
     'X-Sig': hmac('sha256', `POST ${lines} ${body}`).digest('hex'),
   })
 

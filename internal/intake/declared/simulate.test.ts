@@ -13,7 +13,10 @@ const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 function simulated(declaration: Declaration, type: string, own = secret) {
   const running = parseStored(declarationText(declaration))
   const call = simulateDeclared(running, {
-    ...{ id: 'evt_sim_1', sample: declaredSampleOf(running, type), occurredAtMs: nowMs, secret: own },
+    id: 'evt_sim_1',
+    sample: declaredSampleOf(running, type),
+    occurredAtMs: nowMs,
+    secret: own,
   })
   if (call === undefined) return undefined
   const provider = compileDeclaration(running)
@@ -42,7 +45,8 @@ test.each(shippedDeclarations().map((each) => [each.name, each] as const))(
 )
 
 const base: Declaration = {
-  ...{ name: 'acme', body: { bytesMax: 65_536, json: {} } },
+  name: 'acme',
+  body: { bytesMax: 65_536, json: {} },
   headers: { signature: { names: ['X-Acme-Signature'] }, topic: { names: ['X-Acme-Topic'] } },
   signature: {
     schemes: [
@@ -52,7 +56,8 @@ const base: Declaration = {
   event: { id: [{ json: 'id' }], type: { from: [{ json: 'kind' }] } },
 }
 const withScheme = (scheme: Partial<Scheme>, more: Partial<Declaration> = {}): Declaration => ({
-  ...{ ...base, ...more },
+  ...base,
+  ...more,
   signature: { schemes: [{ ...base.signature.schemes[0], ...scheme } as Scheme] },
 })
 
@@ -118,7 +123,8 @@ test('declaration text: contains the payloads of vectors, and neither their secr
   const text = declarationText(gitlab)
   expect(parseStored(text).samples).toEqual([
     {
-      ...{ rawType: 'Merge Request Hook', type: 'pull_request.merged' },
+      rawType: 'Merge Request Hook',
+      type: 'pull_request.merged',
       payload: expect.objectContaining({ object_kind: 'merge_request' }),
     },
   ])

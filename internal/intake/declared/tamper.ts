@@ -43,7 +43,8 @@ export function tamperedCalls(declaration: Declaration, { isEvent, ...valid }: V
     ...(coversBody(scheme) ? changedBodies(valid) : changedMembers(valid, scheme)),
     ...changedSignatures(valid, scheme, headers, value),
     ...repeatedHeaders(valid, headers, [
-      ...[scheme.signature.header, scheme.timestamp?.header],
+      scheme.signature.header,
+      scheme.timestamp?.header,
       ...(isEvent ? declaration.event.id.flatMap(({ header = [] }) => header) : []),
     ]),
     ...otherTimes(valid, scheme),
@@ -150,7 +151,8 @@ function otherTokens(valid: Keyed, scheme: Scheme, headers: HeaderTable, value: 
     ['a token signed with a public text', `${signed}.${hmac}`],
   ] as const
   return tokens.map(([change, token]) => ({
-    ...{ secrets: valid.secrets, change },
+    secrets: valid.secrets,
+    change,
     call: replaceSignature(valid.call, scheme, headers, value, () => `${prefix}${token}`),
   }))
 }

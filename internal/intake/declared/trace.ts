@@ -118,7 +118,10 @@ function describe(
   const other = timed && unit && isFar ? otherUnit(timed.text, unit, call.nowMs, ageMsMax) : undefined
   return {
     scheme: {
-      ...{ position: chosen.position, algorithm, value: chosen.value, keyCount: keyCountOf(own) },
+      position: chosen.position,
+      algorithm,
+      value: chosen.value,
+      keyCount: keyCountOf(own),
       keyReasons: secrets.map((secret) => keyReason(scheme, secret)),
       ...(malformed !== undefined && { malformed }),
       ...(emptyVariable !== undefined && { emptyVariable }),
@@ -126,7 +129,9 @@ function describe(
     ...(parsed && { signatures: { texts: parsed.texts, decodedCount: parsed.decodedCount } }),
     ...(timed && {
       time: {
-        ...{ text: timed.text, atMs: timed.atMs, ageMsMax },
+        text: timed.text,
+        atMs: timed.atMs,
+        ageMsMax,
         ageMs: timed.atMs === undefined ? undefined : call.nowMs - timed.atMs,
         ...(other !== undefined && { otherUnit: other }),
       },

@@ -18,7 +18,11 @@ export const providers: readonly AnyProvider[] = [card, generic, storefront, cod
 
 /** Tables of event types of all providers that have their own types. */
 export const eventTables: readonly EventTypes[] = [
-  ...[cardTypes, storefrontTypes, codehostTypes, walletTypes, gatewayTypes],
+  cardTypes,
+  storefrontTypes,
+  codehostTypes,
+  walletTypes,
+  gatewayTypes,
 ]
 
 /** Finds a provider by its neutral or its vendor's name, in lower case. Returns undefined for an unknown name. */

@@ -79,7 +79,8 @@ describe('chains', () => {
     const names = middles.map((_, nth) => `Via ${nth}`)
     const issued = middles.map((parts, nth) =>
       authority.issue({
-        ...{ subject: names[nth] ?? '', authority: true },
+        subject: names[nth] ?? '',
+        authority: true,
         ...(nth > 0 && { issuer: names[nth - 1] ?? '', issuerKey: signer.privateKey }),
         ...parts,
       }),

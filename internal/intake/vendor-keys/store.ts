@@ -191,7 +191,10 @@ export class KeyStore<Keys extends Validity> {
       this.#troubled.delete(url)
       this.#trusted.delete(url)
       this.#trusted.set(url, {
-        ...{ keys: found.keys, fetchedAtMs: nowMs, refreshAtMs: nowMs, usedAtMs: nowMs },
+        keys: found.keys,
+        fetchedAtMs: nowMs,
+        refreshAtMs: nowMs,
+        usedAtMs: nowMs,
       })
       evictOldest(this.#trusted, keptMax)
     } else {

@@ -90,7 +90,9 @@ export class VendorKeys {
       onFetched: (outcome: KeyFetchOutcome, detail?: string) => onFetched(source, outcome, detail),
     })
     this.#wallet = new KeyStore({
-      ...{ ...shared, life: lives.certificate, absentCause: 'certificate_not_found' },
+      ...shared,
+      life: lives.certificate,
+      absentCause: 'certificate_not_found',
       parse(text) {
         const verdict = trust(text)
         return verdict.kind === 'trusted' ? { kind: 'trusted', keys: verdict.signer } : verdict

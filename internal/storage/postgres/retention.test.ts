@@ -33,7 +33,11 @@ const nothing = (): Told => ({ events: [], ageMs: undefined })
 
 async function run({ told = nothing(), ...parts }: TurnParts): Promise<RetentionResult> {
   return await runRetention({
-    ...{ pool, nowMs, before: [], after: [], pause: async () => undefined },
+    pool,
+    nowMs,
+    before: [],
+    after: [],
+    pause: async () => undefined,
     signal: new AbortController().signal,
     ...parts,
     observer: {

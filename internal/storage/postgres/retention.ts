@@ -92,7 +92,9 @@ export async function runRetention(turn: RetentionTurn): Promise<RetentionResult
 async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise<boolean> {
   const { nowMs, signal, observer } = turn
   const { blocked, hasMore } = await dropExpiredPartitions({
-    ...{ session, nowMs, signal },
+    session,
+    nowMs,
+    signal,
     onDropped: (partition, durationMs) => observer.partitionDropped(partition, durationMs),
   })
   for (const partition of blocked) observer.partitionBlocked(partition)

@@ -34,7 +34,11 @@ export function startClusterProviders(options: ClusterProvidersOptions): Cluster
   const { client, transport, health, log, statusManager } = options
   const listeners = new Set<() => void>()
   const reflector = new Reflector<ProviderObject>({
-    ...{ name: 'providers', transport, of: providerObjects, health, selection: {} },
+    name: 'providers',
+    transport,
+    of: providerObjects,
+    health,
+    selection: {},
     listsWhenCutShort: true,
     onChange: () => {
       for (const listener of listeners) listener()

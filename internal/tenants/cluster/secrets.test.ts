@@ -39,7 +39,11 @@ function stored(
 }
 
 const wanted: GeneratedSecret = {
-  ...{ namespace: 'shops', name: 'acme-callback', annotations: {}, cause: 'missing', replaces: undefined },
+  namespace: 'shops',
+  name: 'acme-callback',
+  annotations: {},
+  cause: 'missing',
+  replaces: undefined,
   values: { signingSecret: 'whsec_a' },
   owner: { uid: 'u1', name: 'acme' },
 }

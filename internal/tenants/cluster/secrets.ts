@@ -298,7 +298,9 @@ function generatedObject({ namespace, name, annotations, owner, values }: Genera
   const data = Object.entries(values).map(([entry, value]) => [entry, Buffer.from(value).toString('base64')])
   return {
     metadata: {
-      ...{ name, namespace, annotations },
+      name,
+      namespace,
+      annotations,
       labels: { [tenantLabel]: owner.name, 'app.kubernetes.io/managed-by': 'latchkey-operator' },
       ownerReferences: [
         { apiVersion: tenantApiVersion, kind: 'Tenant', name: owner.name, uid: owner.uid, controller: true },

@@ -43,7 +43,9 @@ function follow(
     connectionsMax < 40 ? { streamsMax: 2 } : {},
   )
   const transport = createTransport({
-    ...{ endpoint: server.endpoint, userAgent: 'test', watchBounds: { connectionsMax } },
+    endpoint: server.endpoint,
+    userAgent: 'test',
+    watchBounds: { connectionsMax },
   })
   const warnings: object[] = []
   const log = {
@@ -52,8 +54,14 @@ function follow(
     warn: (fields: object) => void warnings.push(fields),
   }
   const view = new ClusterView({
-    ...{ transport, log, watchesMax, exhaustedTimes, health: createHealth(), namespaces: undefined },
-    ...{ secretsClusterWide: false, onSecretDeleted: () => undefined },
+    transport,
+    log,
+    watchesMax,
+    exhaustedTimes,
+    health: createHealth(),
+    namespaces: undefined,
+    secretsClusterWide: false,
+    onSecretDeleted: () => undefined,
   })
   closing.push(server.stop, () => view.stop())
   const kindIn = (namespace: string) => view.secret({ namespace, name: 'any' }).kind

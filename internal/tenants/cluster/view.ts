@@ -186,7 +186,10 @@ export class ClusterView {
     const name = nameOf('tenants', scope)
     const reflector = new Reflector<TenantObject>({
       name,
-      ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
+      transport,
+      of: tenantObjects,
+      health,
+      keep: keptOfTenant,
       selection: scope === everywhere ? {} : { namespace: scope },
       listsWhenCutShort: true,
       onChange: (change) => this.#onTenant(change),
@@ -211,7 +214,10 @@ export class ClusterView {
     const name = nameOf('secrets', scope)
     const reflector = new Reflector<Secret>({
       name,
-      ...{ transport, of: secrets, health, keep: keptOfSecret },
+      transport,
+      of: secrets,
+      health,
+      keep: keptOfSecret,
       selection: { ...(scope !== everywhere && { namespace: scope }), labelSelector: tenantLabel },
       onChange: (change) => this.#onSecret(change),
       onTrouble: (trouble) => {

@@ -139,7 +139,10 @@ function readDocument(
   const { namespace: space, name: title, creationTimestamp } = metadata
   const tenant = {
     metadata: {
-      ...{ namespace: space, name: title, uid: `${folderUidPrefix}${space}/${title}`, generation: 1 },
+      namespace: space,
+      name: title,
+      uid: `${folderUidPrefix}${space}/${title}`,
+      generation: 1,
       ...(typeof creationTimestamp === 'string' && { creationTimestamp }),
     },
     spec,

@@ -57,7 +57,9 @@ export class ProviderController {
   start(): void {
     const { source, health, log } = this.#options
     const loop = superviseLoop({
-      ...{ name: 'providers', intervalMs, turnMsMax },
+      name: 'providers',
+      intervalMs,
+      turnMsMax,
       runOnce: () => this.runOnce(),
       onError: (error, failures) =>
         log.warn({ failures, cause: error }, 'Providers could not be reconciled; retrying'),

@@ -7,7 +7,8 @@ import type { StoredProvider } from './store.ts'
 const now = Date.UTC(2026, 10, 26)
 
 const declared = (name: string, aliases: readonly string[] = [], text = '{}'): ValidatedProvider => ({
-  ...{ kind: 'valid', vectorsPassed: 2 },
+  kind: 'valid',
+  vectorsPassed: 2,
   declaration: { name, aliases, isUnverified: false, text },
 })
 const invalid: ValidatedProvider = {
@@ -16,7 +17,13 @@ const invalid: ValidatedProvider = {
   message: 'spec.vectors[0] is wrong',
 }
 const row = (name: string, more: Partial<StoredProvider> = {}): StoredProvider => ({
-  ...{ name, uid: `uid-${name}`, generation: 1, aliases: [], isUnverified: false, text: '{}', ...more },
+  name,
+  uid: `uid-${name}`,
+  generation: 1,
+  aliases: [],
+  isUnverified: false,
+  text: '{}',
+  ...more,
 })
 
 function checked(
@@ -64,7 +71,8 @@ describe('planProviders', () => {
     expect(one?.step).toEqual({ kind: 'none' })
     expect(one?.status).toMatchObject({ observedGeneration: 2, inForceGeneration: 1 })
     expect(readyOf(one)).toMatchObject({
-      ...{ status: 'False', reason: 'VectorsFailed' },
+      status: 'False',
+      reason: 'VectorsFailed',
       message: 'generation 1 stays in force: spec.vectors[0] is wrong',
     })
   })

@@ -159,7 +159,9 @@ function readyOf(wanted: Wanted | undefined, stored: StoredProvider | undefined)
     }
   const kept = stored ? `generation ${stored.generation} stays in force: ` : 'not in force: '
   return {
-    ...{ type: 'Ready', status: 'False', reason: wanted.reason },
+    type: 'Ready',
+    status: 'False',
+    reason: wanted.reason,
     message: `${kept}${wanted.message}`.slice(0, messageCharactersMax),
   }
 }
@@ -170,7 +172,9 @@ function waitingFor(users: readonly ProviderUser[]): WantedCondition {
   const shown = users.slice(0, shownUsersMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const more = users.length > shown.length ? ', and others' : ''
   return {
-    ...{ type: 'DeletionWaiting', status: 'True', reason: 'InUse' },
+    type: 'DeletionWaiting',
+    status: 'True',
+    reason: 'InUse',
     message: `Used by ${shown.join(', ')}${more}: remove it from their spec.providers`,
   }
 }
@@ -181,8 +185,12 @@ function planVanished(stored: StoredProvider, { users }: ProviderFacts): Provide
   const using = users.get(name) ?? []
   const kept = `Provider is gone, but stays in force. ${waitingFor(using).message}`
   const rest = {
-    ...{ object: undefined, name, holds: false, releases: false },
-    ...{ status: undefined, vectorsPassed: undefined },
+    object: undefined,
+    name,
+    holds: false,
+    releases: false,
+    status: undefined,
+    vectorsPassed: undefined,
   }
   if (using.length > 0) return { ...rest, step: { kind: 'none' }, problem: kept }
   return { ...rest, step: { kind: 'remove', name }, problem: undefined }

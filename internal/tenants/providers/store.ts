@@ -145,7 +145,8 @@ export async function listDeclaredUse(pool: Pool, rowsMax: number): Promise<Decl
   )
   const [first] = rows
   return {
-    ...{ tenants: first?.tenants ?? 0, total: first?.total ?? 0 },
+    tenants: first?.tenants ?? 0,
+    total: first?.total ?? 0,
     providers: rows.map(({ name, users }) => ({ name, users })),
   }
 }

@@ -191,7 +191,12 @@ export class TenantController {
     if (!rules) return undefined
     const { fence, isHeld } = this.#context
     return new ProviderController({
-      ...{ source: source.providers, pool, rules, clock, log, isHeld },
+      source: source.providers,
+      pool,
+      rules,
+      clock,
+      log,
+      isHeld,
       ...(fence && { fence }),
       ...(health && { health }),
       onInForce: onProviderInForce,
@@ -211,7 +216,9 @@ export class TenantController {
     const { resyncMs = resyncMsDefault, retryMsMax = retryMsMaxDefault } = this.#options
     const hooks = metrics?.forQueue(queueName, concurrency)
     const queue = new WorkQueue({
-      ...{ name: queueName, concurrency, workMsMax },
+      name: queueName,
+      concurrency,
+      workMsMax,
       ...(health && { health }),
       ...(hooks && { hooks }),
       backoff: { firstMs: retryMsFirst, maxMs: retryMsMax },

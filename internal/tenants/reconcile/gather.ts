@@ -105,7 +105,11 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
   const { currentKeyId } = keyRing
   const declared = await findDeclared(sources, manifest.spec)
   const found = {
-    ...{ stored, slug, secrets, keysOfOthers, ...declared },
+    stored,
+    slug,
+    secrets,
+    keysOfOthers,
+    ...declared,
     callbackSuspension: suspensions.callback,
     notificationsSuspension: suspensions.notifications,
   }

@@ -145,15 +145,21 @@ function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
   const ofUrl = notificationsUrlPlace(manifest)
   if (ofUrl)
     wanted.push({
-      ...{ field: notificationsUrlField, place: ofUrl, valuesMax: 1 },
-      ...{ check: urlFault, charactersRecommended: 0 },
+      field: notificationsUrlField,
+      place: ofUrl,
+      valuesMax: 1,
+      check: urlFault,
+      charactersRecommended: 0,
     })
   for (const { name, secretRef } of manifest.spec.providers) {
     if (secretRef === undefined) continue
     const place = { name: secretRef.name, generated: false }
     wanted.push({
-      ...{ field: providerField(name), place, valuesMax: 5 },
-      ...{ check: providerSecretFault, charactersRecommended },
+      field: providerField(name),
+      place,
+      valuesMax: 5,
+      check: providerSecretFault,
+      charactersRecommended,
     })
   }
   return wanted

@@ -29,7 +29,10 @@ const validateStatus = new Ajv({ strict: false, validateFormats: false }).compil
 function object(fields: Partial<TenantObject> = {}, meta: object = {}): TenantObject {
   return {
     metadata: {
-      ...{ namespace: 'shops', name: 'acme', uid: 'u1', generation: 3 },
+      namespace: 'shops',
+      name: 'acme',
+      uid: 'u1',
+      generation: 3,
       creationTimestamp: '2026-11-01T00:00:00Z',
       ...meta,
     },
@@ -47,7 +50,10 @@ function object(fields: Partial<TenantObject> = {}, meta: object = {}): TenantOb
 
 function condition(fields: Partial<Condition> = {}): Condition {
   return {
-    ...{ type: 'Ready', status: 'True', reason: 'InForce', message: 'Everything' },
+    type: 'Ready',
+    status: 'True',
+    reason: 'InForce',
+    message: 'Everything',
     lastTransitionTime: '2026-11-01T08:00:00Z',
     ...fields,
   }
@@ -56,7 +62,11 @@ function condition(fields: Partial<Condition> = {}): Condition {
 const found = (version: string): SecretRead => ({
   kind: 'found',
   secret: {
-    ...{ namespace: 'shops', name: 'any', version, annotations: {}, owner: undefined },
+    namespace: 'shops',
+    name: 'any',
+    version,
+    annotations: {},
+    owner: undefined,
     values: new Map([['a', 'hunter2-hunter2']]),
   },
 })
@@ -135,7 +145,10 @@ test('refusedStatus: sets Ready to False and keeps all other fields', () => {
   expect(status).toMatchObject({ tenantId, urls: before.urls ?? [], observedGeneration: 3 })
   expect(status.conditions).toEqual([
     {
-      ...{ type: 'Ready', status: 'False', reason: 'SpecInvalid', message: 'spec.callback.url' },
+      type: 'Ready',
+      status: 'False',
+      reason: 'SpecInvalid',
+      message: 'spec.callback.url',
       lastTransitionTime: '2026-11-01T09:00:00Z',
       observedGeneration: 3,
     },

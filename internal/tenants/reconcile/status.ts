@@ -122,7 +122,9 @@ export function occurrence(
 ): Occurrence {
   const { namespace, name, uid } = metadata
   const regarding = {
-    ...{ apiVersion: tenantApiVersion, kind: 'Tenant', name },
+    apiVersion: tenantApiVersion,
+    kind: 'Tenant',
+    name,
     ...(namespace !== undefined && { namespace }),
     ...(uid !== undefined && { uid }),
   }

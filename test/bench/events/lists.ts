@@ -60,7 +60,9 @@ const pullMsMax = 10
 export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
   const bounds = { connectionsMax: 2, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   const pool = createPool({
-    ...{ url: options.databaseUrl, applicationName, ...bounds },
+    url: options.databaseUrl,
+    applicationName,
+    ...bounds,
     sessionSettings: eventReadSettings,
   })
   try {

@@ -8,8 +8,14 @@ import { type PoolClient, partitionName, textArrayParam } from '#internal/storag
 
 /** Exchange of each attempt, with the headers of a usual callback behind a proxy. */
 export const benchExchange: AttemptExchange = {
-  ...{ url: 'https://shop.example.com/webhooks/latchkey', address: '203.0.113.17', signatures: 1 },
-  ...{ isReused: true, dnsMs: 0.0123, firstByteMs: 31.2345, headersOmitted: 0, isAnswerCut: false },
+  url: 'https://shop.example.com/webhooks/latchkey',
+  address: '203.0.113.17',
+  signatures: 1,
+  isReused: true,
+  dnsMs: 0.0123,
+  firstByteMs: 31.2345,
+  headersOmitted: 0,
+  isAnswerCut: false,
   headers: [
     ['date', 'Sat, 21 Nov 2026 08:40:01 GMT'],
     ['content-type', 'application/json; charset=utf-8'],
@@ -108,7 +114,9 @@ export async function claimInSteps(client: PoolClient, request: BenchClaim): Pro
   const short = all.filter(({ taken, share }) => taken < share)
   const [claimed, soonest] = await Promise.all([
     read<[never, never, Day, number, number, number, number, boolean]>('lease_rows', leaseText, [
-      ...[textArrayParam(ids), request.leaseToken, request.leaseMs],
+      textArrayParam(ids),
+      request.leaseToken,
+      request.leaseMs,
     ]),
     short.length === 0
       ? []

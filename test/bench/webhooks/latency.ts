@@ -110,7 +110,9 @@ async function callAlone(
   const before = readCpu(stack)
   const { port } = serverOf(stack, name)
   const { requests, failed, p50Ms, p99Ms } = await runLoad({
-    ...{ port, connections: 1, durationMs },
+    port,
+    connections: 1,
+    durationMs,
     request: (n) => callOf(name)(from + n),
   })
   numbers.next = from + requests + 1
@@ -128,7 +130,10 @@ async function callAtRate(
   const from = numbers.next
   const before = readCpu(stack)
   const calls = await runOpenLoop({
-    ...{ port: serverOf(stack, name).port, perSecond: rate, durationMs: warmMs + roundMs, connections },
+    port: serverOf(stack, name).port,
+    perSecond: rate,
+    durationMs: warmMs + roundMs,
+    connections,
     request: (n) => callOf(name)(from + n),
   })
   numbers.next = from + calls.length

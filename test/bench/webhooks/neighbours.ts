@@ -62,7 +62,10 @@ export async function measureManyHanging(
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const slow = startSlowCallback(() => undefined)
   const tenantIds = await cloneTenants(stack.observer, {
-    ...{ of: slugOf(0), name: 'hanging', count: tenants, keyRing: ring.keyRing },
+    of: slugOf(0),
+    name: 'hanging',
+    count: tenants,
+    keyRing: ring.keyRing,
     callback: { url: slow.url },
   })
   const release = async () => {

@@ -94,8 +94,16 @@ export async function startStack({ profileDir, besideDir }: StackOptions = {}): 
   const stop = () => (stopped ??= stopAll())
   stopOnSignal(stop)
   return {
-    ...{ api, bare, beside, sink, observer, tenantIds, databaseUrl: postgres.url, redisUrl: redis.url },
-    ...{ postgresPid: postgres.pid, redisPid: redis.pid },
+    api,
+    bare,
+    beside,
+    sink,
+    observer,
+    tenantIds,
+    databaseUrl: postgres.url,
+    redisUrl: redis.url,
+    postgresPid: postgres.pid,
+    redisPid: redis.pid,
     get forwarder() {
       return forwarder
     },

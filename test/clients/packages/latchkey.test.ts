@@ -39,15 +39,20 @@ afterAll(async () => {
 
 const launcher = () => join(project, 'node_modules/.bin/latchkey')
 const shellEnv = () => ({
-  ...{ PATH: process.env['PATH'] ?? '', HOME: folder },
+  PATH: process.env['PATH'] ?? '',
+  HOME: folder,
   // npm would print that it has a newer version.
   npm_config_update_notifier: 'false',
 })
 
 async function run(command: readonly string[], env: Readonly<Record<string, string>> = {}, cwd = project) {
   const child = Bun.spawn([...command], {
-    ...{ cwd, env: { ...shellEnv(), ...env } },
-    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 60_000 },
+    cwd,
+    env: { ...shellEnv(), ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: 60_000,
   })
   const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])
   await child.exited
@@ -59,7 +64,8 @@ function openTerminal(command: readonly string[], env: Readonly<Record<string, s
   const decoder = new TextDecoder()
   let shown = ''
   const child = Bun.spawn([...command], {
-    ...{ cwd: project, env: { ...shellEnv(), ...env } },
+    cwd: project,
+    env: { ...shellEnv(), ...env },
     terminal: { data: (_terminal, bytes) => void (shown += decoder.decode(bytes, { stream: true })) },
   })
   started.push(child)
@@ -88,7 +94,9 @@ test('package: has no scripts, and the runtime in the version that the program i
 test.each(['project', 'with-scripts'])('package: npx prints the version in %s', async (name) => {
   const cwd = join(folder, name)
   expect(await run(['npx', 'latchkey', '--version'], {}, cwd)).toMatchObject({
-    ...{ code: 0, out: `${version}\n`, err: '' },
+    code: 0,
+    out: `${version}\n`,
+    err: '',
   })
 })
 
@@ -111,8 +119,11 @@ test('package: commands call a service, with input and exit codes', async () => 
   expect(missing.code).toBe(3)
   const { LATCHKEY_URL: url = '', LATCHKEY_API_KEY: key = '' } = lab.env()
   const login = Bun.spawn([launcher(), 'login', '--url', url], {
-    ...{ cwd: project, env: { ...shellEnv(), XDG_CONFIG_HOME: folder } },
-    ...{ stdin: new Blob([key]), stdout: 'pipe', stderr: 'pipe' },
+    cwd: project,
+    env: { ...shellEnv(), XDG_CONFIG_HOME: folder },
+    stdin: new Blob([key]),
+    stdout: 'pipe',
+    stderr: 'pipe',
   })
   expect(await login.exited).toBe(0)
   expect((await run([launcher(), 'events', 'list'], { XDG_CONFIG_HOME: folder })).code).toBe(0)
@@ -139,7 +150,9 @@ test('package: a terminal reaches the command, and Ctrl-C ends it with npx', asy
   const payload = '{"id":"p-1"}'
   const event = receivedEvent({
     tenantId: lab.seeded.acme.tenantId,
-    ...{ type: 'from.terminal', payload, payloadBytes: payload.length },
+    type: 'from.terminal',
+    payload,
+    payloadBytes: payload.length,
   })
   await acceptEvents(lab.backoffice.pool, [event])
   await terminal.shows('  500  ')
@@ -170,8 +183,11 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   async (signal) => {
     const name = `ended-by-${signal.toLowerCase()}`
     const child = Bun.spawn([launcher(), 'events', 'tail', '--name', name, '--events', 'none.such'], {
-      ...{ cwd: project, env: { ...shellEnv(), ...lab.env() } },
-      ...{ stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' },
+      cwd: project,
+      env: { ...shellEnv(), ...lab.env() },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'ignore',
     })
     await until('the subscription', async () => {
       const { rows } = await lab.backoffice.pool.query('SELECT 1 FROM subscriptions WHERE name = $1', [name])
@@ -198,9 +214,12 @@ test('package: a process has its worker, and closes its components after SIGTERM
   await tenants.apply(webhookTenantYaml('acme', testApiKey))
   await tenants.close()
   const env = {
-    ...{ LATCHKEY_DATABASE_URL: database.url, LATCHKEY_REDIS_URL: redisUrl },
-    ...{ LATCHKEY_KEY_RING: keyRingText('test', 7), LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0' },
-    ...{ LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_DATABASE_URL: database.url,
+    LATCHKEY_REDIS_URL: redisUrl,
+    LATCHKEY_KEY_RING: keyRingText('test', 7),
+    LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
   }
   const api = startCommand([launcher(), 'api'], env, 'latchkey api')
   const { port } = await api.logged('listening')
@@ -221,8 +240,10 @@ test('package: a process has its worker, and closes its components after SIGTERM
 test('package: a stack trace names source files and lines', async () => {
   // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
   const env = {
-    ...{ LATCHKEY_BIND_ADDRESS: '192.0.2.1', LATCHKEY_KEY_RING: keyRingText('test', 7) },
-    ...{ LATCHKEY_DATABASE_URL: 'postgres://127.0.0.1:1/none', LATCHKEY_REDIS_URL: 'redis://127.0.0.1:1' },
+    LATCHKEY_BIND_ADDRESS: '192.0.2.1',
+    LATCHKEY_KEY_RING: keyRingText('test', 7),
+    LATCHKEY_DATABASE_URL: 'postgres://127.0.0.1:1/none',
+    LATCHKEY_REDIS_URL: 'redis://127.0.0.1:1',
   }
   const { code, out } = await run([launcher(), 'api'], env)
   expect(code).toBe(1)

@@ -134,17 +134,22 @@ with latchkey.Latchkey(os.environ["API_URL"], os.environ["API_KEY"]) as client:
 
 /** Packages of an application on FastAPI, with those that they need. */
 const installed = [
-  ...['httpx', 'httpcore', 'h11', 'anyio', 'idna', 'certifi', 'typing-extensions', 'standardwebhooks'],
-  ...[
-    'fastapi',
-    'starlette',
-    'pydantic',
-    'pydantic-core',
-    'annotated-types',
-    'annotated-doc',
-    'opentelemetry-api',
-    'typing-inspection',
-  ],
+  'httpx',
+  'httpcore',
+  'h11',
+  'anyio',
+  'idna',
+  'certifi',
+  'typing-extensions',
+  'standardwebhooks',
+  'fastapi',
+  'starlette',
+  'pydantic',
+  'pydantic-core',
+  'annotated-types',
+  'annotated-doc',
+  'opentelemetry-api',
+  'typing-inspection',
 ]
 
 /** Calls the example of FastAPI in its own process: a refund twice, and an event twice and forged. */

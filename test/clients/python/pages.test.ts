@@ -73,7 +73,11 @@ interface Program {
 }
 
 const pages = [
-  ...['clients/python/README.md', 'README.md', records, 'docs/guides/testing.md', 'docs/guides/webhooks.md'],
+  'clients/python/README.md',
+  'README.md',
+  records,
+  'docs/guides/testing.md',
+  'docs/guides/webhooks.md',
   ...readdirSync(join(root, frameworks)).map((file) => `${frameworks}/${file}`),
 ]
 const all: readonly Program[] = pages.flatMap((page) =>

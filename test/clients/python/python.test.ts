@@ -34,9 +34,17 @@ function generate(name: (typeof names)[number]): Promise<Finished> {
   const source = join(folder, `${name}.json`)
   writeFileSync(source, JSON.stringify(documents[name]))
   return runToEnd([
-    ...[join(bin, 'openapi-python-client'), 'generate', '--fail-on-warning', '--meta', 'none'],
-    ...['--config', join(folder, 'config.yaml'), '--path', source],
-    ...['--output-path', join(folder, `latchkey_${name}`)],
+    join(bin, 'openapi-python-client'),
+    'generate',
+    '--fail-on-warning',
+    '--meta',
+    'none',
+    '--config',
+    join(folder, 'config.yaml'),
+    '--path',
+    source,
+    '--output-path',
+    join(folder, `latchkey_${name}`),
   ])
 }
 

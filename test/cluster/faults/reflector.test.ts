@@ -147,8 +147,11 @@ test('reflector: 300 reflectors on few connections all catch up after the API se
     (_none, nth) =>
       new Reflector({
         name: `many ${nth}`,
-        ...{ transport, of: configMaps, selection: { namespace, labelSelector: `nth=${nth}` } },
-        ...{ onChange: () => undefined, onTrouble: () => undefined },
+        transport,
+        of: configMaps,
+        selection: { namespace, labelSelector: `nth=${nth}` },
+        onChange: () => undefined,
+        onTrouble: () => undefined,
         backoff: { firstMs: 50, maxMs: 2_000 },
       }),
   )

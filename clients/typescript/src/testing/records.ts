@@ -97,8 +97,11 @@ export class MemoryRecords {
     const ttlMs = asked.ttlMs ?? entry?.ttlMs ?? asked.defaultTtlMs
     if (!entry?.token) this.#nextFence()
     this.#entries.set(id, {
-      ...{ kind: 'record', token: entry?.token ?? '', fingerprint: entry?.fingerprint ?? '' },
-      ...{ record: asked.record, expiresAtMs: this.#now() + ttlMs },
+      kind: 'record',
+      token: entry?.token ?? '',
+      fingerprint: entry?.fingerprint ?? '',
+      record: asked.record,
+      expiresAtMs: this.#now() + ttlMs,
     })
     return 'saved'
   }

@@ -8,7 +8,10 @@ import { signedEvent } from './signed-event.ts'
 const secret = `whsec_${btoa('a'.repeat(32))}`
 const samples = eventCatalogue.flatMap(({ type, providers }) =>
   providers.map(({ provider, providerRawType, example }) => ({
-    ...{ type: type as EventType, provider: provider as never, providerRawType, payload: example },
+    type: type as EventType,
+    provider: provider as never,
+    providerRawType,
+    payload: example,
   })),
 )
 
@@ -54,7 +57,10 @@ describe('signed event', () => {
     const changes = { sender: { login: 'ada' }, pages: [], organization: undefined, extra: null }
     const { organization: _, ...others } = plain
     expect(signedEvent('wiki.updated', { secret, payload: changes }).event.payload).toEqual({
-      ...{ ...others, sender: { ...sender, login: 'ada' }, pages: [], extra: null },
+      ...others,
+      sender: { ...sender, login: 'ada' },
+      pages: [],
+      extra: null,
     })
   })
 
@@ -63,11 +69,16 @@ describe('signed event', () => {
     const occurredAt = new Date('2026-11-09T00:00:00Z')
     const fields = { id: 'evt_1', tenantId: 'ten_1', headers: { 'latchkey-origin': 'test' } }
     const { event, headers } = signedEvent('account.configuration_updated', {
-      ...{ ...fields, secret, at, occurredAt },
+      ...fields,
+      secret,
+      at,
+      occurredAt,
       providerRawType: 'v2.core.account[configuration.recipient].updated',
     })
     expect(event).toMatchObject({
-      ...{ ...fields, occurredAt: occurredAt.toISOString(), receivedAt: at.toISOString() },
+      ...fields,
+      occurredAt: occurredAt.toISOString(),
+      receivedAt: at.toISOString(),
       providerRawType: 'v2.core.account[configuration.recipient].updated',
     })
     expect(headers).toMatchObject({ 'webhook-id': 'evt_1', 'webhook-timestamp': '1794300001' })

@@ -290,7 +290,9 @@ function nested(levels: number): unknown {
 
 const acquireCall = (server: TestServer, fields: Fields = {}, init: RequestInit = {}) =>
   server.fetch(`${server.url}/v1/record`, {
-    ...{ method: 'POST', headers: { Authorization: `Bearer ${server.apiKey}` }, ...init },
+    method: 'POST',
+    headers: { Authorization: `Bearer ${server.apiKey}` },
+    ...init,
     body: JSON.stringify({ ...valid, ...fields }),
   })
 

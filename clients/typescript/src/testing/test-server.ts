@@ -200,7 +200,11 @@ function acquiredAnswer(acquired: Acquired): Response {
     case 'locked': {
       const { lockToken, fence, expiresInMs, takenOver } = acquired
       return Response.json({
-        ...{ cached: false, locked: true, lockToken, fence, expiresInMs },
+        cached: false,
+        locked: true,
+        lockToken,
+        fence,
+        expiresInMs,
         ...(takenOver && { takenOver }),
       })
     }

@@ -25,7 +25,9 @@ const objectNames: Readonly<Record<string, string>> = {
 
 const at = 1_794_213_600
 const declined = {
-  ...{ code: 'card_declined', decline_code: 'insufficient_funds', type: 'card_error' },
+  code: 'card_declined',
+  decline_code: 'insufficient_funds',
+  type: 'card_error',
   message: 'Your card has insufficient funds.',
 }
 const uncaptured = { amount_captured: 0, captured: false }
@@ -33,12 +35,17 @@ const unpaid = { ...uncaptured, paid: false }
 const failed = { failure_code: 'account_closed', failure_message: 'The bank account has been closed.' }
 const transitions = { finalized_at: at, marked_uncollectible_at: null, paid_at: null, voided_at: null }
 const draftInvoice = {
-  ...{ number: null, hosted_invoice_url: null, status: 'draft' },
+  number: null,
+  hosted_invoice_url: null,
+  status: 'draft',
   status_transitions: { ...transitions, finalized_at: null },
 }
 const attempted = { attempt_count: 1, attempted: true }
 const paidInvoice = {
-  ...{ ...attempted, amount_paid: 2500, amount_remaining: 0, status: 'paid' },
+  ...attempted,
+  amount_paid: 2500,
+  amount_remaining: 0,
+  status: 'paid',
   status_transitions: { ...transitions, paid_at: at },
 }
 const finalizedQuote = { accepted_at: null, canceled_at: null, finalized_at: at }
@@ -53,26 +60,40 @@ const changes: Readonly<Record<string, JsonObject>> = {
   'payment_intent.created': { latest_charge: null, payment_method: null, status: 'requires_payment_method' },
   'payment_intent.processing': { status: 'processing' },
   'payment_intent.requires_action': {
-    ...{ latest_charge: null, next_action: nextAction, status: 'requires_action' },
+    latest_charge: null,
+    next_action: nextAction,
+    status: 'requires_action',
   },
   'payment_intent.amount_capturable_updated': {
-    ...{ amount_capturable: 25_000, capture_method: 'manual', status: 'requires_capture' },
+    amount_capturable: 25_000,
+    capture_method: 'manual',
+    status: 'requires_capture',
   },
   'payment_intent.partially_funded': {
-    ...{ payment_method_types: ['customer_balance'], status: 'requires_action', latest_charge: null },
+    payment_method_types: ['customer_balance'],
+    status: 'requires_action',
+    latest_charge: null,
   },
   'payment_intent.succeeded': { amount_received: 25_000 },
   'payment_intent.payment_failed': { last_payment_error: declined, status: 'requires_payment_method' },
   'payment_intent.canceled': {
-    ...{ canceled_at: at, cancellation_reason: 'requested_by_customer', status: 'canceled' },
+    canceled_at: at,
+    cancellation_reason: 'requested_by_customer',
+    status: 'canceled',
   },
   'charge.pending': { ...unpaid, balance_transaction: null, status: 'pending' },
   'charge.failed': {
     ...unpaid,
-    ...{ balance_transaction: null, failure_code: declined.code, failure_message: declined.message },
+    balance_transaction: null,
+    failure_code: declined.code,
+    failure_message: declined.message,
     outcome: {
-      ...{ network_status: 'declined_by_network', reason: 'insufficient_funds', risk_level: 'normal' },
-      ...{ risk_score: 12, seller_message: 'The bank declined the payment.', type: 'issuer_declined' },
+      network_status: 'declined_by_network',
+      reason: 'insufficient_funds',
+      risk_level: 'normal',
+      risk_score: 12,
+      seller_message: 'The bank declined the payment.',
+      type: 'issuer_declined',
     },
     status: 'failed',
   },
@@ -97,8 +118,11 @@ const changes: Readonly<Record<string, JsonObject>> = {
   'subscription_schedule.created': { status: 'not_started', subscription: null, current_phase: null },
   'subscription_schedule.completed': { completed_at: at, current_phase: null, status: 'completed' },
   'subscription_schedule.released': {
-    ...{ current_phase: null, released_at: at, released_subscription: 'sub_1SVr0tHb4kQnT2mXs7VwYz1K' },
-    ...{ status: 'released', subscription: null },
+    current_phase: null,
+    released_at: at,
+    released_subscription: 'sub_1SVr0tHb4kQnT2mXs7VwYz1K',
+    status: 'released',
+    subscription: null,
   },
   'subscription_schedule.canceled': { canceled_at: at, current_phase: null, status: 'canceled' },
   'subscription_schedule.aborted': { canceled_at: at, current_phase: null, status: 'canceled' },
@@ -109,7 +133,8 @@ const changes: Readonly<Record<string, JsonObject>> = {
   'invoice.finalization_failed': {
     ...draftInvoice,
     last_finalization_error: {
-      ...{ code: 'customer_tax_location_invalid', type: 'invalid_request_error' },
+      code: 'customer_tax_location_invalid',
+      type: 'invalid_request_error',
       message: 'The customer’s location is invalid.',
     },
   },
@@ -123,14 +148,16 @@ const changes: Readonly<Record<string, JsonObject>> = {
   'invoice.overpaid': { ...paidInvoice, amount_overpaid: 500, amount_paid: 3000 },
   'invoice.voided': { status: 'void', status_transitions: { ...transitions, voided_at: at } },
   'invoice.marked_uncollectible': {
-    ...{ ...attempted, status: 'uncollectible' },
+    ...attempted,
+    status: 'uncollectible',
     status_transitions: { ...transitions, marked_uncollectible_at: at },
   },
   'invoiceitem.deleted': { deleted: true },
   'credit_note.voided': { status: 'void', voided_at: at },
   'quote.finalized': { status: 'open', status_transitions: finalizedQuote },
   'quote.accepted': {
-    ...{ invoice: 'in_1SVr0uHb4kQnT2mXihtYlKNx', status: 'accepted' },
+    invoice: 'in_1SVr0uHb4kQnT2mXihtYlKNx',
+    status: 'accepted',
     status_transitions: { ...finalizedQuote, accepted_at: at },
   },
   'quote.canceled': { status: 'canceled', status_transitions: { ...finalizedQuote, canceled_at: at } },
@@ -146,7 +173,8 @@ const changes: Readonly<Record<string, JsonObject>> = {
     last_error: { code: 'document_expired', reason: 'The document is expired.' },
   },
   'identity.verification_session.verified': {
-    ...{ last_verification_report: 'vr_1SVqDfHb4kQnT2mXz4JnPy7T', status: 'verified' },
+    last_verification_report: 'vr_1SVqDfHb4kQnT2mXz4JnPy7T',
+    status: 'verified',
   },
   'identity.verification_session.canceled': { status: 'canceled' },
   'identity.verification_session.redacted': { redaction: { status: 'redacted' }, status: 'canceled' },
@@ -213,7 +241,8 @@ const account = 'acct_1SV0aAHb4kQnT2mX'
 const relatedObjects: Readonly<Record<string, JsonObject>> = {
   account: { id: account, type: 'v2.core.account', url: `/v2/core/accounts/${account}` },
   account_person: {
-    ...{ id: 'person_1SV0cTHb4kQnT2mXs4GzVq7B', type: 'v2.core.account_person' },
+    id: 'person_1SV0cTHb4kQnT2mXs4GzVq7B',
+    type: 'v2.core.account_person',
     url: `/v2/core/accounts/${account}/persons/person_1SV0cTHb4kQnT2mXs4GzVq7B`,
   },
 }

@@ -35,8 +35,10 @@ function invoice(ofSubscription: string, ofOthers: string): readonly (string | T
       type: ofSubscription,
       when: { 'data.object.subscription': { isPresent: true } },
       example: {
-        ...{ api_version: '2025-02-24.acacia', 'data.object.billing_reason': 'subscription_cycle' },
-        ...{ 'data.object.parent': undefined, 'data.object.subscription': subscription },
+        api_version: '2025-02-24.acacia',
+        'data.object.billing_reason': 'subscription_cycle',
+        'data.object.parent': undefined,
+        'data.object.subscription': subscription,
       },
     },
     ofOthers,
@@ -57,7 +59,8 @@ function disputeStatus(type: string, status: readonly string[], before: string):
   const state = { 'data.object.status': status }
   return [
     {
-      ...{ type, when: { ...state, [previousStatus]: { isPresent: true } } },
+      type,
+      when: { ...state, [previousStatus]: { isPresent: true } },
       example: { 'data.previous_attributes': { status: before } },
     },
     { type, when: { ...state, 'data.previous_attributes': { isPresent: false } } },
@@ -82,7 +85,8 @@ export const cardTypes = eventTypes(
     'charge.succeeded': charge(
       'charge.succeeded',
       {
-        ...{ type: 'payment.authorized', when: { 'data.object.captured': false } },
+        type: 'payment.authorized',
+        when: { 'data.object.captured': false },
         example: { 'data.object.amount_captured': 0 },
       },
       { type: 'payment.succeeded' },

@@ -6,7 +6,11 @@ import { pullRequests } from './samples/pull-requests.ts'
 import { developer, installation, organization, repository, type Sample } from './samples/scene.ts'
 
 const samples: Readonly<Record<string, Sample>> = {
-  ...{ ...pullRequests, ...issues, ...builds, ...accounts, ...security },
+  ...pullRequests,
+  ...issues,
+  ...builds,
+  ...accounts,
+  ...security,
 }
 
 const scopes: Readonly<Record<Sample['scope'], JsonObject>> = {

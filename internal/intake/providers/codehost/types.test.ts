@@ -81,7 +81,10 @@ test('codehost: every type belongs to one event, so that a second report of a fa
 
 type Step = readonly [event: string, body: JsonObject, type: string]
 const run = (action: string, conclusion: string | null = null) => ({
-  ...{ action, workflow_run: { conclusion }, workflow_job: { conclusion }, check_suite: { conclusion } },
+  action,
+  workflow_run: { conclusion },
+  workflow_job: { conclusion },
+  check_suite: { conclusion },
   check_run: { status: conclusion === null ? 'queued' : 'completed', conclusion },
 })
 const ciRun = (conclusion: string, verb: string): readonly Step[] => [

@@ -29,7 +29,9 @@ describe('Braintree SDK', () => {
 
   const vendor = new BraintreeGateway({
     environment: Environment.Sandbox,
-    ...{ merchantId: 'integration_merchant_id', publicKey: 'public_key', privateKey: 'private_key' },
+    merchantId: 'integration_merchant_id',
+    publicKey: 'public_key',
+    privateKey: 'private_key',
   })
   /** The SDK has no sample of its own for these. */
   const unsampled = new Set<string>(['granted_payment_instrument_update'])
@@ -41,7 +43,8 @@ describe('Braintree SDK', () => {
       body: Buffer.from(new URLSearchParams({ ...sample }).toString()),
       headers: new Headers(),
       settings: {},
-      ...{ nowMs: 0, signatureAgeMsMax: 0 },
+      nowMs: 0,
+      signatureAgeMsMax: 0,
     })
     const payload = event.kind === 'event' ? JSON.parse(event.payload) : event
     expect(subjectNames(gatewaySample(kind))).toEqual(subjectNames(payload))

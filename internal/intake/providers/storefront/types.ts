@@ -8,7 +8,9 @@ import { storefrontSample } from './samples.ts'
 const failed = ['failure', 'error']
 /** A transaction that refers to the sale or authorization before it. */
 const ofSale = {
-  ...{ id: 6_345_678_901_299, parent_id: 6_345_678_901_234, payment_id: '#1042.2' },
+  id: 6_345_678_901_299,
+  parent_id: 6_345_678_901_234,
+  payment_id: '#1042.2',
   admin_graphql_api_id: 'gid://shopify/OrderTransaction/6345678901299',
 }
 const finalized = { finalized_on: '2026-11-20T17:21:50-05:00' }

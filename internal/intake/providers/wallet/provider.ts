@@ -40,10 +40,15 @@ const headers = {
     'Required. Time of the first transmission, RFC 3339; part of the signed text.',
   ),
   signature: header(named('Transmission-Sig'), 'Required. Signature in base64.', {
-    ...{ type: 'string', minLength: 1, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
+    type: 'string',
+    minLength: 1,
+    maxLength: 1368,
+    pattern: '^[A-Za-z0-9+/]+={0,2}$',
   }),
   algorithm: header(named('Auth-Algo'), 'Required. `SHA256withRSA`, in any case.', {
-    ...{ type: 'string', minLength: 1, pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$' },
+    type: 'string',
+    minLength: 1,
+    pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$',
   }),
   certificate: header(
     named('Cert-Url'),

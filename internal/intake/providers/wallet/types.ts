@@ -121,8 +121,10 @@ export const walletTypes = eventTypes(
           'resource.billing_info.outstanding_balance': usd('19.90'),
           'resource.billing_info.failed_payments_count': 1,
           'resource.billing_info.last_failed_payment': {
-            ...{ amount: usd('19.90'), time: '2026-11-10T13:36:28Z' },
-            ...{ reason_code: 'PAYMENT_DENIED', next_payment_retry_time: '2026-11-15T10:00:00Z' },
+            amount: usd('19.90'),
+            time: '2026-11-10T13:36:28Z',
+            reason_code: 'PAYMENT_DENIED',
+            next_payment_retry_time: '2026-11-15T10:00:00Z',
           },
         },
       },
