@@ -49,7 +49,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY|THIRD_PARTY_NOTICES)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|run|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/([a-z-]+\/|tsconfig\.json$)|config\/(samples|presets|providers|systemd)\/|config\/(compose\.yaml|kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract)\/|test\/tidy\.test\.ts$|(internal|clients)\/README\.md$)/
+  /^(\.ci\/|\.github\/|contributing\/|cmd\/(api|forwarder|operator|backoffice|migrate|run|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/([a-z-]+\/|tsconfig\.json$)|config\/(samples|presets|providers|systemd)\/|config\/(compose\.yaml|kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract|defects)\/|test\/tidy\.test\.ts$|(internal|clients)\/README\.md$)/
 const fileLinesMax = 600
 const testLinesMax = 800
 const functionLinesMax = 70
@@ -187,6 +187,16 @@ const rules: Record<string, Rule> = {
           text,
           /^(?!\s*(\*|\/[/*])).*\b(process|Bun|import\.meta)\.env\b/,
           'take the value as an argument, from readConfig',
+        )
+      : [],
+
+  'workflows pin actions by commit': ({ path, text }) =>
+    path.startsWith('.github/')
+      ? linesLike(
+          path,
+          text,
+          /^\s*(- )?uses: (?!\.\/|[\w./-]+@[0-9a-f]{40} # v\d)/,
+          'name the commit in full, with its version in a comment',
         )
       : [],
 
@@ -443,6 +453,7 @@ const refused: [rule: string, what: string, path: string, text: string, problems
     'f(Bun.env)\nf(import.meta.env)\n',
     2,
   ],
+  ['workflows pin actions by commit', 'a tag', '.github/workflows/a.yml', '      - uses: a/b@v4\n', 1],
   ['no TODO or FIXME is left', 'a remark', 'README.md', 'TODO: write this\n', 1],
   ['no path of a developer’s machine', 'a home', 'README.md', 'cd /home/ada/latchkey\n', 1],
   ['no path of a developer’s machine', 'a Mac’s and root’s', '.ci/run', "'/Users/ada'\n(/root/x)\n", 2],
@@ -483,6 +494,11 @@ const accepted: [what: string, path: string, text: string][] = [
   ],
   ['a long type', 'internal/base/a.ts', `/** Doc. */\nexport interface A {\n${long(100)}}\n`],
   ['a function of the full length', 'internal/base/a.ts', `function f() {\n${long(68)}}\n`],
+  [
+    'an action by its commit, and one of the repository',
+    '.github/workflows/a.yml',
+    `      - uses: a/b@${'0a'.repeat(20)} # v4.1.0\n      - uses: ./.github/actions/prepare\n`,
+  ],
   ['a migration’s name', 'internal/storage/postgres/migrations/0001_tenants.sql', ''],
   ['a module of Python', 'clients/python/src/latchkey/event_types.py', ''],
   ['a chart', 'charts/latchkey/templates/_names.tpl', ''],
