@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -34,6 +34,7 @@ const commands = {
   'test:clients': runClientTest,
   'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
+  'test:defects': runDefects,
   lint: runLint,
   bench: runBench,
   build: (bun, args) => run(bun, ['cmd/dev/build.ts', ...args]),
@@ -205,6 +206,12 @@ function chooseTests(folder, args, isAllowed = () => true) {
     .filter((path) => patterns.length === 0 || matches(path, patterns))
   if (files.length === 0) fail(`no test in ${folder} has ${args.join(' ')} in its path`)
   return { flags, files: files.map((path) => `./${path}`) }
+}
+
+/** Applies seeded defects one at a time in a copy of the checkout, and demands that a test notices each. Arguments: ids of defects. */
+async function runDefects(bun, args) {
+  const ensured = await ensure(bun, 'redis')
+  return ensured === 0 ? run(bun, ['test/defects/defects.main.ts', ...args]) : ensured
 }
 
 /** Runs the benchmark that the first argument names; default: the benchmark of records (see CONTRIBUTING.md). */

@@ -84,6 +84,13 @@ describe('storeBatch', () => {
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
 
+  test('storeBatch: an event either waits for a pull or is delivered, and a verified one does neither', async () => {
+    const [pulled, delivered] = [receivedEvent({ isPullOnly: true }), receivedEvent()]
+    await store([pulled, delivered, receivedEvent({ state: 'verified' })])
+    expect(await rowsOf('SELECT event_id AS id FROM pulls_due')).toEqual([{ id: pulled.id }])
+    expect(await rowsOf('SELECT event_id AS id FROM deliveries_due')).toEqual([{ id: delivered.id }])
+  })
+
   test('storeBatch: a repeat after a lost database reply returns stored and not duplicate', async () => {
     const events = many(3)
     await store(events)

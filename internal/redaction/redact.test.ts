@@ -141,6 +141,7 @@ const hidden: readonly (readonly [what: string, text: string, shown: string])[] 
   ['a Visa number after letters', 'card4242424242424242', 'card[redacted: card number]'],
   ['a Visa number after a year', '2026 4242 4242 4242 4242', '2026 [redacted: card number]'],
   ['a Visa number of 13 digits', '4222222222222', '[redacted: card number]'],
+  ['a Visa number of 19 digits', '4000000000000000006', '[redacted: card number]'],
   [
     'two card numbers',
     '5555555555554444, 4242 4242 4242 4242',
@@ -291,6 +292,7 @@ describe('headers', () => {
       Cookie: 'a=b',
       'x-session': 'abc',
       'stripe-signature': 't=1,v1=abc',
+      'X-Hub-Signature-256': 'sha256=abc',
       'x-shop-code': 'a1',
       'x-forwarded-for': '203.0.113.7',
       referer: 'https://a.example/?token=abc',
@@ -304,6 +306,7 @@ describe('headers', () => {
       Cookie: '[redacted]',
       'x-session': '[redacted]',
       'stripe-signature': '[redacted]',
+      'X-Hub-Signature-256': '[redacted]',
       'x-shop-code': '[redacted]',
       referer: 'https://a.example/?token=[redacted]',
       from: '[redacted: e-mail]',
