@@ -23,7 +23,7 @@ const layers = [
   ['access'],
   ['settings', 'usage'],
   ['events'],
-  ['replays', 'subscriptions'],
+  ['replays', 'subscriptions', 'providers'],
   ['records', 'intake', 'delivery'],
   ['simulations'],
   ['backoffice'],

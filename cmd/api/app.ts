@@ -14,8 +14,9 @@ import {
   type Route,
   type ServerOptions,
 } from '#internal/http/index.ts'
-import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
+import { webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes, publicDocumentPath } from '#internal/openapi/index.ts'
+import { eventTypeRoutes } from '#internal/providers/index.ts'
 import { explainStoreError, type RecordTenant, recordRoutes, Waiters } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { redisCheck } from '#internal/storage/index.ts'

@@ -1,18 +1,20 @@
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
+import type {
+  CallOutcome,
+  DeadEntry,
+  RefusedCalls,
+  SizeClassQueues,
+  SpoolRefusal,
+  SpoolStats,
+} from '#internal/intake/index.ts'
 import {
-  type CallOutcome,
-  type DeadEntry,
   type FetchedSource,
   fetchedSources,
   type KeyFetchOutcome,
   keyFetchOutcomes,
-  type RefusedCalls,
-  type SizeClassQueues,
-  type SpoolRefusal,
-  type SpoolStats,
   type VendorKeys,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'

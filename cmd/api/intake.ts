@@ -24,18 +24,20 @@ import {
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
-  type CertificateSources,
-  createKeyFetch,
   Drain,
   type Intake,
   LargeBodies,
   RefusedCalls,
   SizeClassQueues,
   Spool,
+} from '#internal/intake/index.ts'
+import {
+  type CertificateSources,
+  createKeyFetch,
   VendorKeys,
   wallet,
   walletSources,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'

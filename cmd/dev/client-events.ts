@@ -1,4 +1,4 @@
-import { eventCatalogue } from '#internal/intake/index.ts'
+import { eventCatalogue } from '#internal/providers/index.ts'
 
 /** Path of the generated types of events in the client library. */
 export const clientEventsPath = 'clients/typescript/src/event-sources.generated.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { eventCatalogue } from '#internal/intake/index.ts'
+import { eventCatalogue } from '#internal/providers/index.ts'
 import { eventTypesText } from './event-types.ts'
 
 const page = eventTypesText()

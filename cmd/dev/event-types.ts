@@ -1,5 +1,5 @@
 import { noticeSamples } from '#internal/events/index.ts'
-import { conditionsText, eventAreas, eventCatalogue, type TypeSource } from '#internal/intake/index.ts'
+import { conditionsText, eventAreas, eventCatalogue, type TypeSource } from '#internal/providers/index.ts'
 
 /** Path of the generated page with the catalogue of event types. */
 export const eventTypesPath = 'docs/reference/events.md'

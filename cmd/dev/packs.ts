@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse } from 'yaml'
-import { type Declaration, declarationText, parseProvider } from '#internal/intake/index.ts'
+import { type Declaration, declarationText, parseProvider } from '#internal/providers/index.ts'
 
 /** Path of the generated module with the shipped declarations. */
-export const packsPath = 'internal/intake/declared/packs.generated.ts'
+export const packsPath = 'internal/providers/declared/packs.generated.ts'
 
 const folder = resolve(import.meta.dir, '../../config/providers')
 

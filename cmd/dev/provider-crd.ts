@@ -1,6 +1,6 @@
 import { stringify } from 'yaml'
 import { timestampPattern } from '#internal/base/index.ts'
-import { DeclarationSchema } from '#internal/intake/index.ts'
+import { DeclarationSchema } from '#internal/providers/index.ts'
 import { acceptedProviderNames, tenantApiVersion } from '#internal/tenants/index.ts'
 
 /** Path of the generated definition of Providers. */
@@ -43,7 +43,7 @@ export function providerCrdText(): string {
     },
   }
   const heading =
-    '# Written by `npm run generate` from the schema in internal/intake/declared/schema.ts, with which a folder’s manifests are checked.\n'
+    '# Written by `npm run generate` from the schema in internal/providers/declared/schema.ts, with which a folder’s manifests are checked.\n'
   return heading + stringify(definition, { lineWidth: 0, aliasDuplicateObjects: false })
 }
 

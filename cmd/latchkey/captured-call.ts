@@ -6,7 +6,7 @@ import {
   defaultSignatureAgeMsMax,
   escapedText,
   type ProviderCall,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
 

@@ -1,6 +1,11 @@
 import { readFile, stat } from 'node:fs/promises'
 import { LineCounter, parseAllDocuments } from 'yaml'
-import { declarationNotes, type ParsedProvider, parseProvider, reservedName } from '#internal/intake/index.ts'
+import {
+  declarationNotes,
+  type ParsedProvider,
+  parseProvider,
+  reservedName,
+} from '#internal/providers/index.ts'
 import { type Problem as FieldProblem, lineOfField } from '#internal/tenants/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { stringify } from 'yaml'
-import { findPack, packNames, runVectors, traceCall } from '#internal/intake/index.ts'
+import { findPack, packNames, runVectors, traceCall } from '#internal/providers/index.ts'
 import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'

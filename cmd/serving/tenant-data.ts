@@ -8,7 +8,8 @@ import {
   purgeEventSteps,
   resumeQueues,
 } from '#internal/events/index.ts'
-import { declarationRules, purgeRefusedCalls } from '#internal/intake/index.ts'
+import { purgeRefusedCalls } from '#internal/intake/index.ts'
+import { declarationRules } from '#internal/providers/index.ts'
 import { purgeLockHistory, purgeRecords } from '#internal/records/index.ts'
 import { purgeReplays } from '#internal/replays/index.ts'
 import { purgeSettings } from '#internal/settings/index.ts'

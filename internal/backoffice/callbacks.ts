@@ -11,7 +11,8 @@ import {
   storeNotice,
 } from '#internal/events/index.ts'
 import { parseJsonObject } from '#internal/http/index.ts'
-import { createTestEvent, eventCatalogue, type TestEventContent } from '#internal/intake/index.ts'
+import { createTestEvent, type TestEventContent } from '#internal/intake/index.ts'
+import { eventCatalogue } from '#internal/providers/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'

@@ -18,7 +18,8 @@ import {
   sourceTenantsMax,
   withDeliveryFacts,
 } from '#internal/events/index.ts'
-import { findProviderName, ingestEvent } from '#internal/intake/index.ts'
+import { ingestEvent } from '#internal/intake/index.ts'
+import { findProviderName } from '#internal/providers/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import {
   type ReplayEventOutcome,

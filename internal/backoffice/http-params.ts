@@ -25,7 +25,7 @@ import {
   plainText,
   textParam,
 } from '#internal/http/index.ts'
-import { providerNameParam } from '#internal/intake/index.ts'
+import { providerNameParam } from '#internal/providers/index.ts'
 import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
 import { subscriptionNamePattern } from '#internal/subscriptions/index.ts'

@@ -1,6 +1,7 @@
 import { auditActionFilters } from '#internal/access/index.ts'
 import { textParam, wordParam } from '#internal/http/index.ts'
-import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
+import { refusedCauses } from '#internal/intake/index.ts'
+import { refusalCauses } from '#internal/providers/index.ts'
 import { lockStates } from '#internal/records/index.ts'
 import {
   AuditPage,

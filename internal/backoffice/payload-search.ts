@@ -1,7 +1,7 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
 import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
-import { memberReader } from '#internal/intake/index.ts'
+import { memberReader } from '#internal/providers/index.ts'
 import { defined, invalid, invalidRange, type Outcome, ok, overloaded, readTypeFilter } from './outcome.ts'
 import { type Page, type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'

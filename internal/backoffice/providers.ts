@@ -5,7 +5,7 @@ import {
   defaultSignatureAgeMsMax,
   findDeclaration,
   traceCall,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import { invalid, ok } from './outcome.ts'
 import type { UseCase } from './parts.ts'
 

@@ -1,6 +1,6 @@
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { allProviderNames, findProviderName } from '#internal/intake/index.ts'
+import { allProviderNames, findProviderName } from '#internal/providers/index.ts'
 import {
   checkSettingName,
   clearSetting,

@@ -5,15 +5,20 @@ import {
   fromProvider,
   type ReceivedEvent,
 } from '#internal/events/index.ts'
+import {
+  type CallRequest,
+  type Normalization,
+  type Provider,
+  type RefusalCause,
+  readCall,
+  type VendorKeys,
+} from '#internal/providers/index.ts'
 import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller, Keying } from './caller.ts'
 import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
-import { readCall } from './normalize.ts'
-import type { CallRequest, Normalization, Provider, RefusalCause } from './provider.ts'
-import type { VendorKeys } from './vendor-keys/vendor-keys.ts'
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =

@@ -2,6 +2,17 @@ import { authenticateApiKey } from '#internal/access/index.ts'
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import type { EventStateAtReceipt } from '#internal/events/index.ts'
 import {
+  type AnyProvider,
+  type CertificateProvider,
+  type KnownProvider,
+  KnownProviders,
+  type OnUnusable,
+  type Provider,
+  type ProviderSettings,
+  type TrustedSigner,
+  unusable,
+} from '#internal/providers/index.ts'
+import {
   type Directory,
   type DirectoryProvider,
   type DirectoryTenant,
@@ -9,10 +20,7 @@ import {
   providerField,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
-import { type KnownProvider, KnownProviders, type OnUnusable, unusable } from './known-providers.ts'
-import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
 import type { RefusedCause } from './refused-calls.ts'
-import type { TrustedSigner } from './vendor-keys/chain.ts'
 
 /** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, and independent of single calls. */
 export interface Caller {

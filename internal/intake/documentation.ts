@@ -9,11 +9,17 @@ import {
   type Operation,
   type Parameter,
 } from '#internal/http/index.ts'
+import {
+  type ExampleCall,
+  exampleCalls,
+  exampleSecret,
+  exampleSignedAt,
+  formMedia,
+  type ProviderHeader,
+  providers,
+  type RefusalCause,
+} from '#internal/providers/index.ts'
 import { acceptedProviderNames, providerAliasText, providerNamePattern } from '#internal/tenants/index.ts'
-import { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
-import type { RefusalCause } from './provider.ts'
-import type { ProviderHeader } from './provider-header.ts'
-import { providers } from './providers/registry.ts'
 
 const hops: Parameter = {
   name: 'Latchkey-Hops',

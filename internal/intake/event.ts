@@ -7,10 +7,9 @@ import {
   originHeaders,
   type ReceivedEvent,
 } from '#internal/events/index.ts'
+import { type ProviderEvent, providers } from '#internal/providers/index.ts'
 import { isCredentialHeader } from '#internal/redaction/index.ts'
 import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/tenants/index.ts'
-import type { ProviderEvent } from './provider.ts'
-import { providers } from './providers/registry.ts'
 
 /** A normalized call with tenant, provider and time of its receipt. */
 export interface Receipt {

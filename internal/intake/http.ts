@@ -11,6 +11,7 @@ import {
   type Operation,
   type RoomRoute,
 } from '#internal/http/index.ts'
+import type { CallRequest, HandshakeAnswer, RefusalCause } from '#internal/providers/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
@@ -18,7 +19,6 @@ import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { keptHeaders } from './event.ts'
 import { largeBodyBytes } from './large-bodies.ts'
-import type { CallRequest, HandshakeAnswer, RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
 /** Dependencies of the webhook routes. */

@@ -9,6 +9,13 @@ import {
   storeBatch,
 } from '#internal/events/index.ts'
 import {
+  findProviderName,
+  isDottedType,
+  readEventId,
+  readEventText,
+  readRawType,
+} from '#internal/providers/index.ts'
+import {
   type Declarations,
   type DirectoryTenant,
   type ProviderName,
@@ -16,8 +23,6 @@ import {
   retentionOf,
 } from '#internal/tenants/index.ts'
 import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
-import { findProviderName } from './find-declaration.ts'
-import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
 /** An event that another service hands in, to be stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {

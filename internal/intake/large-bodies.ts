@@ -1,5 +1,4 @@
-import type { Normalization, ProviderCall } from './provider.ts'
-import type { KeySource } from './vendor-keys/published-keys.ts'
+import type { KeySource, Normalization, ProviderCall } from '#internal/providers/index.ts'
 
 /** Message to the worker: a call to verify and normalize. */
 export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'> {

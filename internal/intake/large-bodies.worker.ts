@@ -1,9 +1,11 @@
-import { adapterOf } from './known-providers.ts'
+import {
+  type AnyProvider,
+  adapterOf,
+  findProvider,
+  parsePublishedKeys,
+  readCall,
+} from '#internal/providers/index.ts'
 import type { ReadRequest, ReadResponse } from './large-bodies.ts'
-import { readCall } from './normalize.ts'
-import type { AnyProvider } from './provider.ts'
-import { findProvider } from './providers/registry.ts'
-import { parsePublishedKeys } from './vendor-keys/published-keys.ts'
 
 declare const self: Worker
 

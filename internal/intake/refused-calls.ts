@@ -7,6 +7,7 @@ import {
   pageOf,
   type TenantId,
 } from '#internal/base/index.ts'
+import type { RefusalCause } from '#internal/providers/index.ts'
 import {
   BufferedWriter,
   ensurePartitions,
@@ -16,7 +17,6 @@ import {
   writeRowsOrThrow,
 } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { RefusalCause } from './provider.ts'
 import { refusedCalls } from './tables.ts'
 
 /** Causes of refusing a call for a known tenant, in addition to those of the adapters. A closed set, used as values of a metric label. */

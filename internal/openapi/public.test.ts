@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { publicEventRoutes } from '#internal/backoffice/index.ts'
-import { eventTypeRoutes, webhookRoutes } from '#internal/intake/index.ts'
+import { webhookRoutes } from '#internal/intake/index.ts'
+import { eventTypeRoutes } from '#internal/providers/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import {

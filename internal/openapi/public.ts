@@ -12,7 +12,8 @@ import {
   staticAnswer,
   staticBody,
 } from '#internal/http/index.ts'
-import { eventTypeRoutes, exampleCalls, webhookRoutes } from '#internal/intake/index.ts'
+import { webhookRoutes } from '#internal/intake/index.ts'
+import { eventTypeRoutes, exampleCalls } from '#internal/providers/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { internalRoutes } from '#internal/backoffice/index.ts'
 import { expectation, type JsonSchema } from '#internal/http/index.ts'
-import { eventTypeRoutes } from '#internal/intake/index.ts'
+import { eventTypeRoutes } from '#internal/providers/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'

@@ -1,9 +1,5 @@
-import {
-  type Caller,
-  createWalletSigner,
-  type UnsignedCall,
-  type WalletSigner,
-} from '#internal/intake/index.ts'
+import type { Caller } from '#internal/intake/index.ts'
+import { createWalletSigner, type UnsignedCall, type WalletSigner } from '#internal/providers/index.ts'
 
 /** Signed call with the caller that its signature verifies. */
 export interface SignedCall {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { createWalletSigner } from '#internal/intake/index.ts'
+import { card } from '#internal/providers/built-in/card/provider.ts'
+import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
+import { createWalletSigner } from '#internal/providers/index.ts'
 // These imports are the adapters for real calls.
-import { readCall, readEventId } from '#internal/intake/normalize.ts'
-import { card } from '#internal/intake/providers/card/provider.ts'
-import { wallet } from '#internal/intake/providers/wallet/provider.ts'
+import { readCall, readEventId } from '#internal/providers/normalize.ts'
 import { decimalText, eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
 import {
   type Chargeback,

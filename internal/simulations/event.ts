@@ -7,9 +7,12 @@ import {
   type AcceptContext,
   type Accepted,
   acceptWebhook,
-  allProviderNames,
   type Caller,
   type Callers,
+  type WebhookCall,
+} from '#internal/intake/index.ts'
+import {
+  allProviderNames,
   declaredSampleOf,
   eventCatalogue,
   findProviderName,
@@ -17,8 +20,7 @@ import {
   type JsonObject,
   parseStored,
   simulateDeclared,
-  type WebhookCall,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import {
   acceptedProviderNames,
   type Declarations,

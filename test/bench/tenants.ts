@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { declarationRules } from '#internal/intake/index.ts'
+import { declarationRules } from '#internal/providers/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { FolderSource, parseKeyRing, TenantController } from '#internal/tenants/index.ts'
 import { keyRing } from './processes.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { byAction, eventTypes, type TypeRows } from '#internal/intake/catalogue.ts'
+import { byAction, eventTypes, type TypeRows } from '#internal/providers/catalogue.ts'
 import { compareEventTypes, readEventTypes } from './event-types.ts'
 import { lineOf } from './surface-diff.ts'
 

@@ -1,7 +1,7 @@
 // Normalized types of raw events, as sample payloads get them.
 
-import { unlistedType } from '#internal/intake/normalize.ts'
-import { eventTables } from '#internal/intake/providers/registry.ts'
+import { eventTables } from '#internal/providers/built-in/registry.ts'
+import { unlistedType } from '#internal/providers/normalize.ts'
 import { mapValues, sortKeys } from './plain.ts'
 import type { Difference } from './schema-diff.ts'
 

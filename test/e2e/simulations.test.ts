@@ -1,6 +1,7 @@
 // Simulations from the call to the callback, with API and forwarder processes on real stores.
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { createWalletSigner } from '#internal/intake/index.ts'
+import { createWalletSigner } from '#internal/providers/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { emptyTables } from '#test/support/empty-tables.ts'
 import { simulationKeyOf } from '#test/support/simulation-calls.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { eventCatalogue } from '../../../internal/intake/index.ts'
+import { eventCatalogue } from '../../../internal/providers/index.ts'
 import { isEvent } from './event.ts'
 import { eventSamples } from './event-samples.generated.ts'
 

@@ -1,4 +1,4 @@
-import type { Declaration } from '#internal/intake/index.ts'
+import type { Declaration } from '#internal/providers/index.ts'
 import { shippedDeclarations } from '../packs.ts'
 
 /** Folder of the generated pages, one for each shipped declaration. */

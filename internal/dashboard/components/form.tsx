@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
-import { packNames } from '#internal/intake/index.ts'
+import { packNames } from '#internal/providers/index.ts'
 import { parseReplayId } from '#internal/replays/index.ts'
 import {
   acceptedProviderNames,

@@ -1,6 +1,6 @@
 import type { TestEventSent } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
-import { eventCatalogue } from '#internal/intake/index.ts'
+import { eventCatalogue } from '#internal/providers/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import {

@@ -5,7 +5,7 @@ import {
   eventCatalogue,
   type TypeSource,
   typesOf,
-} from '#internal/intake/index.ts'
+} from '#internal/providers/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { Card, Empty, PageHeader } from '../components/block.tsx'
 import { builtInProviderField, LinkButton } from '../components/form.tsx'

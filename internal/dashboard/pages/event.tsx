@@ -10,7 +10,7 @@ import {
 import { parseEventId } from '#internal/base/index.ts'
 import { forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
-import { eventTypeTexts } from '#internal/intake/index.ts'
+import { eventTypeTexts } from '#internal/providers/index.ts'
 import type { ReplayId } from '#internal/replays/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createEventId, tenantIdFromBytes } from '#internal/base/index.ts'
-import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
+import { refusedCauses } from '#internal/intake/index.ts'
+import { refusalCauses } from '#internal/providers/index.ts'
 import { parseTimeField, readFields, timeFieldText } from '../components/form.tsx'
 import { auditFields } from './audit.tsx'
 import { refusedAdviceOf, refusedCauseAdvice } from './causes.ts'

@@ -1,5 +1,6 @@
 import type { RefusedCall } from '#internal/backoffice/index.ts'
-import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
+import { refusedCauses } from '#internal/intake/index.ts'
+import { refusalCauses } from '#internal/providers/index.ts'
 import { Facts } from '../components/block.tsx'
 import { providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'

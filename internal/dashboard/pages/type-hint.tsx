@@ -1,6 +1,6 @@
 import { familyPrefixOf, parseTypeFilter } from '#internal/base/index.ts'
 import { noticeSamples } from '#internal/events/index.ts'
-import { eventCatalogue, findProviderName } from '#internal/intake/index.ts'
+import { eventCatalogue, findProviderName } from '#internal/providers/index.ts'
 
 /** Maximum number of types that are suggested. */
 const suggestionsMax = 3

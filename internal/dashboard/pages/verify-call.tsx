@@ -1,4 +1,4 @@
-import { type CallTrace, escapedText } from '#internal/intake/index.ts'
+import { type CallTrace, escapedText } from '#internal/providers/index.ts'
 import { Card, Facts, Notice } from '../components/block.tsx'
 import { choicesOf, type Field, FormPage, filled, type Problems, readFields } from '../components/form.tsx'
 import { type ActionRow, link, type PageContext, type PageRow, shown } from '../page.ts'

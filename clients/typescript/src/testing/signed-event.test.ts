@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
-import { eventCatalogue } from '../../../../internal/intake/index.ts'
+import { eventCatalogue } from '../../../../internal/providers/index.ts'
 import type { EventOf, EventType } from '../event.ts'
 import { type LatchkeyEvent, receiver } from '../webhooks.ts'
 import { signedEvent } from './signed-event.ts'

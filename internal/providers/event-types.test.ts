@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { answerSchema, operations, requestExamples } from '#test/support/contract.ts'
+import { eventTables } from './built-in/registry.ts'
 import { eventCatalogue, typesOf } from './event-types.ts'
-import { eventTables } from './providers/registry.ts'
 
 let api: TestApi
 

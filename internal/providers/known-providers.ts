@@ -1,8 +1,8 @@
 import { type Declarations, type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
+import { findProvider } from './built-in/registry.ts'
 import { compileDeclaration } from './declared/compile.ts'
 import { findStored, parseStored } from './find-declaration.ts'
 import type { AnyProvider } from './provider.ts'
-import { findProvider } from './providers/registry.ts'
 
 /** A provider whose calls tenants can accept. */
 export interface KnownProvider {

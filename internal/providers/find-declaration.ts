@@ -5,12 +5,12 @@ import {
   parseProviderName,
   type StoredDeclaration,
 } from '#internal/tenants/index.ts'
+import { findProvider, providers } from './built-in/registry.ts'
 import type { BuiltIn } from './declared/built-in.ts'
 import { findPack, packNames, packNamesAndAliases } from './declared/packs.ts'
 import type { RunningDeclaration } from './declared/samples.ts'
 import type { Declaration } from './declared/schema.ts'
 import type { AnyProvider } from './provider.ts'
-import { findProvider, providers } from './providers/registry.ts'
 
 /** Returns the names of all providers that are declared: built in, in force as resources, and shipped. In alphabetical order. */
 export function declaredNames(declarations: Declarations): readonly string[] {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { eventTables } from './built-in/registry.ts'
 import { byAction, type Condition, catalogueOf, eventTypes } from './catalogue.ts'
 import { isDottedType, type JsonObject, memberAt } from './normalize.ts'
-import { eventTables } from './providers/registry.ts'
 import { eventAreas, eventTypeTexts } from './vocabulary.ts'
 
 const table = eventTypes(

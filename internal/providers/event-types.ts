@@ -17,8 +17,8 @@ import {
   parseProviderName,
   providerNames,
 } from '#internal/tenants/index.ts'
+import { eventTables } from './built-in/registry.ts'
 import { type CatalogueEntry, catalogueOf } from './catalogue.ts'
-import { eventTables } from './providers/registry.ts'
 
 /** Normalized types of all providers in alphabetical order. */
 export const eventCatalogue: readonly CatalogueEntry[] = catalogueOf(eventTables)

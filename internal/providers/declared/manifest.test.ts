@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { card } from '../providers/card/provider.ts'
-import { codehost } from '../providers/codehost/provider.ts'
-import { generic } from '../providers/generic/provider.ts'
-import { storefront } from '../providers/storefront/provider.ts'
+import { card } from '../built-in/card/provider.ts'
+import { codehost } from '../built-in/codehost/provider.ts'
+import { generic } from '../built-in/generic/provider.ts'
+import { storefront } from '../built-in/storefront/provider.ts'
 import { parseProvider } from './manifest.ts'
 
 const scheme = {

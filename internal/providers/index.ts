@@ -1,0 +1,70 @@
+export { findProvider, providers } from './built-in/registry.ts'
+export {
+  createWalletSigner,
+  type WalletSigner,
+  type WalletTransmission,
+  wallet,
+  walletSources,
+} from './built-in/wallet/provider.ts'
+export { type CatalogueEntry, conditionsText, type TypeSource } from './catalogue.ts'
+export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
+export { declarationNotes } from './declared/notes.ts'
+export { declarationText, findPack, packNames } from './declared/packs.ts'
+export { declarationRules, reservedName } from './declared/rules.ts'
+export { type Declaration, DeclarationSchema } from './declared/schema.ts'
+export { declaredSampleOf, simulateDeclared } from './declared/simulate.ts'
+export { type CallTrace, escapedText, traceCall } from './declared/trace.ts'
+export { defaultSignatureAgeMsMax, runVectors } from './declared/vectors.ts'
+export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
+export { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
+export {
+  allProviderNames,
+  declaredNames,
+  findDeclaration,
+  findProviderName,
+  ownNames,
+  parseStored,
+} from './find-declaration.ts'
+export {
+  adapterOf,
+  type KnownProvider,
+  KnownProviders,
+  type OnUnusable,
+  unusable,
+} from './known-providers.ts'
+export {
+  isDottedType,
+  isObject,
+  type JsonObject,
+  memberReader,
+  readCall,
+  readEventId,
+  readEventText,
+  readRawType,
+} from './normalize.ts'
+export {
+  type AnyProvider,
+  type CallRequest,
+  type CertificateProvider,
+  type HandshakeAnswer,
+  type Normalization,
+  type Provider,
+  type ProviderCall,
+  type ProviderEvent,
+  type ProviderSettings,
+  type RefusalCause,
+  refusalCauses,
+  type UnsignedCall,
+} from './provider.ts'
+export type { ProviderHeader } from './provider-header.ts'
+export type { TrustedSigner } from './vendor-keys/chain.ts'
+export { createKeyFetch, type FetchText } from './vendor-keys/fetch.ts'
+export { type KeySource, parsePublishedKeys } from './vendor-keys/published-keys.ts'
+export { type KeyFetchOutcome, keyFetchOutcomes } from './vendor-keys/store.ts'
+export {
+  type CertificateSources,
+  type FetchedSource,
+  fetchedSources,
+  VendorKeys,
+} from './vendor-keys/vendor-keys.ts'
+export { eventAreas, eventTypeTexts } from './vocabulary.ts'
