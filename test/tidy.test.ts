@@ -298,7 +298,27 @@ describe('repository', () => {
     const problems = files.filter(({ path }) => path !== 'test/tidy.test.ts').flatMap(rule)
     expect(problems).toEqual([])
   })
+
+  test('tidy: the pages of contributing name files that exist', () => {
+    const paths = files.map(({ path }) => path)
+    const named = files
+      .filter(({ path }) => /^contributing\/.*\.md$/.test(path))
+      .flatMap(({ path, text }) => pathsIn(text).map((name) => ({ path, name })))
+    const isThere = (name: string) =>
+      paths.some((path) => path === name || path.startsWith(`${name.replace(/\/$/, '')}/`)) ||
+      (name.includes('*') && paths.some((path) => new Bun.Glob(name).match(path)))
+    expect(named.length).toBeGreaterThan(50)
+    expect(named.filter(({ name }) => !isThere(name))).toEqual([])
+  })
 })
+
+/** Returns the paths of the repository among the code spans of a page. Those with a placeholder, such as `cmd/<process>`, are none. */
+function pathsIn(text: string): string[] {
+  const spans = [...text.matchAll(/`([^`\s]+)`/g)].map(([, span = '']) => span)
+  return spans.filter(
+    (span) => /^(internal|cmd|test|charts|docs|clients|config|crds)\//.test(span) && !/[<…]/.test(span),
+  )
+}
 
 const exported = '/** Doc. */\nexport function f() {}\n'
 const long = (lines: number) => 'x\n'.repeat(lines)
