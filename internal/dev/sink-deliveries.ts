@@ -7,7 +7,7 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/** Call of a callback, as the sink received it. Texts are unescaped: escape them before display. Fields that the body lacks are ''. */
+/** Call of a callback, as the sink received it. Fields that the body lacks are ''. */
 export interface Delivery {
   /** Sequence number since the start of the sink, from 1. */
   readonly number: number
@@ -31,7 +31,6 @@ export interface Delivery {
   readonly bodyBytes: number
   /** At most the first `bodyKeptBytesMax` bytes of the body. */
   readonly body: string
-  readonly isJson: boolean
 }
 
 /** Result of verifying a delivery's signature. The reason is one readable clause. */
@@ -51,7 +50,7 @@ export interface ReceivedCall {
   readonly nowMs: number
 }
 
-/** Maximum bytes of a body that are kept and shown. */
+/** Maximum bytes of a body that are kept. */
 export const bodyKeptBytesMax = 256 * 1024
 /** Maximum deliveries kept; the oldest are dropped first. */
 export const deliveriesKeptMax = 200
@@ -87,7 +86,6 @@ export function readCall(
     // Only the kept bytes are decoded, because a slice of a longer text would keep the whole text in memory. `stream` drops an incomplete
     // character at the end.
     body: new TextDecoder().decode(body.subarray(0, bodyKeptBytesMax), { stream: true }),
-    isJson: event !== undefined,
   }
 }
 
@@ -153,11 +151,6 @@ export class DeliveryLog {
   #newest = 0
   readonly #attempts = new Tally()
 
-  /** Sequence number of the newest delivery; 0 before the first delivery. */
-  get newest(): number {
-    return this.#newest
-  }
-
   /** Keeps a delivery with its sequence number and attempt number. Drops the oldest deliveries above the maximum. */
   add(fields: Omit<Delivery, 'number' | 'attempt'>): Delivery {
     this.#newest += 1
@@ -169,9 +162,8 @@ export class DeliveryLog {
     return delivery
   }
 
-  /** Returns the kept deliveries whose sequence number is above `number`, newest first. */
-  after(number: number): readonly Delivery[] {
-    return this.#kept.filter((each) => each.number > number).toReversed()
+  newestFirst(): readonly Delivery[] {
+    return this.#kept.toReversed()
   }
 }
 

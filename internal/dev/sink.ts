@@ -1,12 +1,13 @@
 import { isIP } from 'node:net'
-import { join } from 'node:path'
 import type { Server } from 'bun'
 import { type Clock, systemClock } from '#internal/base/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import { sleep } from '#internal/process/index.ts'
 import { type DemoFate, demoFateOf } from './demo-events.ts'
 import {
+  type Delivery,
   DeliveryLog,
+  deliveriesKeptMax,
   lineOf,
   linesPerSecondMax,
   readCall,
@@ -14,7 +15,6 @@ import {
   Tally,
   TerminalLines,
 } from './sink-deliveries.ts'
-import { pageOf, rowsOf, trials } from './sink-page.ts'
 
 /** Options of the sink, a server that receives callbacks. */
 export interface SinkOptions extends SinkTenants {
@@ -48,6 +48,15 @@ const callsMax = 1000
 /** Idle timeout of a connection. Longer than the delay of /slow. */
 const idleSecondsMax = 30
 const slowMsDefault = 20_000
+/** Paths that fail or delay on purpose, to demonstrate retries, with their descriptions. Subpaths behave alike. */
+const trials = {
+  '/fail': 'answers 500',
+  '/flaky': 'answers 500 to the first two calls of each webhook-id, then 200',
+  '/slow': 'answers 200 after 20 seconds',
+  '/gone': 'answers 410, which suspends the callback',
+} as const
+/** Interval in seconds after which a browser requests the list again. */
+const refreshSeconds = 2
 const flakyFailures = 2
 /** Path whose response a demo event with the given fate receives. */
 const demoTrials: Record<Exclude<DemoFate, DemoFailure>, string> = {
@@ -68,9 +77,8 @@ type DemoFailure = keyof typeof demoFailures
 const abortHeaders = { 'webhook-delivery': 'abort-message' }
 /** Host names that a request may use, in addition to IP addresses. Any other name may be DNS rebinding. */
 const ownHosts = /^([a-z0-9-]+\.)*localhost$/
-const pageHeaders = {
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+const listHeaders = {
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
   'Cross-Origin-Resource-Policy': 'same-origin',
@@ -79,7 +87,7 @@ const pageHeaders = {
 
 /**
  * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink verifies its signature,
- * shows it in the terminal and on the page at /, and responds with 200, or with a failure or delay on the paths in `trials`. Deliveries of
+ * shows it in the terminal and in the list at /, and responds with 200, or with a failure or delay on the paths in `trials`. Deliveries of
  * the demo get the response that their fate requires and are not shown.
  * @throws when the port is taken
  */
@@ -92,7 +100,6 @@ class Sink implements RunningSink {
   readonly url: string
   readonly #options: SinkOptions
   readonly #clock: Clock
-  readonly #startedAtMs: number
   readonly #log = new DeliveryLog()
   readonly #flaky = new Tally()
   readonly #demo = new Tally()
@@ -106,7 +113,6 @@ class Sink implements RunningSink {
     const { bindAddress = '127.0.0.1', clock = systemClock, say } = options
     this.#options = options
     this.#clock = clock
-    this.#startedAtMs = clock.now()
     this.#lines = new TerminalLines(say, clock, linesPerSecondMax)
     this.#server = Bun.serve({
       port: options.port,
@@ -176,36 +182,38 @@ class Sink implements RunningSink {
       : Response.json({ demo: fate, error }, { status: 500, headers: abortHeaders })
   }
 
-  /** Responds to a GET request with the page, its table rows, or the deliveries as JSON. */
+  /** Responds to a GET request with the deliveries: a line each, or in full as JSON. */
   #show(request: Request): Response {
-    const { pathname, hostname, searchParams } = new URL(request.url)
+    const { pathname, hostname } = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD')
-      return plain(405, 'POST a delivery, or GET the page', { Allow: 'GET, HEAD, POST' })
+      return plain(405, 'POST a delivery, or GET the list', { Allow: 'GET, HEAD, POST' })
     if (!ownHosts.test(hostname) && isIP(hostname.replace(/^\[|\]$/g, '')) === 0)
       return plain(421, `Use ${this.url}`)
-    const position = `${this.#startedAtMs}-${this.#log.newest}`
+    const deliveries = this.#log.newestFirst()
     switch (pathname) {
-      case '/': {
-        const facts = { deliveries: this.#log.after(0), position, url: this.url }
-        return typed(pageOf(facts), 'text/html; charset=utf-8')
-      }
-      case '/rows': {
-        const [start, number = ''] = (searchParams.get('after') ?? '').split('-')
-        if (start !== String(this.#startedAtMs) || !/^\d{1,12}$/.test(number))
-          return plain(410, 'Reload the page: the server was restarted')
-        const rows = rowsOf(this.#log.after(Number(number)))
-        return typed(rows, 'text/html; charset=utf-8', { 'X-Position': position })
-      }
-      case '/sink.css':
-        return typed(Bun.file(join(import.meta.dir, 'sink.css')), 'text/css; charset=utf-8')
-      case '/sink.js':
-        return typed(Bun.file(join(import.meta.dir, 'sink.js')), 'text/javascript; charset=utf-8')
+      case '/':
+        return plain(200, listOf(deliveries, this.url), { Refresh: String(refreshSeconds) })
       case '/deliveries.json':
-        return Response.json({ deliveries: this.#log.after(0) }, { headers: pageHeaders })
+        return new Response(JSON.stringify({ deliveries }, null, 2), {
+          headers: { ...listHeaders, 'Content-Type': 'application/json' },
+        })
       default:
         return plain(404, `The deliveries are at ${this.url}`)
     }
   }
+}
+
+function listOf(deliveries: readonly Delivery[], url: string): string {
+  const lines = deliveries.length === 0 ? ['None yet.'] : deliveries.map(lineOf)
+  const paths = Object.entries(trials).map(([path, does]) => `  ${path.padEnd(7)}${does}`)
+  return `Deliveries to ${url}: the last ${deliveriesKeptMax}, newest first.
+With headers and bodies: ${url}deliveries.json
+
+${lines.join('\n')}
+
+To watch retries, point a callback at one of these paths of this server:
+
+${paths.join('\n')}`
 }
 
 /** Decides the response to a call of a path. `countCall` counts a call to /flaky and returns the number of calls of its webhook-id. */
@@ -217,13 +225,9 @@ function decideAnswer(pathname: string, countCall: () => number): { status: numb
   return { status: 200, isSlow: trial === '/slow' }
 }
 
-function typed(body: string | Blob, type: string, more: Record<string, string> = {}): Response {
-  return new Response(body, { headers: { ...pageHeaders, ...more, 'Content-Type': type } })
-}
-
 function plain(status: number, text: string, more: Record<string, string> = {}): Response {
   return new Response(`${text}\n`, {
     status,
-    headers: { ...pageHeaders, ...more, 'Content-Type': 'text/plain' },
+    headers: { ...listHeaders, ...more, 'Content-Type': 'text/plain; charset=utf-8' },
   })
 }
