@@ -1,4 +1,5 @@
-// Code signatures of programs for macOS: layouts of <mach-o/loader.h> and <kern/cs_blobs.h>.
+// Code signatures of programs for macOS: layouts of <mach-o/loader.h> and <kern/cs_blobs.h>. Written here, because Bun 1.4.5 signs for arm64
+// only, and the packages for npm that sign call Apple's codesign, which runs on macOS alone (2026-11).
 import { createHash } from 'node:crypto'
 
 /** Values of load commands and of blobs in a signature. */

@@ -1,13 +1,17 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
+import { pack } from 'tar-stream'
 import { version } from '../../../package.json'
 import { noticesPath } from '../notices.ts'
 import { compileCommand } from './compile-command.ts'
 import { hasValidHashes, signAdHoc } from './mach-o.ts'
 import { runTool } from './run-tool.ts'
-import { tarGz } from './tar.ts'
 
 const root = resolve(import.meta.dir, '../../..')
+/** Modification time of all archived files, the one that npm gives to the files of a package. */
+const mtime = new Date('1985-10-26T08:15:00Z')
 
 /** Platforms of the compiled program, as Bun names them. Each x64 runs on processors with SSE4.2. */
 export const programTargets = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'] as const
@@ -31,13 +35,11 @@ export async function buildProgram(target: ProgramTarget, folder: string, scratc
     const program = readFileSync(path)
     if (!hasValidHashes(program)) writeFileSync(path, signAdHoc(program, 'latchkey'))
   }
-  const files = [
-    { name: 'latchkey', mode: 0o755, bytes: readFileSync(path) },
-    ...['LICENSE', noticesPath].map((name) => ({
-      name,
-      mode: 0o644,
-      bytes: readFileSync(join(root, name)),
-    })),
-  ]
-  writeFileSync(join(folder, `latchkey-${version}-${target}.tar.gz`), tarGz(files))
+  const archive = pack()
+  archive.entry({ name: 'latchkey', mode: 0o755, mtime }, readFileSync(path))
+  for (const name of ['LICENSE', noticesPath])
+    archive.entry({ name, mode: 0o644, mtime }, readFileSync(join(root, name)))
+  archive.finalize()
+  const bytes = gzipSync(await buffer(archive), { level: 6 })
+  writeFileSync(join(folder, `latchkey-${version}-${target}.tar.gz`), bytes)
 }
