@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { card } from '#internal/providers/built-in/card/provider.ts'
 import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
-import { createWalletSigner } from '#internal/providers/index.ts'
+import { createWalletSigner, type JsonObject } from '#internal/providers/index.ts'
 // These imports are the adapters for real calls.
 import { readCall, readEventId } from '#internal/providers/normalize.ts'
-import { decimalText, eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
+import { decimalText, disputeOverrides, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
+import { merge, sampleOf } from './simulated-call.ts'
 import {
   type Chargeback,
   chargebackOf,
@@ -21,9 +22,26 @@ const webhookId = 'W1'
 const signer = await createWalletSigner()
 const base = chargebackOf({ amount: 4200, currency: 'eur' })
 
+function bodyOf(chargeback: Chargeback, step: number): Uint8Array {
+  const { rawType, payload } = sampleOf(chargeback.provider, stepTypes(chargeback)[step] ?? '') ?? fail()
+  const overrides = disputeOverrides({ id, chargeback, step, openedAtMs, occurredAtMs })
+  const event = {
+    id: sourceEventId(id, chargeback.provider, step),
+    rawType,
+    payload: merge(payload, overrides),
+    occurredAtMs,
+  }
+  const { write } = chargeback.provider === 'card' ? card : wallet
+  return write?.(event, {})?.body ?? fail()
+}
+
+function fail(): never {
+  throw new Error('the catalogue or the adapter lacks this event')
+}
+
 /** Signs the body of a step as its provider does and reads it with the provider's adapter. */
 function read(chargeback: Chargeback, step: number) {
-  const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs }))
+  const body = bodyOf(chargeback, step)
   const common = { body, nowMs: occurredAtMs, signatureAgeMsMax: 300_000 }
   if (chargeback.provider === 'card') {
     const headers = new Headers(card.sign?.({ body, headers: {} }, secret, occurredAtMs))
@@ -76,11 +94,11 @@ describe('simulated events', () => {
 
   test('simulated events: contain amount, currency, reason and reference in the provider’s format', () => {
     const asked = { amount: 1999, currency: 'usd', reference: 'order-1042', outcome: 'lost' } as const
-    const bodyOf = (provider: 'card' | 'wallet', step: number) => {
+    const written = (provider: 'card' | 'wallet', step: number) => {
       const chargeback = chargebackOf({ ...asked, provider, reason: 'subscription_cancelled' })
-      return JSON.parse(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs })) as object
+      return JSON.parse(new TextDecoder().decode(bodyOf(chargeback, step))) as JsonObject
     }
-    expect(bodyOf('card', 1)).toMatchObject({
+    expect(written('card', 1)).toMatchObject({
       livemode: false,
       type: 'charge.dispute.updated',
       data: {
@@ -94,7 +112,7 @@ describe('simulated events', () => {
         previous_attributes: { status: 'needs_response' },
       },
     })
-    expect(bodyOf('wallet', 2)).toMatchObject({
+    expect(written('wallet', 2)).toMatchObject({
       event_type: 'CUSTOMER.DISPUTE.RESOLVED',
       resource: {
         reason: 'CANCELED_RECURRING_BILLING',

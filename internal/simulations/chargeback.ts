@@ -1,3 +1,4 @@
+import type { JsonObject } from '#internal/providers/index.ts'
 import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulation.ts'
 
 /** Number of events of a dispute. */
@@ -25,21 +26,13 @@ export function sourceEventId(simulationId: string, provider: SimulatedProvider,
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`
 }
 
-/** Returns the body of an event in the vendor's format. Pure. */
-export function eventBody(of: DisputeStep): string {
-  const { provider } = of.chargeback
-  const written = { ...of, name: nameOf(of.id), eventId: sourceEventId(of.id, provider, of.step) }
-  return JSON.stringify(provider === 'card' ? cardDispute(written) : walletDispute(written))
+/** Returns what an event of the dispute changes in the provider's sample of its type. Pure. */
+export function disputeOverrides(of: DisputeStep): JsonObject {
+  return of.chargeback.provider === 'card' ? cardOverrides(of) : walletOverrides(of)
 }
 
 function nameOf(simulationId: string): string {
   return simulationId.slice('sim_'.length)
-}
-
-interface WrittenStep extends DisputeStep {
-  /** Suffix of all ids in the event. */
-  readonly name: string
-  readonly eventId: string
 }
 
 const cardReasons: Readonly<Record<ChargebackReason, string>> = {
@@ -54,14 +47,11 @@ const cardReasons: Readonly<Record<ChargebackReason, string>> = {
 }
 const evidenceSeconds = 7 * 86_400
 
-/** Creates an event of the card provider in the form of the fixtures in intake/providers/card. Its README lists the vendor's pages. */
-function cardDispute(of: WrittenStep): object {
-  const { name, step, chargeback } = of
-  const { type, status, before } = cardStages(chargeback.outcome)[step] ?? {}
-  const created = seconds(of.openedAtMs)
-  const dispute = {
+function cardOverrides({ id, step, chargeback, openedAtMs }: DisputeStep): JsonObject {
+  const name = nameOf(id)
+  const created = seconds(openedAtMs)
+  const object = {
     id: `du_sim_${name}`,
-    object: 'dispute',
     amount: chargeback.amount,
     charge: `ch_sim_${name}`,
     created,
@@ -69,35 +59,14 @@ function cardDispute(of: WrittenStep): object {
     evidence_details: {
       due_by: created + evidenceSeconds,
       has_evidence: step > 0,
-      past_due: false,
       submission_count: step > 0 ? 1 : 0,
     },
-    is_charge_refundable: false,
     livemode: false,
     metadata: chargeback.reference === null ? {} : { reference: chargeback.reference },
     payment_intent: `pi_sim_${name}`,
     reason: cardReasons[chargeback.reason],
-    status,
   }
-  return {
-    id: of.eventId,
-    object: 'event',
-    api_version: '2026-10-28.endive',
-    created: seconds(of.occurredAtMs),
-    livemode: false,
-    pending_webhooks: 1,
-    request: { id: null, idempotency_key: null },
-    type,
-    data: { object: dispute, ...(before !== undefined && { previous_attributes: { status: before } }) },
-  }
-}
-
-function cardStages(outcome: string) {
-  return [
-    { type: 'charge.dispute.created', status: 'needs_response', before: undefined },
-    { type: 'charge.dispute.updated', status: 'under_review', before: 'needs_response' },
-    { type: 'charge.dispute.closed', status: outcome, before: 'under_review' },
-  ]
+  return { livemode: false, request: { id: null, idempotency_key: null }, data: { object } }
 }
 
 function seconds(ms: number): number {
@@ -115,59 +84,31 @@ const walletReasons: Readonly<Record<ChargebackReason, string>> = {
   general: 'OTHER',
 }
 
-const walletStages = [
-  {
-    type: 'CUSTOMER.DISPUTE.CREATED',
-    status: 'WAITING_FOR_SELLER_RESPONSE',
-    summary: 'A new dispute opened',
-  },
-  { type: 'CUSTOMER.DISPUTE.UPDATED', status: 'UNDER_REVIEW', summary: 'A dispute was updated' },
-  { type: 'CUSTOMER.DISPUTE.RESOLVED', status: 'RESOLVED', summary: 'Dispute resolved' },
-] as const
-
-/** Creates an event of the wallet provider in the form of the fixtures in intake/providers/wallet. Its README lists the vendor's pages. */
-function walletDispute(of: WrittenStep): object {
-  const { name, step, chargeback } = of
-  const { type, status, summary } = walletStages[step] ?? {}
-  const caseId = `PP-SIM-${name.toUpperCase()}`
-  const happened = new Date(of.occurredAtMs).toISOString()
-  const opened = new Date(of.openedAtMs).toISOString()
-  const amount = {
-    currency_code: chargeback.currency,
-    value: decimalText(chargeback.amount, chargeback.currency),
-  }
+function walletOverrides({ id, step, chargeback, openedAtMs, occurredAtMs }: DisputeStep): JsonObject {
+  const name = nameOf(id).toUpperCase()
+  const { currency, reference, outcome } = chargeback
+  const amount = { currency_code: currency, value: decimalText(chargeback.amount, currency) }
+  const isLost = step === stepsCount - 1 && outcome === 'lost'
   const transaction = {
-    seller_transaction_id: `SIM${name.toUpperCase()}`,
-    ...(chargeback.reference !== null && { invoice_number: chargeback.reference }),
+    seller_transaction_id: `SIM${name}`,
+    ...(reference !== null && { invoice_number: reference }),
     items: [],
     seller_protection_eligible: false,
   }
-  return {
-    id: of.eventId,
-    event_version: '1.0',
-    create_time: happened,
-    resource_type: 'dispute',
-    event_type: type,
-    summary: `${summary} with Case # ${caseId}`,
-    resource: {
-      dispute_id: caseId,
-      create_time: opened,
-      update_time: happened,
-      disputed_transactions: [transaction],
-      reason: walletReasons[chargeback.reason],
-      status,
-      ...(status === 'RESOLVED' && { dispute_outcome: outcomeOf(chargeback.outcome, amount) }),
-      dispute_amount: amount,
-      dispute_life_cycle_stage: 'CHARGEBACK',
-      dispute_channel: 'EXTERNAL',
-    },
+  const resource = {
+    dispute_id: `PP-SIM-${name}`,
+    create_time: new Date(openedAtMs).toISOString(),
+    update_time: new Date(occurredAtMs).toISOString(),
+    disputed_transactions: [transaction],
+    reason: walletReasons[chargeback.reason],
+    dispute_amount: amount,
+    dispute_life_cycle_stage: 'CHARGEBACK',
+    dispute_channel: 'EXTERNAL',
+    seller_response_due_date: new Date(openedAtMs + evidenceSeconds * 1000).toISOString(),
+    ...(isLost && { dispute_outcome: { amount_refunded: amount } }),
+    links: [],
   }
-}
-
-function outcomeOf(outcome: 'won' | 'lost', amount: object): object {
-  return outcome === 'won'
-    ? { outcome_code: 'RESOLVED_SELLER_FAVOUR' }
-    : { outcome_code: 'RESOLVED_BUYER_FAVOUR', amount_refunded: amount }
+  return { resource, links: [] }
 }
 
 // Number of decimals of currencies whose smallest unit is not 1/100 (ISO 4217).

@@ -9,7 +9,7 @@ import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { expectDocumented } from '#test/support/contract.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { until } from '#test/support/until.ts'
-import { CallSigner } from './call-signer.ts'
+import { CallSigner } from './simulated-call.ts'
 
 const path = '/v1/simulate/event'
 const providers = ['card', 'wallet', 'storefront', 'codehost', 'generic'] as const
@@ -212,8 +212,7 @@ test('simulated events: every type of the catalogue is verified and leads to its
   const wrong = []
   for (const { type, provider: name, providerRawType: rawType, example: payload } of samples) {
     const provider = findProvider(name)
-    const unsigned = provider?.write?.({ id: 'evt_1', rawType, payload, occurredAtMs: nowMs }, settings)
-    if (!provider || !unsigned) throw new Error(name)
+    if (!provider) throw new Error(name)
     const keying: Keying =
       'prepare' in provider
         ? {
@@ -232,10 +231,17 @@ test('simulated events: every type of the catalogue is verified and leads to its
       keying,
       state: 'accepted',
     } as const
-    const signed = await signer.sign(caller, unsigned, nowMs)
+    const signed = await signer.write(caller, {
+      id: 'evt_1',
+      sample: { rawType, payload },
+      overrides: {},
+      occurredAtMs: nowMs,
+      signedAtMs: nowMs,
+    })
     const by = signed?.caller.keying
     if (!signed || !by || by.kind === 'certificate' || by.kind === 'unsigned') throw new Error(name)
-    const call = { ...unsigned, headers: signed.headers, settings, nowMs, signatureAgeMsMax: 300_000 }
+    const { headers, body } = signed
+    const call = { headers, body, settings, nowMs, signatureAgeMsMax: 300_000 }
     const read =
       by.kind === 'signer' ? readCall(by.provider, call, by.signer) : readCall(by.provider, call, by.keys)
     if (read.kind !== 'event' || read.type !== type || read.sourceEventId !== 'evt_1')

@@ -16,7 +16,6 @@ import {
   declaredSampleOf,
   eventCatalogue,
   findProviderName,
-  isObject,
   type JsonObject,
   parseStored,
   simulateDeclared,
@@ -29,7 +28,7 @@ import {
   providerNamePattern,
 } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
-import type { CallSigner } from './call-signer.ts'
+import { type CallSigner, merge, type Sample, sampleOf } from './simulated-call.ts'
 import { createSimulationId, simulationBytesMax } from './simulation.ts'
 import { refuseUnready } from './start.ts'
 
@@ -230,11 +229,9 @@ async function writeBuiltIn(
   caller: Caller,
   { id, overrides, occurredAtMs, sample }: WantedEvent & { readonly sample: Sample },
 ): Promise<WrittenCall | undefined> {
-  const { rawType, payload } = sample
-  const event = { id, rawType, payload: merge(payload, overrides), occurredAtMs }
-  const unsigned = caller.provider.write?.(event, caller.settings)
-  const signed = unsigned && (await signer.sign(caller, unsigned, occurredAtMs))
-  return signed && { ...signed, body: unsigned.body, isSigned: true }
+  const wanted = { id, sample, overrides, occurredAtMs, signedAtMs: occurredAtMs }
+  const signed = await signer.write(caller, wanted)
+  return signed && { ...signed, isSigned: true }
 }
 
 function writeDeclared(
@@ -252,27 +249,6 @@ function writeDeclared(
   if (call === undefined) return undefined
   const { provider } = keying
   return { ...call, caller: call.isSigned ? caller : { ...caller, keying: { kind: 'unsigned', provider } } }
-}
-
-interface Sample {
-  readonly rawType: string
-  readonly payload: JsonObject
-}
-
-/** Returns a raw type and a payload of the vendor's shape that lead to a normalized type, or undefined if the provider has no such type. */
-function sampleOf(provider: ProviderName, type: string): Sample | undefined {
-  if (provider === 'generic') return { rawType: type, payload: {} }
-  const entry = eventCatalogue.find((each) => each.type === type)
-  const found = entry?.providers.find((each) => each.provider === provider)
-  return found && { rawType: found.providerRawType, payload: found.example }
-}
-
-function merge(sample: JsonObject, overrides: JsonObject): JsonObject {
-  const merged = Object.entries(overrides).map(([name, value]) => {
-    const before = Object.hasOwn(sample, name) ? sample[name] : undefined
-    return [name, isObject(before) && isObject(value) ? merge(before, value) : value] as const
-  })
-  return { ...sample, ...Object.fromEntries(merged) }
 }
 
 function answerOf(

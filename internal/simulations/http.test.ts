@@ -7,8 +7,8 @@ import { startTestApi, type TestApi, testApiKey, testDocsUrl } from '#test/suppo
 import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { CallSigner } from './call-signer.ts'
 import { type Simulations, simulationRoutes } from './http.ts'
+import { CallSigner } from './simulated-call.ts'
 import { chargebackOf } from './simulation.ts'
 import { startSimulation } from './start.ts'
 

@@ -1,5 +1,5 @@
-export { CallSigner } from './call-signer.ts'
 export { type Simulations, simulationRoutes } from './http.ts'
+export { CallSigner } from './simulated-call.ts'
 export {
   type Chargeback,
   chargebackOf,

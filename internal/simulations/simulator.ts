@@ -2,8 +2,8 @@ import { type Clock, randomToken } from '#internal/base/index.ts'
 import { type AcceptContext, acceptWebhook, type Callers } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import type { CallSigner } from './call-signer.ts'
-import { eventBody } from './chargeback.ts'
+import { disputeOverrides, sourceEventId, stepTypes } from './chargeback.ts'
+import { type CallSigner, sampleOf } from './simulated-call.ts'
 import type { SimulationState } from './simulation.ts'
 import {
   type ClaimedStep,
@@ -96,10 +96,18 @@ export class Simulator {
     if (!tenant || tenant.slug === null) return { kind: 'no_caller', cause: 'tenant_unknown' }
     const caller = intake.callers.byTenant(tenant, chargeback.provider)
     if (caller.kind === 'refused') return { kind: 'no_caller', cause: caller.cause }
-    const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs: dueAtMs }))
-    const headers = { 'content-type': 'application/json' }
-    const signed = await this.#options.signer.sign(caller, { body, headers }, this.#options.clock.now())
+    const sample = sampleOf(chargeback.provider, stepTypes(chargeback)[step] ?? '')
+    const signed =
+      sample &&
+      (await this.#options.signer.write(caller, {
+        id: sourceEventId(id, chargeback.provider, step),
+        sample,
+        overrides: disputeOverrides({ id, chargeback, step, openedAtMs, occurredAtMs: dueAtMs }),
+        occurredAtMs: dueAtMs,
+        signedAtMs: this.#options.clock.now(),
+      }))
     if (signed === undefined) return { kind: 'no_caller', cause: 'signing_unavailable' }
-    return acceptWebhook(intake, signed.caller, { headers: signed.headers, body, simulationId: id })
+    const { caller: signedBy, ...call } = signed
+    return acceptWebhook(intake, signedBy, { ...call, simulationId: id })
   }
 }

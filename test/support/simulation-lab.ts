@@ -1,7 +1,7 @@
 import { systemClock } from '#internal/base/index.ts'
 import { storeBatch } from '#internal/events/index.ts'
 import { Callers, LargeBodies } from '#internal/intake/index.ts'
-import { CallSigner } from '#internal/simulations/call-signer.ts'
+import { CallSigner } from '#internal/simulations/simulated-call.ts'
 import {
   chargebackOf,
   type SimulateChargebackRequest,

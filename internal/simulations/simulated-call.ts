@@ -1,0 +1,92 @@
+import type { Caller } from '#internal/intake/index.ts'
+import {
+  createWalletSigner,
+  eventCatalogue,
+  isObject,
+  type JsonObject,
+  type UnsignedCall,
+  type WalletSigner,
+} from '#internal/providers/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+
+/** Signed call with the caller that its signature verifies. */
+export interface SignedCall {
+  readonly caller: Caller
+  readonly headers: Headers
+  readonly body: Uint8Array
+}
+
+/** Raw type and payload of the vendor's shape. */
+export interface Sample {
+  readonly rawType: string
+  readonly payload: JsonObject
+}
+
+/** Returns the sample of the catalogue for a normalized type, or undefined if the provider has no such type. */
+export function sampleOf(provider: ProviderName, type: string): Sample | undefined {
+  if (provider === 'generic') return { rawType: type, payload: {} }
+  const entry = eventCatalogue.find((each) => each.type === type)
+  const found = entry?.providers.find((each) => each.provider === provider)
+  return found && { rawType: found.providerRawType, payload: found.example }
+}
+
+/** Returns a payload with overrides merged into it, object by object. Any other value replaces that of the payload. */
+export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
+  const merged = Object.entries(overrides).map(([name, value]) => {
+    const before = Object.hasOwn(payload, name) ? payload[name] : undefined
+    return [name, isObject(before) && isObject(value) ? merge(before, value) : value] as const
+  })
+  return { ...payload, ...Object.fromEntries(merged) }
+}
+
+/** Event of a built-in provider: the sample of its type with overrides. */
+export interface WantedCall {
+  /** The provider's id of the event. */
+  readonly id: string
+  readonly sample: Sample
+  readonly overrides: JsonObject
+  readonly occurredAtMs: number
+  readonly signedAtMs: number
+}
+
+/** Writes and signs calls as their providers do. */
+export class CallSigner {
+  /** Signer of wallet calls, created with the first such call. */
+  #wallet: Promise<WalletSigner> | undefined
+
+  /**
+   * Writes a call and signs it with the tenant's secret, or with a key that only the returned caller trusts. Returns undefined without a
+   * secret or settings, and for a provider whose calls cannot be simulated. The first wallet call generates a key, which takes about
+   * 100 ms.
+   */
+  async write(caller: Caller, wanted: WantedCall): Promise<SignedCall | undefined> {
+    const { id, sample, overrides, occurredAtMs, signedAtMs } = wanted
+    const payload = merge(sample.payload, overrides)
+    const event = { id, rawType: sample.rawType, payload, occurredAtMs }
+    const call = caller.provider.write?.(event, caller.settings)
+    return call && (await this.#sign(caller, call, signedAtMs))
+  }
+
+  async #sign(caller: Caller, call: UnsignedCall, atMs: number): Promise<SignedCall | undefined> {
+    const { keying, settings } = caller
+    const { body } = call
+    if (keying.kind === 'secrets') {
+      const [secret] = keying.secrets()
+      const headers = secret === undefined ? undefined : keying.provider.sign?.(call, secret, atMs)
+      return headers && { caller, headers: new Headers(headers), body }
+    }
+    if (keying.kind === 'unsigned' || settings.wallet === undefined) return undefined
+    this.#wallet ??= createWalletSigner().catch((error: unknown) => {
+      this.#wallet = undefined
+      throw error
+    })
+    const { signer, sign } = await this.#wallet
+    const headers = sign({ body, webhookId: settings.wallet.webhookId, atMs })
+    const { provider } = keying
+    return {
+      caller: { ...caller, keying: { kind: 'signer', provider, signer } },
+      headers: new Headers(headers),
+      body,
+    }
+  }
+}
