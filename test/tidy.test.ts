@@ -49,7 +49,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY|THIRD_PARTY_NOTICES)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|contributing\/|cmd\/(api|forwarder|operator|backoffice|migrate|run|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/([a-z-]+\/|tsconfig\.json$)|config\/(samples|presets|providers|systemd)\/|config\/(compose\.yaml|kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract|defects)\/|test\/tidy\.test\.ts$|(internal|clients)\/README\.md$)/
+  /^(\.ci\/|\.github\/|contributing\/|cmd\/(api|forwarder|operator|backoffice|migrate|run|dev|serving|latchkey)\/|clients\/[a-z-]+\/|examples\/([a-z-]+\/|tsconfig\.json$)|config\/(samples|presets|providers|systemd)\/|config\/(compose\.yaml|kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench|clients|contract|defects|path)\/|test\/tidy\.test\.ts$|(internal|clients)\/README\.md$)/
 const fileLinesMax = 600
 const testLinesMax = 800
 const functionLinesMax = 70

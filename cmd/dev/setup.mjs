@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -44,6 +44,7 @@ const commands = {
   'docs:diagrams': (bun) => run(bun, ['test/e2e/diagrams.main.ts']),
   screenshots: runScreenshots,
   record: (bun) => run(bun, ['test/contract/record.main.ts']),
+  path: async (bun, args) => (await ensure(bun, 'redis')) || run(bun, ['test/path/path.main.ts', ...args]),
   latchkey: runLatchkey,
   example: runExample,
 }
