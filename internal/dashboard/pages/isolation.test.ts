@@ -16,6 +16,7 @@ import {
   openDashboardSession,
   withoutFormToken,
 } from '#test/support/dashboard-session.ts'
+import { pages as rows } from './pages.ts'
 
 let backoffice: TestBackoffice
 let rival: SeededTenant
@@ -46,6 +47,7 @@ const pages: readonly ((of: Named) => string)[] = [
   ({ tenantId }) => `/tenants/${tenantId}`,
   ({ tenantId }) => `/tenants/${tenantId}/test`,
   ({ tenantId }) => `/tenants/${tenantId}/resume`,
+  ({ tenantId }) => `/tenants/${tenantId}/notifications/test`,
   ({ tenantId }) => `/tenants?tenant=${tenantId}`,
   ({ tenantId }) => `/usage?tenant=${tenantId}`,
   ({ tenantId }) => `/usage/override?tenant=${tenantId}&limit=eventsPerMonth`,
@@ -66,7 +68,9 @@ const pages: readonly ((of: Named) => string)[] = [
   ({ replayId }) => `/replays/${replayId}`,
   ({ replayId }) => `/replays/${replayId}/cancel`,
   ({ tenantId }) => `/events?tenant=${tenantId}`,
+  ({ tenantId }) => `/events/search?tenant=${tenantId}`,
   ({ tenantId }) => `/refused?tenant=${tenantId}`,
+  ({ tenantId }) => `/refused/verify?tenant=${tenantId}`,
   ({ tenantId }) => `/replays?tenant=${tenantId}`,
   ({ tenantId }) => `/replays/new?tenant=${tenantId}`,
   ({ tenantId }) => `/replays/preview?tenant=${tenantId}&from=${hourAgo}`,
@@ -77,6 +81,7 @@ const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<
   [
     ({ tenantId }) => [`/tenants/${tenantId}/test`],
     ({ tenantId }) => [`/tenants/${tenantId}/resume`],
+    ({ tenantId }) => [`/tenants/${tenantId}/notifications/test`],
     ({ tenantId: tenant }) => [
       '/usage/override',
       { tenant, limit: 'eventsPerMonth', kind: 'none', expiresAt: soon, reason: 'r', sure: 'yes' },
@@ -92,9 +97,34 @@ const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<
     ({ tenantId: tenant }) => ['/settings/clear', { tenant, name: 'forwarding.paused', version: '0' }],
     ({ failedId }) => [`/events/${failedId}/payload`],
     ({ failedId }) => [`/events/${failedId}/replay`, { cycle: '1' }],
+    ({ failedId }) => [`/events/${failedId}/retry`],
+    ({ tenantId: tenant }) => ['/events/search', { tenant, find: 'a', from: hourAgo }],
     ({ replayId }) => [`/replays/${replayId}/cancel`],
     ({ tenantId: tenant }) => ['/replays', { tenant, from: hourAgo, to: soon, key: crypto.randomUUID() }],
   ]
+
+/** Paths that name no tenant. A saved view belongs to its actor, and a call that is verified is sent along. */
+const withoutTenant = [
+  '/',
+  '/go',
+  '/jump',
+  '/event-types',
+  '/event-types/:type',
+  '/events/views',
+  '/events/views/delete',
+]
+const forCallOnly = '/refused/verify'
+
+test('isolation: every page and form of the dashboard that names a tenant is in these lists', () => {
+  const paths = pages.map((page) => page(unknown).replace(/\?.*/, ''))
+  const targets = forms.map((form) => form(unknown)[0])
+  const missing = rows.filter((row) => {
+    const listed = 'act' in row ? [...targets, forCallOnly] : paths
+    const pattern = new RegExp(`^${row.path.replaceAll(/:\w+/g, '[^/]+')}$`)
+    return !withoutTenant.includes(row.path) && !listed.some((path) => pattern.test(path))
+  })
+  expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([])
+})
 
 /** Removes what differs between any two responses: the requested ids, the CSRF token and durations. */
 function blurred(html: string, of: Named): string {
