@@ -34,6 +34,7 @@ WORKDIR /src
 COPY tsconfig.json ./
 COPY internal internal
 COPY cmd cmd
+COPY config/providers/built-in config/providers/built-in
 COPY --from=docs /src/.latchkey/docs/site.bin .latchkey/docs/site.bin
 # By the builder, from the platform. A default would win over what it says, and every image would hold a program for amd64:
 # https://github.com/docker/buildx/issues/510

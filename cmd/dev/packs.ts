@@ -11,6 +11,7 @@ const folder = resolve(import.meta.dir, '../../config/providers')
 /** Returns the declarations of `config/providers` in alphabetical order. @throws for an invalid one */
 export function shippedDeclarations(): Declaration[] {
   return readdirSync(folder)
+    .filter((file) => file.endsWith('.yaml'))
     .toSorted()
     .map((file) => {
       const parsed = parseProvider(parse(readFileSync(resolve(folder, file), 'utf8')))

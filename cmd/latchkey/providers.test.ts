@@ -11,6 +11,9 @@ import { providerTemplate } from './provider-template.ts'
 import { slowerThanOption } from './replay-jobs.ts'
 
 const packs = join(import.meta.dir, '../../config/providers')
+const shipped = readdirSync(packs)
+  .filter((file) => file.endsWith('.yaml'))
+  .toSorted()
 const secret = 'a-secret-for-tests'
 let folder: string
 beforeAll(() => {
@@ -44,7 +47,7 @@ test('providers list, show: print every shipped declaration, which lint accepts 
   const listed: { name: string; isVerified: boolean }[] = JSON.parse(out)
   expect({ code, names: listed.map(({ name }) => `${name}.yaml`) }).toEqual({
     code: 0,
-    names: readdirSync(packs).toSorted(),
+    names: shipped,
   })
   expect(listed.find(({ name }) => name === 'slack')?.isVerified).toBe(true)
   expect(listed.find(({ name }) => name === 'zoom')?.isVerified).toBe(false)
@@ -111,7 +114,7 @@ test('providers test: reports a vector that does not hold', async () => {
 })
 
 test('providers test: accepts the vectors of every shipped declaration', async () => {
-  for (const file of readdirSync(packs).slice(0, 5))
+  for (const file of shipped.slice(0, 5))
     expect(await run('test', join(packs, file))).toMatchObject({ code: 0 })
 })
 

@@ -1,24 +1,57 @@
 import { describe, expect, test } from 'bun:test'
-import { eventTables } from './built-in/registry.ts'
-import { byAction, type Condition, catalogueOf, eventTypes } from './catalogue.ts'
+import { eventTables } from './built-in/tables.ts'
+import { type Condition, catalogueOf, eventTypes } from './catalogue.ts'
 import { isDottedType, type JsonObject, memberAt } from './normalize.ts'
 import { eventAreas, eventTypeTexts } from './vocabulary.ts'
 
+const tables = Object.values(eventTables)
 const table = eventTypes(
   'card',
-  {
-    plain: 'noun.plain',
-    state: [
-      { type: 'noun.won', when: { 'data.status': ['won', 'closed_won'] } },
-      { type: 'noun.paid', when: { 'data.paid': true, 'data.invoice': { isPresent: false } } },
-      { type: 'noun.invoiced', when: { 'data.invoice': { isPresent: true } }, since: '0.2.0' },
-    ],
-    pull: byAction({
-      opened: 'pull.opened',
-      closed: [{ type: 'pull.merged', when: { merged: true } }, 'pull.closed'],
-    }),
+  [
+    { raw: 'plain', type: 'noun.plain' },
+    { raw: 'state', type: 'noun.won', when: [{ path: 'data.status', values: ['won', 'closed_won'] }] },
+    {
+      raw: 'state',
+      type: 'noun.paid',
+      when: [is('data.paid', true), { path: 'data.invoice', isPresent: false }],
+    },
+    {
+      raw: 'state',
+      type: 'noun.invoiced',
+      when: [{ path: 'data.invoice', isPresent: true }],
+      since: '0.2.0',
+    },
+    { raw: 'pull', type: 'pull.opened', when: [is('action', 'opened')] },
+    {
+      raw: 'pull',
+      type: 'pull.merged',
+      when: [is('action', 'closed'), is('merged', true)],
+      without: ['data.id'],
+    },
+    { raw: 'pull', type: 'pull.closed', when: [is('action', 'closed')], example: { 'data.by': 'a' } },
+  ],
+  [
+    { raw: 'state', payload: { data: { id: 1 } } },
+    { raw: 'pull', like: 'state', with: { 'data.id': 2, number: 3 } },
+    { raw: 'pull', type: 'pull.closed', like: 'pull', with: { number: 4 } },
+  ],
+)
+
+function is(path: string, value: string | boolean): Condition {
+  return { path, values: [value] }
+}
+
+test.each([
+  ['pull.opened', { data: { id: 2 }, number: 3, action: 'opened' }],
+  ['pull.merged', { data: {}, number: 3, action: 'closed', merged: true }],
+  ['pull.closed', { data: { id: 2, by: 'a' }, number: 4, action: 'closed' }],
+  ['noun.plain', {}],
+])(
+  'eventTypes: the sample of %s has the members of its row, and those of the sample that it is like',
+  (type, sample) => {
+    const one = table.cases.find((each) => each.type === type)
+    expect(one && JSON.stringify(table.sampleOf(one))).toBe(JSON.stringify(sample))
   },
-  () => ({ data: { id: 1 } }),
 )
 
 test.each([
@@ -89,17 +122,16 @@ test.each<[what: string, first: Condition, second: Condition, unless: readonly s
 ])(
   'catalogueOf: a source after one with a condition %s names its type only if both can hold',
   (_what, first, second, unless) => {
-    const when = ({ path, ...rest }: Condition) => ({ [path]: 'values' in rest ? rest.values : rest })
-    const cases = [
-      { type: 'noun.first', when: when(first) },
-      { type: 'noun.second', when: when(second) },
+    const rows = [
+      { raw: 'raw', type: 'noun.first', when: [first] },
+      { raw: 'raw', type: 'noun.second', when: [second] },
     ]
-    const [, entry] = catalogueOf([eventTypes('card', { raw: cases }, () => ({}))])
+    const [, entry] = catalogueOf([eventTypes('card', rows, [])])
     expect(entry?.providers[0]?.sources[0]?.unless).toEqual(unless)
   },
 )
 
-describe.each(eventTables.map((each) => [each.provider, each] as const))('%s', (provider, each) => {
+describe.each(tables.map((each) => [each.provider, each] as const))('%s', (provider, each) => {
   test(`catalogue of ${provider}: the example of every case has the type of the case`, () => {
     const wrong = each.cases.filter((one) => each.typeOf(one.rawType, each.sampleOf(one)) !== one.type)
     expect(wrong).toEqual([])
@@ -141,7 +173,7 @@ test('catalogue: every noun has one area', () => {
 })
 
 test('catalogue: every type is dotted lowercase and has a meaning, and every meaning has a type', () => {
-  const types = new Set(eventTables.flatMap(({ cases }) => cases.map(({ type }) => type)))
+  const types = new Set(tables.flatMap(({ cases }) => cases.map(({ type }) => type)))
   expect([...types].filter((type) => !isDottedType(type))).toEqual([])
   expect([...types].filter((type) => !eventTypeTexts.has(type))).toEqual([])
   expect([...eventTypeTexts.keys()].filter((type) => !types.has(type))).toEqual([])
@@ -173,7 +205,7 @@ test.each([
   ['app.uninstalled', ['storefront', 'codehost']],
   ['app.permissions_changed', ['storefront', 'codehost']],
 ] as const)('catalogue: %s is the type of its fact with %j', (type, names) => {
-  const entry = catalogueOf(eventTables).find((each) => each.type === type)
+  const entry = catalogueOf(tables).find((each) => each.type === type)
   expect(entry?.providers.map(({ provider }) => provider)).toEqual([...names])
 })
 
@@ -183,7 +215,7 @@ test.each([
   ['wallet', 'payment.succeeded', 'resource.billing_agreement_id'],
   ['gateway', 'payment.succeeded', 'notification.subject.subscription.id'],
 ])('catalogue: with %s, an example of %s names the subscription in %s', (provider, type, path) => {
-  const each = eventTables.find((one) => one.provider === provider)
+  const each = tables.find((one) => one.provider === provider)
   const examples = each?.cases.filter((one) => one.type === type).map((one) => each.sampleOf(one)) ?? []
   expect(examples.filter((example) => memberAt(example, ...path.split('.')) !== undefined)).not.toEqual([])
 })
@@ -194,4 +226,32 @@ test('catalogue: types have one spelling', () => {
     'order.edited',
     'subscription.billing_edited',
   ])
+})
+
+describe.each(Object.keys(eventTables))('data of %s', (provider) => {
+  const read = async (name: string): Promise<readonly Readonly<Record<string, unknown>>[]> =>
+    (await import(`#config/providers/built-in/${provider}/${name}.yaml`)).default
+  const unknownOf = (entries: Awaited<ReturnType<typeof read>>, known: readonly string[]) =>
+    entries.filter((entry) => Object.keys(entry).some((name) => !known.includes(name)))
+
+  test(`types.yaml of ${provider}: rows have a raw type, a type, and no unknown member`, async () => {
+    const rows = await read('types')
+    expect(unknownOf(rows, ['raw', 'type', 'when', 'since', 'example', 'without'])).toEqual([])
+    expect(rows.filter(({ raw, type }) => typeof raw !== 'string' || typeof type !== 'string')).toEqual([])
+  })
+
+  test(`samples.yaml of ${provider}: entries have a raw type of types.yaml, and a payload or a like of an earlier entry`, async () => {
+    const raws = (await read('types')).map(({ raw }) => raw)
+    const samples = await read('samples')
+    const names = samples.map(({ raw, type }) => (type === undefined ? raw : undefined))
+    expect(unknownOf(samples, ['raw', 'type', 'payload', 'like', 'with'])).toEqual([])
+    expect(samples.filter(({ raw }) => !raws.includes(raw))).toEqual([])
+    expect(samples.filter(({ payload, like }) => (payload === undefined) === (like === undefined))).toEqual(
+      [],
+    )
+    const lost = samples.filter(
+      ({ like }, index) => like !== undefined && !names.slice(0, index).includes(like),
+    )
+    expect(lost).toEqual([])
+  })
 })

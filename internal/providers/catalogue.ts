@@ -4,27 +4,42 @@ import { isObject, type JsonObject, memberReader } from './normalize.ts'
 import { eventTypeTexts } from './vocabulary.ts'
 
 /** JSON value that a condition compares with. */
-export type Scalar = string | number | boolean
+type Scalar = string | number | boolean
 
-/** Expected member: one value, one of several, or only whether the member is present. null counts as absent. */
-export type Expectation = Scalar | readonly Scalar[] | { readonly isPresent: boolean }
-
-/** A normalized type of a raw type, and when it applies. */
-export interface TypeCase {
+/** Row of a provider's `types.yaml`. The rows of a raw type are tried in their order; a call without a matching row is treated as unlisted. */
+export interface TypeRow {
+  readonly raw: string
   readonly type: string
-  /** Expected members of the payload by dotted path. All must match. Default: the case always applies. */
-  readonly when?: Readonly<Record<string, Expectation>>
-  /** First version of Latchkey that has this case. Default: `firstVersion`. */
+  /** All must match the payload. Default: the row always applies. */
+  readonly when?: readonly Condition[]
+  /** First version of Latchkey that has this row. Default: `firstVersion`. */
   readonly since?: string
   /** Further members of the example payload by dotted path, for values that the conditions do not determine. */
   readonly example?: Readonly<Record<string, unknown>>
+  /** Members by dotted path that the example payload lacks. */
+  readonly without?: readonly string[]
 }
 
-/**
- * Normalized types by raw type: the type, or cases in the order in which they are tried. A raw type without a matching case is treated as
- * unlisted.
- */
-export type TypeRows = Readonly<Record<string, string | readonly (string | TypeCase)[]>>
+/** Entry of a provider's `samples.yaml`: a payload of the vendor's shape for a raw type, whole or as changes of an earlier one. */
+export interface Sample {
+  readonly raw: string
+  /** Set if only the payloads of this normalized type have this shape. */
+  readonly type?: string
+  readonly payload?: JsonObject
+  /** Raw type of an earlier entry, from whose payload this one differs in the members of `with`, by dotted path. */
+  readonly like?: string
+  readonly with?: Readonly<Record<string, unknown>>
+}
+
+/** Returns the rows of a `types.yaml`, whose form a test checks. */
+export function parseTypeRows(value: unknown): readonly TypeRow[] {
+  return value as readonly TypeRow[]
+}
+
+/** Returns the entries of a `samples.yaml`, whose form a test checks. */
+export function parseSamples(value: unknown): readonly Sample[] {
+  return value as readonly Sample[]
+}
 
 /** Version of Latchkey that published the catalogue first. */
 export const firstVersion = '0.1.0'
@@ -73,44 +88,42 @@ export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
   return (rawType, body) => compiled.get(rawType)?.find(({ applies }) => applies(body))?.type
 }
 
-/**
- * Creates a provider's table.
- * @param baseOf returns a payload of the vendor's shape for a raw type and a normalized type; the conditions of a case are then written
- * into it
- */
+/** Creates a provider's table. The conditions of a case are written into its sample. */
 export function eventTypes(
   provider: ProviderName,
-  rows: TypeRows,
-  baseOf: (rawType: string, type: string) => JsonObject,
+  rows: readonly TypeRow[],
+  samples: readonly Sample[],
 ): EventTypes {
-  const cases = Object.entries(rows).flatMap(([rawType, row]) =>
-    (typeof row === 'string' ? [row] : row).map((each) => catalogueCase(rawType, each)),
-  )
+  const cases = rows.map(({ raw, type, when = [], since = firstVersion, example = {}, without = [] }) => ({
+    rawType: raw,
+    type,
+    conditions: when,
+    since,
+    example: [...Object.entries(example), ...without.map((path): [string, unknown] => [path, undefined])],
+  }))
+  const payloadOf = samplePayloads(samples)
   return {
     provider,
     cases,
     typeOf: typeLookup(cases),
-    sampleOf: ({ rawType, type, conditions, example }) => {
-      const base = conditions.reduce(fulfil, baseOf(rawType, type))
-      return example.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
-    },
+    sampleOf: ({ rawType, type, conditions, example }) =>
+      withMembers(conditions.reduce(fulfil, payloadOf(rawType, type)), example),
   }
 }
 
-function catalogueCase(rawType: string, one: string | TypeCase): CatalogueCase {
-  const {
-    type,
-    when = {},
-    since = firstVersion,
-    example = {},
-  } = typeof one === 'string' ? { type: one } : one
-  const conditions = Object.entries(when).map(conditionOf)
-  return { rawType, type, conditions, since, example: Object.entries(example) }
+/** Returns a function that returns the payload for a raw type and a normalized type, empty if there is none. */
+function samplePayloads(samples: readonly Sample[]): (rawType: string, type: string) => JsonObject {
+  const payloads = new Map<string, JsonObject>()
+  const keyOf = (raw: string, type = '') => `${raw}\n${type}`
+  for (const { raw, type, payload, like = '', with: members = {} } of samples) {
+    const base = payload ?? payloads.get(keyOf(like)) ?? {}
+    payloads.set(keyOf(raw, type), withMembers(base, Object.entries(members)))
+  }
+  return (rawType, type) => payloads.get(keyOf(rawType, type)) ?? payloads.get(keyOf(rawType)) ?? {}
 }
 
-function conditionOf([path, expected]: [string, Expectation]): Condition {
-  if (typeof expected !== 'object') return { path, values: [expected] }
-  return 'isPresent' in expected ? { path, isPresent: expected.isPresent } : { path, values: expected }
+function withMembers(base: JsonObject, members: CatalogueCase['example']): JsonObject {
+  return members.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
 }
 
 /** Compiles conditions to a check of whether a body fulfils all of them. */
@@ -143,18 +156,6 @@ function replace(
   const inner = payload[first]
   if (rest.length === 0) return { ...payload, [first]: valueOf(inner) }
   return { ...payload, [first]: replace(isObject(inner) ? inner : {}, rest, valueOf) }
-}
-
-/** Creates the cases of a raw type whose payload names an action. The cases of an action are in the order in which they are tried. */
-export function byAction(
-  actions: Readonly<Record<string, string | readonly (string | TypeCase)[]>>,
-): readonly TypeCase[] {
-  return Object.entries(actions).flatMap(([action, row]) =>
-    (typeof row === 'string' ? [row] : row).map((each) => {
-      const one = typeof each === 'string' ? { type: each } : each
-      return { ...one, when: { action, ...one.when } }
-    }),
-  )
 }
 
 /** A provider's raw type that leads to a normalized type. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { answerSchema, operations, requestExamples } from '#test/support/contract.ts'
-import { eventTables } from './built-in/registry.ts'
+import { eventTables } from './built-in/tables.ts'
 import { eventCatalogue, typesOf } from './event-types.ts'
 
 let api: TestApi
@@ -64,7 +64,7 @@ test('GET /v1/event-types: `providerRawType` is a raw type of a source, and lead
   for (const { type, providers } of eventCatalogue)
     for (const { provider, sources, providerRawType, example } of providers) {
       expect(sources.map((source) => source.providerRawType)).toContain(providerRawType)
-      const table = eventTables.find((each) => each.provider === provider)
+      const table = Object.values(eventTables).find((each) => each.provider === provider)
       expect(table?.typeOf(providerRawType, example)).toBe(type)
     }
 })

@@ -17,11 +17,11 @@ import {
   parseProviderName,
   providerNames,
 } from '#internal/tenants/index.ts'
-import { eventTables } from './built-in/registry.ts'
+import { eventTables } from './built-in/tables.ts'
 import { type CatalogueEntry, catalogueOf } from './catalogue.ts'
 
 /** Normalized types of all providers in alphabetical order. */
-export const eventCatalogue: readonly CatalogueEntry[] = catalogueOf(eventTables)
+export const eventCatalogue: readonly CatalogueEntry[] = catalogueOf(Object.values(eventTables))
 
 const path = '/v1/event-types'
 const version = { type: 'string', pattern: '^[0-9]+\\.[0-9]+\\.[0-9]+$' }

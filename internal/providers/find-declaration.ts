@@ -5,8 +5,8 @@ import {
   parseProviderName,
   type StoredDeclaration,
 } from '#internal/tenants/index.ts'
+import type { BuiltIn } from './built-in/declared.ts'
 import { findProvider, providers } from './built-in/registry.ts'
-import type { BuiltIn } from './declared/built-in.ts'
 import { findPack, packNames, packNamesAndAliases } from './declared/packs.ts'
 import type { RunningDeclaration } from './declared/samples.ts'
 import type { Declaration } from './declared/schema.ts'

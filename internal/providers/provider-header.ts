@@ -27,10 +27,6 @@ export const eventIdSchema: JsonSchema = {
   pattern: '^[^\\x00-\\x20,\\x7f\\xa0]+$',
 }
 
-/** Description of a header with a time and signatures. */
-export const timedSignatureText =
-  '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` is an HMAC-SHA256 of `<t>.<body>`, and one must match.'
-
 /** Returns the names of headers in lower case. */
 export function lowerNames(...headers: readonly Pick<ProviderHeader, 'names'>[]): string[] {
   return headers.flatMap(({ names }) => names.map((name) => name.toLowerCase()))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { card } from '#internal/providers/built-in/card/provider.ts'
+import { card } from '#internal/providers/built-in/declared.ts'
 import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
 import { createWalletSigner, type JsonObject } from '#internal/providers/index.ts'
 // These imports are the adapters for real calls.

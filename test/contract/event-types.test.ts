@@ -1,16 +1,25 @@
 import { expect, test } from 'bun:test'
-import { byAction, eventTypes, type TypeRows } from '#internal/providers/catalogue.ts'
+import { eventTypes, type TypeRow } from '#internal/providers/catalogue.ts'
 import { compareEventTypes, readEventTypes } from './event-types.ts'
 import { lineOf } from './surface-diff.ts'
 
-const tableOf = (rows: TypeRows) => eventTypes('card', rows, () => ({}))
-const rows: TypeRows = {
-  paid: 'payment.succeeded',
-  dispute: [
-    { type: 'chargeback.won', when: { 'data.status': ['won', 'closed_won'], 'data.paid': true } },
-    'chargeback.updated',
-  ],
-  pull: byAction({ opened: 'pull.opened' }),
+/** Types by raw type, in the order in which they are tried. */
+type Rows = Readonly<Record<string, readonly Omit<TypeRow, 'raw'>[]>>
+
+const tableOf = (rows: Rows) => {
+  const list = Object.entries(rows).flatMap(([raw, types]) => types.map((each) => ({ raw, ...each })))
+  return eventTypes('card', list, [])
+}
+const isPaid = { path: 'data.paid', values: [true] }
+const wonBy = (...values: readonly string[]) => ({
+  type: 'chargeback.won',
+  when: [{ path: 'data.status', values }, isPaid],
+})
+const opened = { path: 'action', values: ['opened'] }
+const rows: Rows = {
+  paid: [{ type: 'payment.succeeded' }],
+  dispute: [wonBy('won', 'closed_won'), { type: 'chargeback.updated' }],
+  pull: [{ type: 'pull.opened', when: [opened] }],
 }
 const recorded = readEventTypes([tableOf(rows)])
 
@@ -29,26 +38,36 @@ test('event types: every value of a condition and every default is a sample', ()
 })
 
 const won = 'types card dispute {"data.paid":true,"data.status":"won"}'
-test.each<[what: string, change: TypeRows, expected: readonly string[]]>([
-  ['a raw type is added', { charged: 'payment.charged' }, []],
+test.each<[what: string, change: Rows, expected: readonly string[]]>([
+  ['a raw type is added', { charged: [{ type: 'payment.charged' }] }, []],
   [
     'a raw type has another type',
-    { paid: 'payment.paid' },
+    { paid: [{ type: 'payment.paid' }] },
     ['types card paid: payment.succeeded became payment.paid'],
   ],
   [
     'an action has another type',
-    { pull: byAction({ opened: 'pull.new' }) },
+    { pull: [{ type: 'pull.new', when: [opened] }] },
     ['types card pull {"action":"opened"}: pull.opened became pull.new'],
   ],
   [
     'a condition is added',
-    { paid: [{ type: 'payment.test', when: { test: true } }, 'payment.succeeded'] },
+    {
+      paid: [
+        { type: 'payment.test', when: [{ path: 'test', values: [true] }] },
+        { type: 'payment.succeeded' },
+      ],
+    },
     [],
   ],
   [
     'a value of a condition is removed',
-    { dispute: [{ type: 'chargeback.won', when: { 'data.status': 'closed_won' } }, 'chargeback.updated'] },
+    {
+      dispute: [
+        { type: 'chargeback.won', when: [{ path: 'data.status', values: ['closed_won'] }] },
+        { type: 'chargeback.updated' },
+      ],
+    },
     [`${won}: chargeback.won became chargeback.updated`],
   ],
 ])('event types comparison: where %s, the breaking differences are reported', (_what, change, expected) => {

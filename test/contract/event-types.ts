@@ -1,12 +1,14 @@
 // Normalized types of raw events, as sample payloads get them.
 
-import { eventTables } from '#internal/providers/built-in/registry.ts'
+import { eventTables } from '#internal/providers/built-in/tables.ts'
 import { unlistedType } from '#internal/providers/normalize.ts'
 import { mapValues, sortKeys } from './plain.ts'
 import type { Difference } from './schema-diff.ts'
 
 type Members = Readonly<Record<string, unknown>>
-type Table = (typeof eventTables)[number]
+type Table = (typeof builtIn)[number]
+
+const builtIn = Object.values(eventTables)
 
 /** Types by provider, raw type, and the payload's members by dotted path as JSON. */
 export type EventTypeSamples = Readonly<
@@ -14,7 +16,7 @@ export type EventTypeSamples = Readonly<
 >
 
 /** Returns the type of a minimal payload for every condition of every table. */
-export function readEventTypes(tables: readonly Table[] = eventTables): EventTypeSamples {
+export function readEventTypes(tables: readonly Table[] = builtIn): EventTypeSamples {
   return mapValues(Object.fromEntries(tables.map((table) => [table.provider as string, table])), (table) => {
     const rawTypes = [...new Set(table.cases.map(({ rawType }) => rawType))]
     return sortKeys(Object.fromEntries(rawTypes.map((rawType) => [rawType, samplesOf(table, rawType)])))
@@ -62,7 +64,7 @@ function typeOf(table: Table, rawType: string, members: Members): string {
  */
 export function compareEventTypes(
   recorded: EventTypeSamples,
-  tables: readonly Table[] = eventTables,
+  tables: readonly Table[] = builtIn,
 ): readonly Difference[] {
   return Object.entries(recorded).flatMap(([provider, rawTypes]) => {
     const table = tables.find((each) => each.provider === provider)

@@ -46,7 +46,7 @@ export function compiledProgram(sources: string = root): string {
 
 function hashOfSources(sources: string): string {
   const hash = new Bun.CryptoHasher('sha256').update(Bun.version)
-  const files = ['cmd', 'internal'].flatMap((folder) => [
+  const files = ['cmd', 'internal', 'config/providers'].flatMap((folder) => [
     ...new Bun.Glob(`${folder}/**/*`).scanSync({ cwd: sources }),
   ])
   // The documentation is compiled in if it is built.

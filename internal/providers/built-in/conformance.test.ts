@@ -29,7 +29,7 @@ describe('registry', () => {
 
   test.each(folders)('provider folder %s: has every file that README.md lists', (folder) => {
     const files = readdirSync(`${import.meta.dir}/${folder}`)
-    const listed = ['README.md', 'conformance.ts', 'fixtures', 'provider.test.ts', 'provider.ts', 'types.ts']
+    const listed = ['README.md', 'conformance.ts', 'fixtures', 'provider.test.ts']
     expect(listed.filter((name) => !files.includes(name))).toEqual([])
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })

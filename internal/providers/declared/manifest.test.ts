@@ -1,8 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { card } from '../built-in/card/provider.ts'
-import { codehost } from '../built-in/codehost/provider.ts'
-import { generic } from '../built-in/generic/provider.ts'
-import { storefront } from '../built-in/storefront/provider.ts'
+import { card, codehost, generic, storefront } from '../built-in/declared.ts'
 import { parseProvider } from './manifest.ts'
 
 const scheme = {

@@ -28,10 +28,15 @@ export type ParsedProvider =
 export function parseProvider(value: unknown): ParsedProvider {
   const malformed = schemaProblems(ProviderManifestSchema, value, 'a Provider')
   if (malformed.length > 0) return { kind: 'invalid', problems: malformed }
-  const { metadata, spec } = value as { metadata: { name: string }; spec: Omit<Declaration, 'name'> }
-  const declaration: Declaration = { ...spec, name: metadata.name }
+  const declaration = parseChecked(value)
   const problems = declarationProblems(declaration).map(inSpec)
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'ok', declaration }
+}
+
+/** Returns the declaration of a manifest that is known to be valid, such as one that is part of the program. */
+export function parseChecked(value: unknown): Declaration {
+  const { metadata, spec } = value as { metadata: { name: string }; spec: Omit<Declaration, 'name'> }
+  return { ...spec, name: metadata.name }
 }
 
 function inSpec({ path, message }: Problem): Problem {

@@ -12,7 +12,9 @@ import { tamperedCalls } from './tamper.ts'
 import { callOf, outcomeOf, runVectors } from './vectors.ts'
 
 const folder = `${import.meta.dir}/../../../config/providers`
-const packs = readdirSync(folder).map((file) => [file.replace('.yaml', ''), read(file)] as const)
+const packs = readdirSync(folder)
+  .filter((file) => file.endsWith('.yaml'))
+  .map((file) => [file.replace('.yaml', ''), read(file)] as const)
 
 function read(file: string): Declaration {
   const parsed = parseProvider(parse(readFileSync(`${folder}/${file}`, 'utf8')))

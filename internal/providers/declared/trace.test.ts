@@ -33,7 +33,9 @@ function withHeader(name: string, value: string): Partial<Vector> {
   return { headers: { ...event.headers, [name]: value } }
 }
 
-const packs = readdirSync(folder).map((file) => read(file.replace('.yaml', '')))
+const packs = readdirSync(folder)
+  .filter((file) => file.endsWith('.yaml'))
+  .map((file) => read(file.replace('.yaml', '')))
 const vectors = packs.flatMap((pack) =>
   (pack.vectors ?? [])
     .filter((vector) => vector.expect.type !== undefined)

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { ConformanceKit } from '../conformance.ts'
-import { card } from './provider.ts'
+import { card } from '../declared.ts'
 
 const digest = 'a'.repeat(64)
 

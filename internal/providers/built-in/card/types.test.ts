@@ -2,7 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Glob } from 'bun'
 import { isObject, type JsonObject, memberAt } from '../../normalize.ts'
-import { cardTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
+
+const cardTypes = eventTables.card
 
 const resources = Bun.resolveSync('stripe', import.meta.dir).replace(/stripe\..*$/, 'resources/')
 const read = (path: string) => readFileSync(`${resources}${path}`, 'utf8')

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { ConformanceKit, UnsignedCall } from '../conformance.ts'
-import { codehost } from './provider.ts'
+import { codehost } from '../declared.ts'
 
 const twins = [
   ['x-codehost-signature-256', 'x-hub-signature-256'],

@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 import type { operations } from '@octokit/openapi-webhooks-types'
 import type { CatalogueCase } from '../../catalogue.ts'
 import type { JsonObject } from '../../normalize.ts'
-import { codehostTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
+
+const codehostTypes = eventTables.codehost
 
 /**
  * Events and actions that are deliberately left to `codehost.<event>.<action>`: projects (classic), which the vendor has removed in favour

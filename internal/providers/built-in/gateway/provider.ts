@@ -12,7 +12,7 @@ import {
 } from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { equalBytes, verdicts } from '../../signature.ts'
-import { gatewayTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
 import { readXml, type XmlElement } from './xml.ts'
 
 /** SHA-1 digest of each private key. The vendor uses this digest as HMAC key. */
@@ -83,7 +83,7 @@ function normalize(call: ProviderCall): Normalization {
     // valid if a final line feed is added or removed.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
-    typeOf: (raw) => gatewayTypes.typeOf(raw, payload) ?? unlistedType('gateway', raw),
+    typeOf: (raw) => eventTables.gateway.typeOf(raw, payload) ?? unlistedType('gateway', raw),
     occurredAtMs: readIsoTime(textAt(notification, 'timestamp')),
     payload: JSON.stringify(payload),
   })

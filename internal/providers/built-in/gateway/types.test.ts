@@ -2,9 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { BraintreeGateway, Environment } from 'braintree'
 import { braintreeKinds } from '#test/support/braintree-kinds.ts'
 import { unlistedType } from '../../normalize.ts'
+import { eventTables } from '../tables.ts'
 import { gateway } from './provider.ts'
-import { gatewaySample } from './samples.ts'
-import { gatewayTypes } from './types.ts'
+
+const gatewayTypes = eventTables.gateway
 
 type Report = readonly [kind: string, subject: Record<string, unknown>, type: string]
 
@@ -47,7 +48,8 @@ describe('Braintree SDK', () => {
       signatureAgeMsMax: 0,
     })
     const payload = event.kind === 'event' ? JSON.parse(event.payload) : event
-    expect(subjectNames(gatewaySample(kind))).toEqual(subjectNames(payload))
+    const samples = gatewayTypes.cases.filter(({ rawType }) => rawType === kind).map(gatewayTypes.sampleOf)
+    expect(samples.map(subjectNames)).toEqual(samples.map(() => subjectNames(payload)))
   })
 })
 

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { ConformanceKit, UnsignedCall } from '../conformance.ts'
-import { generic } from './provider.ts'
+import { generic } from '../declared.ts'
 
 const digest = 'a'.repeat(64)
 const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`

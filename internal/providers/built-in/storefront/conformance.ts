@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { ConformanceKit } from '../conformance.ts'
-import { storefront } from './provider.ts'
+import { storefront } from '../declared.ts'
 
 const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
 

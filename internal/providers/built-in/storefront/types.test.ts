@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { unlistedType } from '../../normalize.ts'
-import { storefrontTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
+
+const storefrontTypes = eventTables.storefront
 
 type Report = readonly [topic: string, members: Record<string, unknown>, type: string]
 

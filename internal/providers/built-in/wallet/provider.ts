@@ -24,7 +24,7 @@ import { verdicts } from '../../signature.ts'
 import { jsonCall } from '../../simulated-call.ts'
 import { type TrustedSigner, validateChain } from '../../vendor-keys/chain.ts'
 import type { CertificateSources } from '../../vendor-keys/vendor-keys.ts'
-import { walletTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
 
 /** Names of a header: the neutral name and the vendor's name. */
 const named = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
@@ -176,7 +176,7 @@ function normalize(call: ProviderCall): Normalization {
   return makeEvent({
     id: readEventId(memberAt(body.value, 'id')),
     rawType: memberAt(body.value, 'event_type'),
-    typeOf: (raw) => walletTypes.typeOf(raw, body.value) ?? unlistedType('wallet', raw),
+    typeOf: (raw) => eventTables.wallet.typeOf(raw, body.value) ?? unlistedType('wallet', raw),
     occurredAtMs: readIsoTime(memberAt(body.value, 'create_time')),
     payload: body.text,
   })

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { unlistedType } from '../../normalize.ts'
-import { walletTypes } from './types.ts'
+import { eventTables } from '../tables.ts'
+
+const walletTypes = eventTables.wallet
 
 type Report = readonly [eventType: string, resource: unknown, type: string]
 

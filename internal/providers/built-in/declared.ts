@@ -1,0 +1,80 @@
+// Built-in providers that are declarations: the data is in config/providers/built-in, the functions here write their simulated calls.
+import cardManifest from '#config/providers/built-in/card/provider.yaml'
+import codehostManifest from '#config/providers/built-in/codehost/provider.yaml'
+import genericManifest from '#config/providers/built-in/generic/provider.yaml'
+import storefrontManifest from '#config/providers/built-in/storefront/provider.yaml'
+import type { EventTypes } from '../catalogue.ts'
+import { compileDeclaration, type DeclaredKeys } from '../declared/compile.ts'
+import { parseChecked } from '../declared/manifest.ts'
+import type { Declaration } from '../declared/schema.ts'
+import type { Provider } from '../provider.ts'
+import { hmacOf, jsonCall, timedSignature } from '../simulated-call.ts'
+import { eventTables } from './tables.ts'
+
+/** Adapter of a built-in provider that is a declaration. */
+export interface BuiltIn extends Provider<DeclaredKeys> {
+  readonly declaration: Declaration
+}
+
+/** Adapter of the card provider; its README describes the calls. */
+export const card: BuiltIn = builtIn(cardManifest, eventTables.card, {
+  /** The time of a thin event is text. */
+  write({ id, payload, occurredAtMs }) {
+    const isThin = payload['object'] === 'v2.core.event'
+    const created = isThin ? new Date(occurredAtMs).toISOString() : Math.floor(occurredAtMs / 1000)
+    return jsonCall({ ...payload, id, created })
+  },
+  sign: ({ body, headers }, secret, atMs) => ({
+    ...headers,
+    'card-signature': timedSignature(body, secret, atMs),
+  }),
+})
+
+/** Adapter of the storefront provider; its README describes the calls. */
+export const storefront: BuiltIn = builtIn(storefrontManifest, eventTables.storefront, {
+  write: ({ id, rawType, payload, occurredAtMs }, { storefront: shop }) =>
+    jsonCall(payload, {
+      'x-storefront-webhook-id': id,
+      'x-storefront-topic': rawType,
+      'x-storefront-triggered-at': new Date(occurredAtMs).toISOString(),
+      ...(shop && { 'x-storefront-shop-domain': shop.shopDomain }),
+    }),
+  sign: ({ body, headers }, secret) => ({
+    ...headers,
+    'x-storefront-hmac-sha256': hmacOf([body], secret).toString('base64'),
+  }),
+})
+
+/** Adapter of the codehost provider; its README describes the calls. */
+export const codehost: BuiltIn = builtIn(codehostManifest, eventTables.codehost, {
+  write: ({ id, rawType, payload }) =>
+    jsonCall(payload, { 'x-codehost-delivery': id, 'x-codehost-event': rawType }),
+  sign: ({ body, headers }, secret) => ({
+    ...headers,
+    'x-codehost-signature-256': `sha256=${hmacOf([body], secret).toString('hex')}`,
+  }),
+})
+
+/** Adapter of the generic provider: Latchkey's own format, or Standard Webhooks. */
+export const generic: BuiltIn = builtIn(genericManifest, undefined, {
+  write: ({ id, rawType: type, payload, occurredAtMs }) =>
+    jsonCall({ id, type, occurredAt: new Date(occurredAtMs).toISOString(), data: payload }),
+  sign: ({ body, headers }, secret, atMs) => ({
+    ...headers,
+    'X-Service-Signature': timedSignature(body, secret, atMs),
+  }),
+})
+
+function builtIn(
+  manifest: unknown,
+  table: EventTypes | undefined,
+  simulation: Required<Pick<Provider, 'write' | 'sign'>>,
+): BuiltIn {
+  const types = table?.cases.map(({ rawType, type, conditions }) => ({
+    raw: rawType,
+    type,
+    when: conditions,
+  }))
+  const declaration = { ...parseChecked(manifest), ...(types && { types }) }
+  return { ...compileDeclaration(declaration), declaration, ...simulation }
+}
