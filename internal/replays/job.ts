@@ -1,12 +1,5 @@
 import { and, desc, eq, getTableColumns, lt } from 'drizzle-orm'
-import {
-  createEventId,
-  expectPageLimit,
-  familyPrefixOf,
-  idPattern,
-  pageOf,
-  type TenantId,
-} from '#internal/base/index.ts'
+import { createEventId, expectPageLimit, idPattern, pageOf, type TenantId } from '#internal/base/index.ts'
 import {
   type EventFilter,
   type EventState,
@@ -15,7 +8,6 @@ import {
   type ReplayFate,
 } from '#internal/events/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
 import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 import { replays } from './tables.ts'
 
@@ -35,48 +27,20 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly outcome?: ReplayEventOutcome
 }
 
-/** Filter as stored. `filterMore` has the members that the version before does not know, so that its answers have none of them. */
-export interface StoredFilter {
-  readonly filter: Omit<ReplayFilter, keyof MoreFilter>
-  readonly filterMore: (MoreFilter & { readonly asked?: AskedFilter }) | null
-}
-
-/** Members of a request with `replayId` that the start replaces by those that it found. */
-type AskedFilter = Pick<ReplayFilter, 'ids' | 'state'>
-
-type MoreFilter = Pick<ReplayFilter, 'origin' | 'status' | 'slowerThanMs' | 'replayId' | 'outcome'>
+/** Filter as stored, completed by the start. `asked`: of a request with `replayId`, the members that the start replaced. */
+export type StoredFilter = ReplayFilter & { readonly asked?: Pick<ReplayFilter, 'ids' | 'state'> }
 
 /** Returns the stored form of a filter that the start has completed, and of what was asked. Pure. */
-export function storedFilterOf(
-  { origin, status, slowerThanMs, replayId, outcome, ...filter }: ReplayFilter,
-  { ids, state }: AskedFilter,
-): StoredFilter {
-  const asked = replayId === undefined ? undefined : { ids, state }
-  const more = Object.entries({ origin, status, slowerThanMs, replayId, outcome, asked }).filter(
-    ([, value]) => value !== undefined,
-  )
-  return {
-    filter,
-    filterMore: more.length === 0 ? null : (Object.fromEntries(more) as StoredFilter['filterMore']),
-  }
+export function storedFilterOf(filter: ReplayFilter, { ids, state }: ReplayFilter): StoredFilter {
+  if (filter.replayId === undefined) return filter
+  return { ...filter, asked: { ...(ids && { ids }), ...(state && { state }) } }
 }
 
 /** Returns the filter of a request as it was before the start completed it. Pure. */
-export function askedFilterOf({ filter, filterMore }: StoredFilter): ReplayFilter {
-  const { asked, ...more } = filterMore ?? {}
-  if (more.replayId === undefined) return { ...filter, ...more }
+export function askedFilterOf({ asked, ...filter }: StoredFilter): ReplayFilter {
+  if (asked === undefined) return filter
   const { ids: _ids, state: _state, ...rest } = filter
-  return { ...rest, ...more, ...asked }
-}
-
-/**
- * Returns whether forwarders of the version before would cover other events with this filter: they know neither origins, statuses,
- * durations, families of types nor declared providers. Pure.
- */
-export function isBeyondPrevious({ origin, status, slowerThanMs, type, provider }: ReplayFilter): boolean {
-  const isUnknown = [origin, status, slowerThanMs].some((value) => value !== undefined)
-  const isFamily = type !== undefined && familyPrefixOf(type) !== undefined
-  return isUnknown || isFamily || (provider !== undefined && neutralProviderName(provider) === undefined)
+  return { ...rest, ...asked }
 }
 
 /** States of a replay. `queued`: not started. `completed`, `cancelled` and `failed` are final. */
@@ -137,8 +101,7 @@ export const jobColumns = ownColumns
 export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJob {
   const { id, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
   const { examinedTo, isWaiting, failedCause: cause, outcome } = row
-  const { asked: _asked, ...more } = row.filterMore ?? {}
-  const filter: ReplayFilter = { ...row.filter, ...more }
+  const { asked: _asked, ...filter } = row.filter
   return {
     id,
     filter,

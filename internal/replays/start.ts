@@ -15,7 +15,6 @@ import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index
 import {
   askedFilterOf,
   createReplayId,
-  isBeyondPrevious,
   isReplay,
   isReplayed,
   jobColumns,
@@ -75,8 +74,6 @@ const keptForPlatform = 5
 /** Maximum events per second: two steps per second, each with the maximum events per statement. */
 export const replayRateMax = 1_000
 
-/** Time of the next step for forwarders of the version before, which must not run this replay. */
-const neverByPrevious = new Date('9999-12-31T00:00:00Z')
 const idsMax = 1_000
 const textCharsMax = 200
 const keyCharsMax = 255
@@ -226,7 +223,8 @@ async function findByKey(
   if (row === undefined) return undefined
   // The filter that the start completed is not compared: a repeat finds other events, since the outcomes change.
   const isSame =
-    isDeepStrictEqual(askedFilterOf(row), withoutUndefined(filter)) && row.ratePerSecond === ratePerSecond
+    isDeepStrictEqual(askedFilterOf(row.filter), withoutUndefined(filter)) &&
+    row.ratePerSecond === ratePerSecond
   return isSame ? { kind: 'already_started', job: jobOf(row) } : { kind: 'conflict' }
 }
 
@@ -274,7 +272,7 @@ async function insertJob(
       id,
       idempotencyKey,
       tenantId,
-      ...storedFilterOf(filter, asked),
+      filter: storedFilterOf(filter, asked),
       ratePerSecond,
       requestedBy: by,
       state: 'queued',
@@ -282,9 +280,7 @@ async function insertJob(
       totalIsExact: total.isExact,
       endsBefore: lowestIdOf(Math.min(filter.toMs ?? nowMs, nowMs)),
       createdAt: sql`now()`,
-      ...(isBeyondPrevious(filter)
-        ? { nextStepAt: neverByPrevious, stepAt: sql`now()` }
-        : { nextStepAt: sql`now()` }),
+      nextStepAt: sql`now()`,
       notifyAt: tenantId === null ? null : sql`now()`,
     })
     .returning(jobColumns)

@@ -64,21 +64,12 @@ interface Picked {
   readonly isOld: boolean
 }
 
-/** Time of the next step. Forwarders of the version before do not know step_at. */
-const dueText = 'coalesce(step_at, next_step_at)'
-
-/** Returns the assignments for the next step at the time of an SQL expression, in the column that has this time. */
-function nextStepText(atText: string): string {
-  return `next_step_at = CASE WHEN step_at IS NULL THEN ${atText} ELSE next_step_at END,
-        step_at = CASE WHEN step_at IS NULL THEN NULL ELSE ${atText} END`
-}
-
 // Selects and locks the next replay. The row lock is the lease: other processes skip a locked row. When the transaction ends, also by a
 // crash of the process, the lock is released and an uncommitted step is rolled back.
 const pickText = `
-SELECT id, tenant_id AS "tenantId", filter || coalesce(filter_more, '{}') - 'asked' AS filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
+SELECT id, tenant_id AS "tenantId", filter - 'asked' AS filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
   created_at < now() - interval '${ageDaysMax} days' AS "isOld"
-FROM replays WHERE state IN ('queued', 'running') AND ${dueText} <= now() ORDER BY ${dueText} LIMIT 1 FOR UPDATE SKIP LOCKED`
+FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDER BY next_step_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /**
  * Performs one step of the next replay in one transaction: begins another delivery cycle for as many events as the rate allows in half a
@@ -104,7 +95,7 @@ export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep>
 async function step(client: Queryable, job: Picked, nowMs: number): Promise<ReplayStep> {
   if (job.tenantId !== null && (await hasDueRetries(client, job.tenantId, waitingRowsMax))) {
     await client.query(
-      `UPDATE replays SET is_waiting = true, ${nextStepText(`now() + interval '${waitMs} ms'`)} WHERE id = $1`,
+      `UPDATE replays SET is_waiting = true, next_step_at = now() + interval '${waitMs} ms' WHERE id = $1`,
       [job.id],
     )
     return { kind: 'waiting', id: job.id }
@@ -163,7 +154,7 @@ async function advance(client: Queryable, { id, rate }: Picked, done: Advance): 
         skipped = skipped || coalesce((SELECT jsonb_object_agg(key, coalesce((skipped ->> key)::bigint, 0) + value::bigint)
           FROM jsonb_each_text($4::jsonb)), '{}'),
         started_at = coalesce(started_at, now()), ended_at = CASE WHEN $2::text IS NULL THEN now() END,
-        count_at = now(), ${nextStepText(`greatest(${dueText}, now() - interval '${lateMsMax} ms') + $5 * interval '1 ms'`)}
+        count_at = now(), next_step_at = greatest(next_step_at, now() - interval '${lateMsMax} ms') + $5 * interval '1 ms'
       WHERE id = $1`,
     values: [
       id,
@@ -188,7 +179,7 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
 async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
-        ${nextStepText("now() + least(60, power(2, failures)) * interval '1 s'")},
+        next_step_at = now() + least(60, power(2, failures)) * interval '1 s',
         state = CASE WHEN failures + 1 >= ${failuresMax} THEN 'failed' ELSE state END,
         ended_at = CASE WHEN failures + 1 >= ${failuresMax} THEN now() END
       WHERE id = $1 AND state IN ('queued', 'running')`,

@@ -10,7 +10,7 @@ export const replays = pgTable('replays', {
   id: text('id').$type<ReplayId>().primaryKey(),
   idempotencyKey: text('idempotency_key').notNull(),
   tenantId: text('tenant_id'),
-  filter: jsonb('filter').$type<StoredFilter['filter']>().notNull(),
+  filter: jsonb('filter').$type<StoredFilter>().notNull(),
   ratePerSecond: smallint('rate_per_second').notNull(),
   requestedBy: text('requested_by').notNull(),
   state: text('state').$type<ReplayState>().notNull(),
@@ -30,7 +30,7 @@ export const replays = pgTable('replays', {
   nextStepAt: at('next_step_at').notNull(),
   notifyAt: at('notify_at'),
   stepAt: at('step_at'),
-  filterMore: jsonb('filter_more').$type<StoredFilter['filterMore']>(),
+  filterMore: jsonb('filter_more').$type<never>(),
   outcome: jsonb('outcome').$type<ReplayOutcome>(),
   countAt: at('count_at').default(sql`now()`),
 })

@@ -514,42 +514,6 @@ test('versions: an event that N stored under the lease of a forwarder that is go
   }
 })
 
-test('versions: a replay with a filter that N−1 does not know waits for a forwarder of N, and N−1 cancels another', async () => {
-  const { previous, current } = pair
-  const { sourceId } = await sendWebhook(current)
-  await current.withForwarder(async () => {
-    await becomes('processed', stateOf, sourceId)
-  })
-  const eventId = await eventOf(sourceId)
-  const stateOfReplay = 'SELECT state FROM replays WHERE id = $1'
-  const startBy = async (filter: object) => {
-    const from = new Date(systemClock.now() - 60_000).toISOString()
-    const { json } = await backoffice(current, 'POST', 'replays', {
-      tenantId,
-      from,
-      ids: [eventId],
-      ...filter,
-    })
-    return (json['replay'] as { id: string }).id
-  }
-  const id = await startBy({ status: '2xx', type: 'order.*' })
-  await previous.withForwarder(async () => {
-    // A replay that N−1 knows was started later: once it has ended, the forwarder of N−1 has passed over the other one.
-    await replay(previous, eventId)
-    expect(await valueOf<string>(stateOfReplay, id)).toBe('queued')
-    await becomes('processed', stateOf, sourceId)
-  })
-  await current.withForwarder(async () => {
-    await becomes('completed', stateOfReplay, id)
-  })
-  expect(await valueOf<number>('SELECT queued_count FROM replays WHERE id = $1', id)).toBe(1)
-  const other = await startBy({ origin: 'provider' })
-  // N−1 reads and cancels it.
-  expect((await backoffice(previous, 'GET', `replays/${other}`)).status).toBe(200)
-  await backoffice(previous, 'POST', `replays/${other}/cancel`)
-  expect(await valueOf<string>(stateOfReplay, other)).toBe('cancelled')
-})
-
 test.each(orders)(
   'versions: a callback that the forwarder of %s suspended stays so at %s, which resumes it',
   async (_one, _other, both) => {
