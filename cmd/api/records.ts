@@ -12,7 +12,7 @@ import {
 } from '#internal/records/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import { beginMissedMoves, type Directory } from '#internal/tenants/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
@@ -68,11 +68,8 @@ export async function startRecordStores(
     intervalMs: movesMs,
     turnMsMax: movesMsMax,
     backoff: movesBackoff,
-    runOnce: async (signal) => {
-      const begun = beginMissedMoves(pool)
-      // A failure to begin moves must not keep others open.
-      await begun.catch(() => undefined)
-      await endMoves(
+    runOnce: (signal) =>
+      endMoves(
         {
           pool,
           entryMsMax: config.recordTtlSecondsMax * 1000 + tombstoneMsMax,
@@ -81,11 +78,9 @@ export async function startRecordStores(
           lastFenceInRedis: (tenantId) => inRedis.lastFence(tenantId),
         },
         signal,
-      )
-      await begun
-    },
+      ),
     onError: (cause, failures) =>
-      host.log.warn({ failures, cause }, 'moves of records could not be started or completed; retrying'),
+      host.log.warn({ failures, cause }, 'moves of records could not be completed; retrying'),
   })
   const storeOf = chooseRecordStore(stores)
   return (tenant) => storeOf((directory.findTenantById(tenant.id) ?? tenant).recordStore)

@@ -46,25 +46,6 @@ test.each([
   expect(await found(filter)).toEqual([...expected])
 })
 
-test.each([
-  ['tenants.', ['tenants.created', 'tenants.deleted']],
-  ['tenants.deleted', ['tenants.deleted']],
-  ['events.ingested', ['events.ingested']],
-] as const)(
-  'listAudit: finds entries of the former names of %s and lists them under the new ones',
-  async (action, expected) => {
-    const owner = someTenantId()
-    for (const former of ['events.appended', 'tenant.deleted', 'tenant.created'])
-      await pool.query(`INSERT INTO audit (at, actor, action, tenant_id) VALUES ($1, 'operator', $2, $3)`, [
-        new Date(startMs),
-        former,
-        owner,
-      ])
-    const { entries } = await listAudit(pool, { tenantId: owner, action })
-    expect(entries.map((entry) => entry.action)).toEqual([...expected])
-  },
-)
-
 test('writeAudit: an entry that a unique index refuses is an error', async () => {
   const detail = { limit: 'locksPerMonth', period: '2026-11-01T00:00:00.000Z' }
   const crossing = { actor: 'api', action: 'usage.soft_limit_crossed', detail } as const

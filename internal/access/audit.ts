@@ -32,17 +32,6 @@ export const auditActionFilters = [
   ...new Set(auditActions.flatMap((action) => [action.replace(/\w+$/, '') as Subject<AuditAction>, action])),
 ] as readonly AuditActionFilter[]
 
-/** Names of actions before they were renamed. Needed until no entry has one: 400 days after version N−1 wrote the last. */
-const formerActions: Readonly<Record<string, AuditAction>> = {
-  'events.appended': 'events.ingested',
-  'tenant.adopted': 'tenants.adopted',
-  'tenant.changed': 'tenants.changed',
-  'tenant.created': 'tenants.created',
-  'tenant.credentials': 'tenants.credentials',
-  'tenant.deleted': 'tenants.deleted',
-  'tenant.restored': 'tenants.restored',
-}
-
 /** An entry of the audit log. */
 export interface AuditEntry {
   /** Name returned by `actorName`: 1 to 200 printable characters. */
@@ -146,8 +135,7 @@ export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<A
   const lines = linesText(filter, values)
   const wanted = [
     actor !== undefined && `strpos(lower(actor), lower($${values.push(actor)})) > 0`,
-    action !== undefined &&
-      `(starts_with(action, $${values.push(action)}) OR action = ANY($${values.push(formerOf(action))}))`,
+    action !== undefined && `starts_with(action, $${values.push(action)})`,
     fromMs !== undefined && `at >= $${values.push(new Date(fromMs))}`,
     toMs !== undefined && `at < $${values.push(new Date(toMs))}`,
   ].filter((condition) => condition !== false)
@@ -157,15 +145,9 @@ export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<A
       ORDER BY id DESC LIMIT ${limit + 1}`,
     values,
   })
-  const entries = rows
-    .slice(0, limit)
-    .map((row) => ({ ...row, action: formerActions[row.action] ?? row.action }))
+  const entries = rows.slice(0, limit)
   if (rows.length > limit) return { entries, next: entries.at(-1)?.id }
   return { entries, next: wanted.length === 0 ? undefined : await searchedTo(pool, filter) }
-}
-
-function formerOf(filter: AuditActionFilter): string[] {
-  return Object.keys(formerActions).filter((former) => formerActions[former]?.startsWith(filter))
 }
 
 function limitOf({ limit = limitDefault }: AuditFilter): number {

@@ -23,15 +23,7 @@ export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted'
  * Reason why an attempt failed without calling the callback. `worker_lost`: several processes claimed the delivery and none completed it.
  * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
  */
-export type NotSentCause = (typeof notSentCauses)[number]
-
-const notSentCauses = ['worker_lost', 'signing_unavailable', 'internal_error'] as const
-
-/** Causes of attempts that ended without a call. */
-export const uncalledCauses: ReadonlySet<string> = new Set<NotSentCause | FailedCause>([
-  ...notSentCauses,
-  'payload_expired',
-])
+export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 
 /** Result of an attempt: a response, a failed call, or no call. */
 export type AttemptResult =

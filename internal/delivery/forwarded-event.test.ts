@@ -51,7 +51,7 @@ test.each([
     { traceparent: 'nonsense', 'latchkey-hops': '1' },
     { hops: '1', traceparent: undefined },
   ],
-  ['no hops, as in older rows', {}, { hops: '1', traceparent: undefined }],
+  ['no hops', {}, { hops: '1', traceparent: undefined }],
   [
     'a value that looks like both',
     { 'x-a': `"latchkey-hops":"9","traceparent":"${traceparent}"`, 'latchkey-hops': '2' },

@@ -1,6 +1,6 @@
 export { breakerOpenMs } from './breaker.ts'
 export { curlCommand } from './curl.ts'
-export { type FailedCause, type NotSentCause, uncalledCauses } from './decide.ts'
+export { type FailedCause, type NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
 export { notificationAttemptsMax, originOfUrl } from './prepared-tenant.ts'

@@ -38,7 +38,6 @@ export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const { sourceEventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
   const source = { tenantId: tenant.id, provider, sourceEventId, receivedAtMs, payload }
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
-  // Tenant rows that an older version wrote lack `retryOnRedelivery`.
   const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback?.rules.retryOnRedelivery
   const isPullOnly = tenant.callback === undefined && receipt.state === 'accepted'
   return {

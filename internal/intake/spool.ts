@@ -53,7 +53,7 @@ export interface SpoolEntry {
 
 /**
  * All fields of an event except id and payload, as JSON. The payload is stored unescaped, since escaping would make it about a tenth
- * longer. `origin` is absent for a provider's call, as in entries of versions before this field.
+ * longer. `origin` is absent for a provider's call.
  */
 type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload' | 'origin'> & {
   readonly origin?: Exclude<EventOrigin, { readonly kind: 'provider' }>

@@ -90,7 +90,6 @@ export type { TenantParts } from './reconcile/context.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/controller.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export {
-  beginMissedMoves,
   type DurableTenant,
   endMove,
   listDurableTenants,

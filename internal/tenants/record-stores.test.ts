@@ -8,13 +8,7 @@ import { until } from '#test/support/until.ts'
 import { Directory } from './directory.ts'
 import type { RecordStoreOfTenant } from './directory-store.ts'
 import type { RecordDurability } from './model.ts'
-import {
-  beginMissedMoves,
-  endMove,
-  listMovedTenants,
-  lockRecordDefault,
-  moveRecordStores,
-} from './record-stores.ts'
+import { endMove, listMovedTenants, lockRecordDefault, moveRecordStores } from './record-stores.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -137,29 +131,6 @@ test('record store: a change of the default waits for a tenant that is being cre
   })
   await changed
   expect(await shown()).toEqual({ open: movedToPostgres })
-})
-
-test('record store: a tenant that a version without durable records wrote is moved to the store of its durability', async () => {
-  await setDefault('postgres')
-  await apply({ own: 'redis', open: null })
-  await pool.query(
-    "UPDATE tenants SET record_store = 'redis', record_store_generation = 0, record_store_moved_at = NULL WHERE slug = 'open'",
-  )
-  await Promise.all([beginMissedMoves(pool), beginMissedMoves(pool)])
-  expect(await shown()).toEqual({ own: inRedis, open: movedToPostgres })
-})
-
-test('record store: a missed move that waits for a change of the tenant follows the changed durability', async () => {
-  await apply({ own: 'redis' })
-  await pool.query(`UPDATE tenants SET spec = jsonb_set(spec, '{records,durability}', '"postgres"')`)
-  const { begun } = await withTx(pool, async (client) => {
-    await client.query(`UPDATE tenants SET spec = jsonb_set(spec, '{records,durability}', '"redis"')`)
-    const moves = beginMissedMoves(pool)
-    await untilBlocked()
-    return { begun: moves }
-  })
-  await begun
-  expect(await shown()).toEqual({ own: inRedis })
 })
 
 test('record store: a running directory learns of a change of the default', async () => {

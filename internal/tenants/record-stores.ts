@@ -46,17 +46,6 @@ export async function moveRecordStores(client: PoolClient): Promise<void> {
   ])
 }
 
-/**
- * Moves tenants whose records are not in the store of their durability: a version without durable records wrote them. Repeating it changes
- * nothing, and any number of processes can call it.
- */
-export async function beginMissedMoves(pool: Pool): Promise<void> {
-  await withTx(pool, async (client) => {
-    await lockRecordDefault(client)
-    await moveRecordStores(client)
-  })
-}
-
 /** Store of a tenant's records, as users see it. */
 export interface ShownRecordStore {
   /** Store of new records and locks. */

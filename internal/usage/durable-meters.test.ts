@@ -241,7 +241,7 @@ test('retention: returns expired bytes of a silent tenant and keeps the sums rig
   expect(await sums(tenantId)).toEqual({ meter: 0, buckets: 0, entries: 0 })
 })
 
-test('retention: moves hours of locks to usage_hourly after two days, into a column that the version before does not list', async () => {
+test('retention: moves hours of locks to usage_hourly after two days, into a column of their own', async () => {
   const tenantId = await lab.createTenant()
   await lock(tenantId, 3)
   const left = async () => {

@@ -118,7 +118,7 @@ export async function commitUsage(
   if (decided.decision === 'deny') return { kind: 'denied', decided, used }
   const added = await addEmission(client, { ...emission, decision: decided.decision }, nowMs)
   if (added === 'noTenant') return noTenant
-  // An emission of another kind or month, or of an earlier version of Latchkey, can take the id without this lock.
+  // An emission of another kind or month can take the id without this lock.
   if (added !== 'added') return repeatOf(added, usage, { bounds, used })
   const after = { ...emission, used: used + amount, soft: bounds.soft, by }
   return { kind: 'committed', decided, used: after.used, crossing: await saveCrossing(client, after) }

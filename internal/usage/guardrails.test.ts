@@ -117,15 +117,6 @@ const emit = (
   })
 
 /** Adds a row as a version of Latchkey does that knows neither decisions nor the lock of a month. */
-const emitAsBefore = (tenantId: TenantId, id: string, amount: number) =>
-  lab.pool.query(
-    `WITH fresh AS (INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
-       VALUES ($1, $2, 'exports.rows', $3, $4, $3) RETURNING tenant_id, meter, hour, amount)
-     INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount) SELECT * FROM fresh
-     ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = u.amount + excluded.amount`,
-    [tenantId, id, new Date(Math.floor(labStartMs / hourMs) * hourMs), amount],
-  )
-
 let locks = 0
 async function acquire(tenantId: TenantId, hard: number | null): Promise<string> {
   const { kind } = await lab.store.acquire({
@@ -254,17 +245,6 @@ describe('emitted kinds', () => {
     await emit(tenant.id, { amount: 5, occurredAtMs: Date.UTC(2026, 9, 31, 23, 59) })
     await emit(tenant.id, { amount: 6, occurredAtMs: Date.UTC(2026, 10, 1) })
     expect((await check(parts, tenant, 'exports.rows')).limits[0]?.used).toBe(9)
-  })
-
-  test('guardrails: rows of the version before count, and their ids are repeats', async () => {
-    const tenant = await createTenant(rows(10))
-    const { parts } = openProcess()
-    await emitAsBefore(tenant.id, 'old', 6)
-    expect(await commit(parts, tenant, { id: 'old', amount: 6 })).toMatchObject({
-      decision: 'allow',
-      isNew: false,
-    })
-    expect((await commit(parts, tenant, { amount: 5 })).decision).toBe('deny')
   })
 
   test('guardrails: an override lifts the limit until it expires or is cleared', async () => {

@@ -7,7 +7,7 @@ import type {
 } from '#internal/backoffice/index.ts'
 import { adviceOf, statusAdvice } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
-import { curlCommand, forwardedEvent, forwardedOf, uncalledCauses } from '#internal/delivery/index.ts'
+import { curlCommand, forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
 import { unsentCauses } from '#internal/egress/index.ts'
 import type { AttemptPlace } from '#internal/events/index.ts'
 import { Card, type Fact, Facts, PageHeader } from '../components/block.tsx'
@@ -160,7 +160,7 @@ function Timing({ context, attempt }: AttemptParts) {
       {exchange ? (
         <Steps steps={stepsOf(attempt, exchange)} wholeMs={durationMs} />
       ) : (
-        <NotRecorded {...attempt} />
+        <p class="muted">No call was made.</p>
       )}
       {exchange?.isReused === true && (
         <p class="muted">The connection was open already, so there was no connecting and no TLS handshake.</p>
@@ -198,16 +198,6 @@ function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly w
   )
 }
 
-function NotRecorded({ cause }: Pick<AttemptDetail, 'cause'>) {
-  return (
-    <p class="muted">
-      {cause !== null && uncalledCauses.has(cause)
-        ? 'No call was made.'
-        : 'Not recorded: an earlier version made this attempt.'}
-    </p>
-  )
-}
-
 function HeaderList({
   headers,
   omitted = 0,
@@ -230,7 +220,7 @@ function HeaderList({
   )
 }
 
-function Response({ attempt, status, answer, cause, exchange }: AttemptDetail) {
+function Response({ attempt, status, answer, exchange }: AttemptDetail) {
   const label = `response to attempt ${attempt}`
   return (
     <Card title="Response" note={status === null ? undefined : 'secrets redacted'}>
@@ -244,7 +234,6 @@ function Response({ attempt, status, answer, cause, exchange }: AttemptDetail) {
       {exchange && status !== null && (
         <HeaderList headers={exchange.response.headerLines} omitted={exchange.response.headersOmitted} />
       )}
-      {exchange === undefined && status !== null && <NotRecorded cause={cause} />}
       {answer !== null &&
         (answer.trim() === '' ? (
           <p class="muted">The response has no body.</p>
@@ -273,7 +262,7 @@ function Request({ context, detail, attempt, rights }: AttemptParts) {
   if (exchange === undefined)
     return (
       <Card title="Request">
-        <NotRecorded cause={cause} />
+        <p class="muted">No call was made.</p>
       </Card>
     )
   const { method, url, headerLines } = exchange.request
