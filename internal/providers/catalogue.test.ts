@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { eventTables } from './built-in/tables.ts'
-import { type Condition, catalogueOf, eventTypes } from './catalogue.ts'
+import { type Condition, catalogueOf, eventAreas, eventTypes, eventTypeTexts } from './catalogue.ts'
 import { isDottedType, type JsonObject, memberAt } from './normalize.ts'
-import { eventAreas, eventTypeTexts } from './vocabulary.ts'
 
 const tables = Object.values(eventTables)
 const table = eventTypes(

@@ -1,7 +1,8 @@
-// Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
+import vocabulary from '#config/providers/built-in/vocabulary.yaml'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { isObject, type JsonObject, memberReader } from './normalize.ts'
-import { eventTypeTexts } from './vocabulary.ts'
+
+// Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
 
 /** JSON value that a condition compares with. */
 type Scalar = string | number | boolean
@@ -233,4 +234,26 @@ export function conditionsText({ conditions }: TypeSource): string {
 function conditionText(condition: Condition): string {
   if ('isPresent' in condition) return `${condition.path} is ${condition.isPresent ? 'present' : 'absent'}`
   return `${condition.path} is ${condition.values.map(String).join(' or ')}`
+}
+
+const areas = parseVocabulary(vocabulary)
+
+/** Areas of the vocabulary with their nouns in alphabetical order. */
+export const eventAreas = Object.entries(areas).map(([title, nouns]) => ({
+  title,
+  nouns: Object.keys(nouns).sort(),
+}))
+
+/** Meaning of each normalized type in one sentence, by type. */
+export const eventTypeTexts: ReadonlyMap<string, string> = new Map(
+  Object.values(areas).flatMap((each) =>
+    Object.entries(each).flatMap(([noun, meanings]) =>
+      Object.entries(meanings).map(([verb, text]): [string, string] => [`${noun}.${verb}`, text]),
+    ),
+  ),
+)
+
+/** Meanings by area, noun and verb. */
+function parseVocabulary(value: unknown) {
+  return value as Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>
 }

@@ -6,7 +6,13 @@ export {
   wallet,
   walletSources,
 } from './built-in/wallet/provider.ts'
-export { type CatalogueEntry, conditionsText, type TypeSource } from './catalogue.ts'
+export {
+  type CatalogueEntry,
+  conditionsText,
+  eventAreas,
+  eventTypeTexts,
+  type TypeSource,
+} from './catalogue.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationNotes } from './declared/notes.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
@@ -18,18 +24,16 @@ export { defaultSignatureAgeMsMax, runVectors } from './declared/vectors.ts'
 export { eventCatalogue, eventTypeRoutes, providerNameParam, typesOf } from './event-types.ts'
 export { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
 export {
+  adapterOf,
   allProviderNames,
   declaredNames,
   findDeclaration,
   findProviderName,
-  ownNames,
-  parseStored,
-} from './find-declaration.ts'
-export {
-  adapterOf,
   type KnownProvider,
   KnownProviders,
   type OnUnusable,
+  ownNames,
+  parseStored,
   unusable,
 } from './known-providers.ts'
 export {
@@ -51,12 +55,12 @@ export {
   type Provider,
   type ProviderCall,
   type ProviderEvent,
+  type ProviderHeader,
   type ProviderSettings,
   type RefusalCause,
   refusalCauses,
   type UnsignedCall,
 } from './provider.ts'
-export type { ProviderHeader } from './provider-header.ts'
 export type { TrustedSigner } from './vendor-keys/chain.ts'
 export { createKeyFetch, type FetchText } from './vendor-keys/fetch.ts'
 export { type KeySource, parsePublishedKeys } from './vendor-keys/published-keys.ts'
@@ -67,4 +71,3 @@ export {
   fetchedSources,
   VendorKeys,
 } from './vendor-keys/vendor-keys.ts'
-export { eventAreas, eventTypeTexts } from './vocabulary.ts'

@@ -1,7 +1,13 @@
 // Parsing steps that all provider adapters share. All functions are pure and never throw.
 import { hasRepeatedMember, isNestedTooDeep, parseTimestamp, timestampMsMax } from '#internal/base/index.ts'
-import type { Adapter, CallHeaders, Normalization, ProviderCall, RefusalCause } from './provider.ts'
-import type { ProviderHeader } from './provider-header.ts'
+import type {
+  Adapter,
+  CallHeaders,
+  Normalization,
+  ProviderCall,
+  ProviderHeader,
+  RefusalCause,
+} from './provider.ts'
 
 /** Refusal of a call or of one of its values, with the cause. */
 export interface Refused {

@@ -6,7 +6,7 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { declarationRules } from './declared/rules.ts'
-import { findProviderName } from './find-declaration.ts'
+import { findProviderName } from './known-providers.ts'
 
 const secret = 'a-signing-secret-of-tests'
 let api: TestApi

@@ -1,8 +1,8 @@
 import type { X509Certificate } from 'node:crypto'
 import type { ReceivedEvent } from '#internal/events/index.ts'
+import type { JsonSchema } from '#internal/http/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { JsonObject } from './normalize.ts'
-import type { ProviderHeader } from './provider-header.ts'
 import type { SignerVerdict, TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 
@@ -198,3 +198,43 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
 
 /** A provider that signs with secrets or with a certificate. */
 export type AnyProvider = Provider | CertificateProvider
+
+/** A header of a provider's calls. A call needs only one of its names; if it contains several of them, their values must be equal. */
+export interface ProviderHeader {
+  /** Names of the header: the neutral name first, then the vendor's names. */
+  readonly names: readonly string[]
+  /** Description in the public API contract. */
+  readonly description: string
+  /** Schema in the public API contract. Adapters also check the value and refuse malformed values with a cause. */
+  readonly schema: JsonSchema
+}
+
+/** Declares a header that an adapter reads. The public API contract lists it. */
+export function header(
+  names: readonly string[],
+  description: string,
+  schema: JsonSchema = { type: 'string', minLength: 1, maxLength: 255 },
+): ProviderHeader {
+  return { names, description, schema }
+}
+
+/** Schema of an event id in a header. */
+export const eventIdSchema: JsonSchema = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[^\\x00-\\x20,\\x7f\\xa0]+$',
+}
+
+/** Returns the names of headers in lower case. */
+export function lowerNames(...headers: readonly Pick<ProviderHeader, 'names'>[]): string[] {
+  return headers.flatMap(({ names }) => names.map((name) => name.toLowerCase()))
+}
+
+/** Returns a call with a JSON body. */
+export function jsonCall(body: JsonObject, headers: Readonly<Record<string, string>> = {}): UnsignedCall {
+  return {
+    body: Buffer.from(JSON.stringify(body)),
+    headers: { 'content-type': 'application/json', ...headers },
+  }
+}

@@ -1,4 +1,5 @@
 // Built-in providers that are declarations: the data is in config/providers/built-in, the functions here write their simulated calls.
+import { createHmac } from 'node:crypto'
 import cardManifest from '#config/providers/built-in/card/provider.yaml'
 import codehostManifest from '#config/providers/built-in/codehost/provider.yaml'
 import genericManifest from '#config/providers/built-in/generic/provider.yaml'
@@ -7,8 +8,7 @@ import type { EventTypes } from '../catalogue.ts'
 import { compileDeclaration, type DeclaredKeys } from '../declared/compile.ts'
 import { parseChecked } from '../declared/manifest.ts'
 import type { Declaration } from '../declared/schema.ts'
-import type { Provider } from '../provider.ts'
-import { hmacOf, jsonCall, timedSignature } from '../simulated-call.ts'
+import { jsonCall, type Provider } from '../provider.ts'
 import { eventTables } from './tables.ts'
 
 /** Adapter of a built-in provider that is a declaration. */
@@ -77,4 +77,17 @@ function builtIn(
   }))
   const declaration = { ...parseChecked(manifest), ...(types && { types }) }
   return { ...compileDeclaration(declaration), declaration, ...simulation }
+}
+
+/** Returns the HMAC-SHA256 of concatenated parts. */
+function hmacOf(parts: readonly (string | Uint8Array)[], secret: string): Buffer {
+  const hmac = createHmac('sha256', secret)
+  for (const part of parts) hmac.update(part)
+  return hmac.digest()
+}
+
+/** Returns the value `t=…,v1=…` that signs a time with the body. */
+function timedSignature(body: Uint8Array, secret: string, atMs: number): string {
+  const time = Math.floor(atMs / 1000)
+  return `t=${time},v1=${hmacOf([`${time}.`, body], secret).toString('hex')}`
 }

@@ -1,6 +1,5 @@
 import { type EventBody, type HeaderReading, memberReader, readHeader } from '../normalize.ts'
-import type { ProviderCall } from '../provider.ts'
-import type { ProviderHeader } from '../provider-header.ts'
+import type { ProviderCall, ProviderHeader } from '../provider.ts'
 import { type BodyRules, type FormFields, readDeclaredBody, readForm } from './body.ts'
 import type { Identity } from './keys.ts'
 

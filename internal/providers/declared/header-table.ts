@@ -1,5 +1,5 @@
 import type { JsonSchema } from '#internal/http/index.ts'
-import { eventIdSchema, header, lowerNames } from '../provider-header.ts'
+import { eventIdSchema, header, lowerNames } from '../provider.ts'
 import type { HeaderTable } from './call-view.ts'
 import { digestPattern } from './encoding.ts'
 import { hashBytes, hmacHashOf } from './keys.ts'

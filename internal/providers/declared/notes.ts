@@ -1,6 +1,6 @@
 import { didYouMean } from '#internal/config/index.ts'
 import type { Problem } from '#internal/tenants/index.ts'
-import { eventTypeTexts } from '../vocabulary.ts'
+import { eventTypeTexts } from '../catalogue.ts'
 import { problem } from './check-place.ts'
 import { textsOf } from './jwt.ts'
 import type { Declaration, Scheme } from './schema.ts'

@@ -6,7 +6,7 @@ import {
   tenantApiVersion,
   type ValidatedProvider,
 } from '#internal/tenants/index.ts'
-import { eventTypeTexts } from '../vocabulary.ts'
+import { eventTypeTexts } from '../catalogue.ts'
 import { parseProvider } from './manifest.ts'
 import { declarationText, findPack, packNamesAndAliases } from './packs.ts'
 import type { Declaration } from './schema.ts'

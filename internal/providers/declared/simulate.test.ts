@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { shippedDeclarations } from '#cmd/dev/packs.ts'
-import { parseStored } from '../find-declaration.ts'
+import { parseStored } from '../known-providers.ts'
 import { compileDeclaration } from './compile.ts'
 import { declarationText } from './packs.ts'
 import type { Declaration, Scheme } from './schema.ts'

@@ -11,17 +11,18 @@ import {
   refused,
   unlistedType,
 } from '../../normalize.ts'
-import type {
-  CallHeaders,
-  CertificateLocation,
-  CertificateProvider,
-  Normalization,
-  ProviderCall,
-  Verification,
+import {
+  type CallHeaders,
+  type CertificateLocation,
+  type CertificateProvider,
+  header,
+  jsonCall,
+  lowerNames,
+  type Normalization,
+  type ProviderCall,
+  type Verification,
 } from '../../provider.ts'
-import { header, lowerNames } from '../../provider-header.ts'
 import { verdicts } from '../../signature.ts'
-import { jsonCall } from '../../simulated-call.ts'
 import { type TrustedSigner, validateChain } from '../../vendor-keys/chain.ts'
 import type { CertificateSources } from '../../vendor-keys/vendor-keys.ts'
 import { eventTables } from '../tables.ts'
