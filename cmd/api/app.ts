@@ -183,7 +183,7 @@ function publicServer({ tracing, health }: Host, { directory, routes, observe, e
     documentPath: publicDocumentPath,
     errorLink,
     onAnswered: observe,
-    isDraining: () => health.isDraining(),
+    isDraining: health.isDraining,
     tracing,
     budgets: {
       keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gatheredBytesMax: keyedGatheredBytesMax }),

@@ -1,13 +1,6 @@
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { systemClock, type TenantId } from '#internal/base/index.ts'
-import type {
-  CallOutcome,
-  DeadEntry,
-  RefusedCalls,
-  SizeClassQueues,
-  SpoolRefusal,
-  SpoolStats,
-} from '#internal/intake/index.ts'
+import { systemClock } from '#internal/base/index.ts'
+import type { IntakeObserver, OpenIntake, SpoolStats } from '#internal/intake/index.ts'
 import {
   type FetchedSource,
   fetchedSources,
@@ -16,14 +9,22 @@ import {
   type VendorKeys,
 } from '#internal/providers/index.ts'
 import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
-import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
-import type { StatsTally } from '#internal/usage/index.ts'
+import { providerNames } from '#internal/tenants/index.ts'
 
 /** Limits log lines that would otherwise be written many times per second during an outage. */
 const logLimit = { perSecondMax: 1, clock: systemClock }
 
-/** Declares the metrics of webhook calls and their events, and logs failures of the event store. Call once per process. */
-export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
+/** Metrics and log lines of the webhook intake. */
+export interface IntakeTelemetry extends IntakeObserver {
+  /** Stores the latest statistics of the spool, which the gauges then report. */
+  seen(stats: SpoolStats): void
+  /** Declares gauges of the event queues, and of refused calls that were not recorded. The gauges are read at each scrape. */
+  watch(intake: Pick<OpenIntake, 'queue' | 'refusedCalls'>): void
+}
+
+/** Declares the metrics of webhook calls and their events, and logs failures of the event store and the spool. Call once per process. */
+export function observeIntake(host: Pick<Host, 'log' | 'metrics'>): IntakeTelemetry {
+  const { log, metrics } = host
   const calls = metrics.counter({
     name: 'latchkey_intake_calls_total',
     help: 'Webhook calls for known tenants, by provider (`declared` for all declared ones together) and outcome.',
@@ -42,26 +43,25 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   )
   const mayLog = createLineLimit(logLimit)
   return {
-    called: (provider: ProviderName, outcome: CallOutcome) =>
+    ...observeSpool(host),
+    called: (provider, outcome) =>
       calls.with(providerNames.find((name) => name === provider) ?? 'declared', outcome).inc(),
-    declarationUnusable(provider: ProviderName, cause: unknown) {
+    declarationUnusable(provider, cause) {
       unusable.inc()
       log.error({ provider, cause }, 'declaration of a provider cannot be compiled: its calls are refused')
     },
-    /** `unavailable` means that Postgres is unavailable; `refused` means that Postgres rejected an event's data. */
-    storeFailed(cause: unknown, kind: 'unavailable' | 'refused') {
+    storeFailed(cause, kind) {
       failures.with(kind).inc()
       if (kind === 'refused') log.error({ cause }, 'Postgres rejected the data of an event')
       else if (mayLog(kind)) log.warn({ cause }, 'events could not be stored: Postgres is unavailable')
     },
-    storeBreaker(queue: 'small' | 'large', isOpen: boolean) {
+    storeBreaker(queue, isOpen) {
       const change = isOpen
         ? 'event store circuit breaker opened: events are spooled without trying Postgres'
         : 'event store circuit breaker closed: events are stored in Postgres'
       log.warn({ queue }, change)
     },
-    /** Declares gauges of the event queues, and of refused calls that were not recorded. The gauges are read at each scrape. */
-    watch(queue: SizeClassQueues, refusedCalls: RefusedCalls) {
+    watch({ queue, refusedCalls }) {
       const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_intake_store_breaker_open_count',
@@ -78,8 +78,10 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   }
 }
 
-/** Declares the metrics of the spool, and logs unexpected errors and entries that were moved to the dead stream. Call once per process. */
-export function observeSpool({ log, metrics }: Host) {
+function observeSpool({
+  log,
+  metrics,
+}: Pick<Host, 'log' | 'metrics'>): Pick<IntakeTelemetry, 'spoolRefused' | 'spoolDead' | 'seen'> {
   const refused = metrics.counter({
     name: 'latchkey_intake_spool_refused_total',
     help: 'Events that could not be spooled while Postgres was unavailable. The response asked providers to send them again.',
@@ -102,16 +104,15 @@ export function observeSpool({ log, metrics }: Host) {
   const deadHelp = 'Entries in the dead stream of the spool.'
   gauge('latchkey_intake_spool_dead_count', deadHelp, () => seen.deadEntries)
   return {
-    refused(reason: SpoolRefusal, events: number, cause?: unknown) {
+    spoolRefused(reason, events, cause) {
       refused.with(reason).inc(events)
       if (cause !== undefined) log.error({ reason, cause }, 'spool write failed with an unexpected error')
     },
-    dead({ eventId, reason }: DeadEntry) {
+    spoolDead({ eventId, reason }) {
       dead.with(reason).inc()
       log.error({ event: eventId, reason }, 'spool entry moved to the dead stream; inspect it in Redis')
     },
-    /** Stores the latest statistics, which the gauges then report. */
-    seen: (stats: SpoolStats) => void (seen = stats),
+    seen: (stats) => void (seen = stats),
   }
 }
 
@@ -149,26 +150,5 @@ export function observeVendorKeys({ log, metrics }: Host) {
       const read = () => vendorKeys.secondsToExpiry ?? Number.POSITIVE_INFINITY
       unlabelled(metrics).gauge('latchkey_intake_certificate_expiry_seconds', help, read)
     },
-  }
-}
-
-/** Counts a provider's call in the statistics of its tenant. Uses memory only and never throws. */
-export function countCall(stats: StatsTally, tenantId: TenantId, outcome: CallOutcome): void {
-  switch (outcome) {
-    case 'stored':
-      return stats.count(tenantId, 'accepted')
-    case 'queued':
-      stats.count(tenantId, 'accepted')
-      return stats.count(tenantId, 'spooled')
-    case 'duplicate':
-      return stats.count(tenantId, 'duplicates')
-    case 'handshake':
-      return
-    case 'unavailable':
-      return stats.countRefused(tenantId, 'stores_unavailable')
-    case 'refused':
-      return stats.countRefused(tenantId, 'event_unwritable')
-    default:
-      return stats.countRefused(tenantId, outcome)
   }
 }

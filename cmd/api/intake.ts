@@ -12,24 +12,13 @@ import {
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
+import { offersChannelFrom } from '#internal/events/index.ts'
 import {
-  dueChannel,
-  HandedNews,
-  HandOffs,
-  notifyForwarders,
-  offersChannelFrom,
-  type StoreBatchOptions,
-  storeBatch,
-} from '#internal/events/index.ts'
-import { createSourceAddress } from '#internal/http/index.ts'
-import {
-  Callers,
-  Drain,
-  type Intake,
-  LargeBodies,
-  RefusedCalls,
-  SizeClassQueues,
-  Spool,
+  createIntake,
+  type IntakeParts,
+  type IntakeSettings,
+  type OpenIntake,
+  type SpoolStats,
 } from '#internal/intake/index.ts'
 import {
   type CertificateSources,
@@ -38,24 +27,13 @@ import {
   wallet,
   walletSources,
 } from '#internal/providers/index.ts'
-import type { SettingsWatch } from '#internal/settings/index.ts'
-import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
-import type { StatsTally } from '#internal/usage/index.ts'
-import { countCall, observeCalls, observeSpool, observeVendorKeys } from './intake-telemetry.ts'
+import { observeIntake, observeVendorKeys } from './intake-telemetry.ts'
 import type { Usage } from './usage.ts'
 
-/** Settings of the webhook intake. */
-export interface IntakeConfig extends DatabaseSettings, RedisSettings {
-  readonly signatureMaxAgeSeconds: number
-  readonly trustedProxies?: readonly string[] | undefined
-  readonly redisSpoolDurable: boolean
-  readonly gatewaySandbox?: boolean
-  readonly publicUrl?: string | undefined
+/** Settings of the webhook intake and of its stores. */
+export interface IntakeConfig extends IntakeSettings, DatabaseSettings, RedisSettings {
   readonly egressProxy?: string | undefined
   readonly certificates?: CertificateConfig
-  /** Called for each refused call of a known tenant. Must not throw. */
-  readonly onRefused?: Intake['onRefused']
 }
 
 /** Replaces parts of the infrastructure in which vendors publish certificates and keys, in tests. */
@@ -72,15 +50,10 @@ export interface CertificateConfig {
   readonly port?: number
 }
 
-/** Dependencies of the webhook intake. */
-export interface IntakeParts {
-  readonly pool: Pool
-  readonly redis: RedisConnection
-  readonly directory: Directory
-  readonly secrets: SecretOpener
-  readonly settings: SettingsWatch
+/** Dependencies of the webhook intake that other parts of the API share. */
+export interface SharedIntakeParts
+  extends Pick<IntakeParts, 'pool' | 'redis' | 'directory' | 'secrets' | 'settings' | 'stats'> {
   readonly usage: Usage
-  readonly stats: StatsTally
 }
 
 const refusedFlushMs = 1000
@@ -98,105 +71,53 @@ const drainTurnMsMax = 10_000
 const drainBackoff = { firstMs: 200, maxMs: 5_000 }
 const spoolStatsMs = 5_000
 
-/** Opens the webhook intake and starts its background loops. The intake and the loops run until the scope closes. */
+/** Opens the stores of the webhook intake and starts its loops. The intake and the loops run until the scope closes. */
 export async function startIntake(
   host: Host,
   config: IntakeConfig,
-  { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
-): Promise<Intake> {
-  const observer = observeCalls(host)
-  const handOffs = await startHandOffs(host, pool, redis)
-  const handedNews = new HandedNews((message) => redis.publish(dueChannel, message))
-  const storing: StoreBatchOptions = {
-    pool,
-    // If the notification is lost, a forwarder still finds the delivery at its next poll.
-    wake(due, handed = []) {
-      handedNews.add(handed)
-      void notifyForwarders(redis, due).catch(() => undefined)
-    },
-    handOffs,
-    onStored: (events) => usage.meter.events.countStored(events),
-    onError: observer.storeFailed,
-  }
-  const spool = await startSpool(host, config, storing)
+  { usage, ...shared }: SharedIntakeParts,
+): Promise<OpenIntake> {
+  const spoolRedis = await openRedisOf(host, 'redis of the spool', {
+    ...redisOf(config),
+    deadlineMs: spoolDeadlineMs,
+  })
   const largePool = await openPostgres(host, 'postgres for large events', {
     ...largeEvents,
     ...databaseOf(config),
   })
-  const queue = await openEventQueues(host, storing, largePool, spool, observer)
-  const refusedCalls = new RefusedCalls(pool, systemClock)
-  await openLoop(host, {
-    name: 'refused calls',
-    intervalMs: refusedFlushMs,
-    turnMsMax,
-    runOnce: () => refusedCalls.flush(),
-    onError: (cause, failures) =>
-      host.log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
-    lastTurn: () => refusedCalls.flush(),
-  })
-  const largeBodies = await host.scope.open({
-    name: 'large bodies',
-    open: () => new LargeBodies(),
+  const vendorKeys = await openVendorKeys(host, config)
+  const observer = observeIntake(host)
+  const intake = await host.scope.open({
+    name: 'intake',
+    open: () =>
+      createIntake(config, {
+        ...shared,
+        largePool,
+        spoolRedis,
+        vendorKeys,
+        meter: usage.meter,
+        limits: usage.limits,
+        clock: systemClock,
+        observer,
+      }),
     close: (opened) => opened.close(),
   })
-  const vendorKeys = await openVendorKeys(host, config)
-  observer.watch(queue, refusedCalls)
-  return {
-    queue,
-    largeBodies,
-    vendorKeys,
-    refusedCalls,
-    clock: systemClock,
-    callers: new Callers({
-      directory,
-      secrets,
-      gatewaySandbox: config.gatewaySandbox ?? false,
-      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
-      onUnusable: observer.declarationUnusable,
-    }),
-    publicUrl: config.publicUrl,
-    signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
-    checkLimits: (tenant) => usage.meter.events.check(tenant.id, usage.limits.of(tenant).all),
-    retentionDefaults: () => settings.current.retention,
-    sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
-    onRefused: config.onRefused,
-    onCall: (provider, outcome, tenantId) => {
-      observer.called(provider, outcome)
-      countCall(stats, tenantId, outcome)
-    },
-  }
-}
-
-/** Hands events to the forwarders that offer to take them. */
-async function startHandOffs(host: Host, pool: Pool, redis: RedisConnection): Promise<HandOffs> {
-  const handOffs = new HandOffs({
-    publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
-  })
-  await startSubscription(host, redis, {
+  observer.watch(intake)
+  await startSubscription(host, shared.redis, {
     name: 'offers of forwarders',
-    channel: offersChannelFrom(pool),
-    onMessage: (message) => handOffs.noteOffer(message),
+    channel: offersChannelFrom(shared.pool),
+    onMessage: (message) => intake.handOffs.noteOffer(message),
   })
-  return handOffs
+  await startLoops(host, intake, observer.seen)
+  return intake
 }
 
-/**
- * Opens the spool and starts the loop that drains it. The spool has its own Redis connection, because waiting for a replica blocks later
- * commands.
- */
-async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
+async function startLoops(
+  host: Host,
+  { refusedCalls, drain, spool }: OpenIntake,
+  seen: (stats: SpoolStats) => void,
+): Promise<void> {
   const { log } = host
-  const observer = observeSpool(host)
-  // Spooled events are a backlog, which claims share among tenants.
-  const { handOffs: _handOffs, ...claimed } = storing
-  const options = { ...redisOf(config), deadlineMs: spoolDeadlineMs }
-  const redis = await openRedisOf(host, 'redis of the spool', options)
-  const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.refused })
-  const drain = new Drain({
-    redis,
-    storeBatch: (events) => storeBatch({ ...claimed, requeues: false }, events),
-    onDead: observer.dead,
-  })
   await openLoop(host, {
     name: 'spool drain',
     intervalMs: drainMs,
@@ -209,10 +130,18 @@ async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchO
     name: 'spool stats',
     intervalMs: spoolStatsMs,
     turnMsMax: drainTurnMsMax,
-    runOnce: async () => observer.seen(await spool.stats()),
+    runOnce: async () => seen(await spool.stats()),
     onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
   })
-  return spool
+  await openLoop(host, {
+    name: 'refused calls',
+    intervalMs: refusedFlushMs,
+    turnMsMax,
+    runOnce: () => refusedCalls.flush(),
+    onError: (cause, failures) =>
+      log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
+    lastTurn: () => refusedCalls.flush(),
+  })
 }
 
 async function openVendorKeys(
@@ -240,24 +169,4 @@ async function openVendorKeys(
   })
   observer.watch(vendorKeys)
   return vendorKeys
-}
-
-function openEventQueues(
-  host: Host,
-  storing: StoreBatchOptions,
-  largePool: Pool,
-  spool: Spool,
-  observer: ReturnType<typeof observeCalls>,
-): Promise<SizeClassQueues> {
-  return host.scope.open({
-    name: 'event queues',
-    open: () =>
-      new SizeClassQueues({
-        storeBatch: (events, onCompleted) => storeBatch(storing, events, onCompleted),
-        storeLarge: (events, onCompleted) => storeBatch({ ...storing, pool: largePool }, events, onCompleted),
-        spool: (event) => spool.append(event),
-        onBreaker: observer.storeBreaker,
-      }),
-    close: (opened) => opened.close(),
-  })
 }

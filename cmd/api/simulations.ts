@@ -1,12 +1,11 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import type { Intake } from '#internal/intake/index.ts'
+import { countCall, type Intake } from '#internal/intake/index.ts'
 import { CallSigner, type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import { countCall } from './intake-telemetry.ts'
 
 /** Dependencies of simulations. */
 export interface SimulationParts {

@@ -89,7 +89,7 @@ export async function startUsage(host: ApiHost, parts: UsageParts): Promise<Usag
 }
 
 async function openLimits(host: ApiHost, { pool, redis, settings }: UsageParts): Promise<LimitsInForce> {
-  const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
+  const limits = new LimitsInForce({ pool, clock: systemClock, settings })
   // Loads the limits once before calls are accepted, if Postgres is reachable.
   await limits.look().catch(() => undefined)
   const loop = await openLoop(host, {

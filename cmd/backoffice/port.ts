@@ -1,4 +1,3 @@
-import { countCall } from '#cmd/api/intake-telemetry.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, eventReads, openPostgres } from '#cmd/serving/stores.ts'
@@ -37,7 +36,7 @@ import {
   type RequestEvent,
   type Route,
 } from '#internal/http/index.ts'
-import { Callers } from '#internal/intake/index.ts'
+import { Callers, countCall } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
 import { internalDocumentPath, internalDocumentRoutes } from '#internal/openapi/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -211,7 +210,7 @@ function portServer(
     documentPath: internalDocumentPath,
     errorLink: createErrorLinks(docsUrl),
     onAnswered: observe,
-    isDraining: () => health.isDraining(),
+    isDraining: health.isDraining,
     tracing,
     budgets: { keyed: new BodyBudget({ bytesMax: 1 }), anonymous: new BodyBudget({ bytesMax: bodiesBytes }) },
   })

@@ -8,20 +8,16 @@ export type EventSource = Pick<
   'tenantId' | 'provider' | 'sourceEventId' | 'receivedAtMs' | 'payload'
 >
 
-interface Retained extends EventSource {
-  readonly retention: RetentionDays
-  /** Minimum retention of the dedupe key in days. */
-  readonly dedupeDaysMin: number
-}
-
-/** Fields that follow from the source of an event. */
-type DerivedFields = Pick<
+/**
+ * Returns the id, dedupe key, size and expiry days of a new event. Each call makes another id. The dedupe key is kept for `dedupeDaysMin`
+ * or longer.
+ */
+export function derivedEventFields(
+  source: EventSource & { readonly retention: RetentionDays; readonly dedupeDaysMin: number },
+): Pick<
   ReceivedEvent,
   'id' | 'dedupeKey' | 'payloadBytes' | 'expiresOn' | 'payloadExpiresOn' | 'dedupeExpiresOn'
->
-
-/** Returns the id, dedupe key, size and expiry days of a new event. Each call makes another id. */
-export function derivedEventFields(source: Retained): DerivedFields {
+> {
   const { tenantId, provider, sourceEventId, receivedAtMs, payload, dedupeDaysMin } = source
   const { payloadDays, eventDays } = source.retention
   // Tenant ids and provider names contain no line feed, so different combinations produce different texts. `list.ts` has the same in SQL.

@@ -6,7 +6,6 @@ import {
   type ReceivedEvent,
 } from '#internal/events/index.ts'
 import {
-  type CallRequest,
   type Normalization,
   type Provider,
   type RefusalCause,
@@ -18,7 +17,7 @@ import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller, Keying } from './caller.ts'
 import { createReceivedEvent, hopsMax, hopsOf, keptHeaders } from './event.ts'
 import type { Accepting } from './event-queue.ts'
-import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
+import { type LargeBodies, largeBodyBytes, type ReceivedCall } from './large-bodies.ts'
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
 export type Accepted =
@@ -57,21 +56,19 @@ export interface AcceptContext {
   retentionDefaults(): RetentionDays
 }
 
-/** A webhook call with its body as received. */
-export interface WebhookCall {
-  readonly headers: Headers
-  readonly body: Uint8Array
-  /** Request line, for providers that sign it. */
-  readonly request?: CallRequest
-  /** Set only for calls that a simulation makes; never read from a request. */
-  readonly simulationId?: string
-}
-
-/** Verifies, normalizes and stores a call, and checks its tenant's limits. Never rejects, whatever the caller sends. */
+/**
+ * Verifies, normalizes and stores a call, and checks its tenant's limits. Never rejects, whatever the caller sends. `simulationId` is set
+ * only for calls that a simulation makes; it is never read from a request.
+ */
 export async function acceptWebhook(
   context: AcceptContext,
   caller: Caller,
-  { headers, body, request, simulationId }: WebhookCall,
+  {
+    headers,
+    body,
+    request,
+    simulationId,
+  }: Pick<ReceivedCall, 'headers' | 'body' | 'request'> & { readonly simulationId?: string },
 ): Promise<Accepted> {
   const { tenant, provider, settings, state, keying } = caller
   const { signatureAgeMsMax } = context
@@ -116,7 +113,7 @@ export async function acceptWebhook(
 async function verifyAndNormalize(
   context: AcceptContext,
   { tenant, keying }: Caller,
-  call: LargeCall['call'],
+  call: ReceivedCall,
 ): Promise<Normalization | UnknownCall> {
   if (keying.kind === 'unsigned') return keying.provider.normalize(call)
   if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
@@ -139,7 +136,7 @@ type KeyingBySecrets = Extract<Keying, { kind: 'secrets' }>
 async function readBySecrets(
   context: AcceptContext,
   { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: KeyingBySecrets },
-  call: LargeCall['call'],
+  call: ReceivedCall,
 ): Promise<Normalization | UnknownCall> {
   const { provider, keys, declared } = keying
   const published = await findPublished(context, { tenant, provider, keys }, call)
@@ -147,11 +144,10 @@ async function readBySecrets(
   if (published?.kind === 'unavailable') return { kind: 'uncertified' }
   const keyed = published ? { ...call, published: published.keys } : call
   if (call.body.length <= largeBodyBytes) return readCall(provider, keyed, keys)
-  const read = await context.largeBodies.read({
+  const read = await context.largeBodies.read(keyed, {
     providerName: provider.name,
     declared,
     secrets: keying.secrets(),
-    call: keyed,
   })
   return read ?? { kind: 'unread' }
 }
@@ -160,7 +156,7 @@ async function readBySecrets(
 async function findPublished(
   { vendorKeys }: AcceptContext,
   { tenant, provider, keys }: { tenant: Caller['tenant']; provider: Provider; keys: unknown },
-  call: LargeCall['call'],
+  call: ReceivedCall,
 ) {
   const location = provider.locate?.(call, keys)
   if (location === undefined || location.kind === 'refused') return location

@@ -1,6 +1,5 @@
-export { type AcceptContext, type Accepted, acceptWebhook, type WebhookCall } from './accept.ts'
+export { type AcceptContext, type Accepted, acceptWebhook } from './accept.ts'
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
-export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 export { createTestEvent, type TestEventContent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export {
@@ -11,7 +10,15 @@ export {
   webhookRoutes,
 } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
-export { LargeBodies } from './large-bodies.ts'
+export {
+  countCall,
+  createIntake,
+  type IntakeObserver,
+  type IntakeParts,
+  type IntakeSettings,
+  type OpenIntake,
+} from './intake.ts'
+export { LargeBodies, type ReceivedCall } from './large-bodies.ts'
 export {
   isWholeSample,
   listRefusedCalls,

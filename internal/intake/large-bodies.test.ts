@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { LargeBodies, type LargeCall } from './large-bodies.ts'
+import { LargeBodies } from './large-bodies.ts'
 
 const secret = 'a secret of a test'
 const opened: LargeBodies[] = []
@@ -15,7 +15,7 @@ function open(): LargeBodies {
   return bodies
 }
 
-function callOf(text: string, signedBy = secret): LargeCall {
+function callOf(text: string, signedBy = secret): Parameters<LargeBodies['read']> {
   const body = Buffer.from(text)
   const hex = createHmac('sha256', signedBy).update(body).digest('hex')
   const headers = new Headers({
@@ -24,7 +24,7 @@ function callOf(text: string, signedBy = secret): LargeCall {
     'X-GitHub-Event': 'push',
   })
   const call = { body, headers, settings: {}, nowMs: Date.now(), signatureAgeMsMax: 300_000 }
-  return { providerName: 'codehost', secrets: [secret], call }
+  return [call, { providerName: 'codehost', secrets: [secret] }]
 }
 
 const bodyOf = (bytes: number) =>
@@ -33,7 +33,7 @@ const bodyOf = (bytes: number) =>
 describe('large bodies', () => {
   test('large body: the worker returns the same result as the main thread', async () => {
     const text = bodyOf(3_000_000)
-    const reading = await open().read(callOf(text))
+    const reading = await open().read(...callOf(text))
     expect(reading).toMatchObject({
       kind: 'event',
       sourceEventId: 'delivery-1',
@@ -47,7 +47,7 @@ describe('large bodies', () => {
     const bodies = open()
     const deep = `{"a":${'['.repeat(256)}${']'.repeat(256)}}`
     const calls = [callOf('{}', 'other'), callOf('[1]'), callOf(deep), callOf(deep, 'other')]
-    expect(await Promise.all(calls.map((call) => bodies.read(call)))).toEqual([
+    expect(await Promise.all(calls.map((call) => bodies.read(...call)))).toEqual([
       { kind: 'refused', cause: 'signature_mismatch' },
       { kind: 'refused', cause: 'body_not_json' },
       { kind: 'refused', cause: 'body_too_deep' },
@@ -57,10 +57,10 @@ describe('large bodies', () => {
 
   test('large body: does not block the event loop', async () => {
     const bodies = open()
-    await bodies.read(callOf('{}'))
+    await bodies.read(...callOf('{}'))
     const call = callOf(bodyOf(20_000_000))
     let turns = 0
-    const reading = bodies.read(call)
+    const reading = bodies.read(...call)
     const ticking = setInterval(() => {
       turns += 1
     }, 1)
@@ -71,9 +71,9 @@ describe('large bodies', () => {
 
   test('large body: is given up if the worker exits, and the next body gets a new worker', async () => {
     const bodies = open()
-    const given = bodies.read(callOf(bodyOf(3_000_000)))
+    const given = bodies.read(...callOf(bodyOf(3_000_000)))
     bodies.close()
     expect(await given).toBeUndefined()
-    expect(await bodies.read(callOf('{}'))).toMatchObject({ kind: 'event' })
+    expect(await bodies.read(...callOf('{}'))).toMatchObject({ kind: 'event' })
   })
 })

@@ -17,14 +17,8 @@ export interface ReadResponse {
   readonly reading: Normalization
 }
 
-/** A call with a large body, and the input of its adapter. */
-export interface LargeCall {
-  readonly providerName: string
-  /** The declaration as JSON, of a declared provider. */
-  readonly declared?: string | undefined
-  readonly secrets: readonly string[]
-  readonly call: Omit<ProviderCall, 'headers'> & { readonly headers: Headers }
-}
+/** A provider's call with all its headers. */
+export type ReceivedCall = Omit<ProviderCall, 'headers'> & { readonly headers: Headers }
 
 /** Bodies above this size are verified in a worker: the largest take half a second, which would block the event loop. */
 export const largeBodyBytes: number = 1024 * 1024
@@ -48,7 +42,10 @@ export class LargeBodies {
   #number = 0
 
   /** Returns the worker's result, or undefined if it did not respond within 6 s. Never rejects. */
-  read({ providerName, declared, secrets, call }: LargeCall): Promise<Normalization | undefined> {
+  read(
+    call: ReceivedCall,
+    { providerName, declared, secrets }: Pick<ReadRequest, 'providerName' | 'declared' | 'secrets'>,
+  ): Promise<Normalization | undefined> {
     clearTimeout(this.#idle)
     this.#number += 1
     const number = this.#number

@@ -9,7 +9,7 @@ import {
   acceptWebhook,
   type Caller,
   type Callers,
-  type WebhookCall,
+  type ReceivedCall,
 } from '#internal/intake/index.ts'
 import {
   allProviderNames,
@@ -219,7 +219,7 @@ interface WantedEvent {
 }
 
 /** A call with the caller that accepts it. */
-interface WrittenCall extends Omit<WebhookCall, 'simulationId'> {
+interface WrittenCall extends Pick<ReceivedCall, 'headers' | 'body'> {
   readonly caller: Caller
   readonly isSigned: boolean
 }

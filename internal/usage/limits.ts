@@ -147,9 +147,9 @@ export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
   /**
-   * Returns the limits that apply where a spec sets none. Called on each look-up; must return a new object after a change. Default: none.
+   * Settings with the limits of tenants whose specs set none; a change replaces the object of limits. Default: no limits.
    */
-  defaults?(): Limits
+  readonly settings?: { readonly current: { readonly limits: Limits } }
 }
 
 /** Tenant with the limits of its spec. */
@@ -191,7 +191,7 @@ export class LimitsInForce {
 
   /** Returns a tenant's current limits. Needs only two look-ups in memory, unless the tenant has overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
-    const defaults = this.#options.defaults?.() ?? nothingSet
+    const defaults = this.#options.settings?.current.limits ?? nothingSet
     if (defaults !== this.#defaults) {
       this.#defaults = defaults
       this.#plain = new WeakMap()

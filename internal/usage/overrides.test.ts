@@ -15,8 +15,8 @@ afterAll(() => lab.close())
 const hourMs = 3_600_000
 const clock = { nowMs: labStartMs, now: () => clock.nowMs }
 const parts = () => ({ pool: lab.pool, clock })
-const openProcess = (defaults?: () => Limits) =>
-  new LimitsInForce({ ...parts(), ...(defaults && { defaults }) })
+const openProcess = (settings?: { current: { limits: Limits } }) =>
+  new LimitsInForce({ ...parts(), ...(settings && { settings }) })
 
 async function liveTenant(): Promise<TenantId> {
   const id = randomTenantId()
@@ -151,8 +151,8 @@ test('overrides: at the maximum, an existing override can be replaced, but no ot
 })
 
 test('limits in force: changed defaults apply immediately to limits that are not set', () => {
-  let defaults: Limits = {}
-  const limits = openProcess(() => defaults)
+  const settings: { current: { limits: Limits } } = { current: { limits: {} } }
+  const limits = openProcess(settings)
   const [open, own] = [
     { id: randomTenantId(), limits: {} },
     { id: randomTenantId(), limits: { recordBytes: { hard: 1 } } },
@@ -160,6 +160,6 @@ test('limits in force: changed defaults apply immediately to limits that are not
   expect(limits.of(open).locks.recordBytes).toBe(1024 ** 3)
   // The same object is returned, because limits without overrides are computed once.
   expect(limits.of(open)).toBe(limits.of(open))
-  defaults = { recordBytes: { hard: 2 } }
+  settings.current = { limits: { recordBytes: { hard: 2 } } }
   expect([limits.of(open), limits.of(own)].map(({ locks }) => locks.recordBytes)).toEqual([2, 1])
 })

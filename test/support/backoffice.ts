@@ -93,7 +93,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const { pool, redis } = await openStores(host, { databaseUrl, redisUrl }, stores)
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })
-  const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
+  const limits = new LimitsInForce({ pool, clock: systemClock, settings })
   const meter = new Meter({
     redis,
     pool,
