@@ -519,7 +519,7 @@ const accepted: [what: string, path: string, text: string][] = [
     '.github/workflows/a.yml',
     `      - uses: a/b@${'0a'.repeat(20)} # v4.1.0\n      - uses: ./.github/actions/prepare\n`,
   ],
-  ['a migration’s name', 'internal/storage/postgres/migrations/0001_tenants.sql', ''],
+  ['a migration’s name', 'internal/storage/postgres/migrations/0002_destinations.sql', ''],
   ['a module of Python', 'clients/python/src/latchkey/event_types.py', ''],
   ['a chart', 'charts/latchkey/templates/_names.tpl', ''],
   ['a remark on the environment', 'internal/config/a.ts', '/** As `process.env` has it. */\n'],

@@ -6,6 +6,7 @@ import { pausedBy } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { Forwarder } from '#internal/delivery/index.ts'
@@ -48,7 +49,7 @@ const queuePool = {
   /** A session caches one plan per daily partition, so connections are replaced to limit that cache. */
   lifetimeMsMax: 3_600_000,
 }
-const allPaused = { all: true, tenants: new Set<string>() }
+const allPaused = { all: true, tenants: new Set<TenantId>() }
 /**
  * Maximum time in ms for stopping deliveries: the longest callback call and the statements after it. A shorter shutdown grace period of the
  * process shortens this time.

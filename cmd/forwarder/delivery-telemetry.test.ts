@@ -31,6 +31,7 @@ function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
   return {
     delivery: {
       eventId: id,
+      destination: 'callback',
       tenantId,
       payloadExpiresOn: '2026-12-01',
       payloadBytes: 2,

@@ -7,6 +7,7 @@ import type {
   ForwarderStats,
   ForwarderStep,
 } from '#internal/delivery/index.ts'
+import { notificationsDestination } from '#internal/events/index.ts'
 import { createLineLimit, type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
@@ -56,7 +57,7 @@ export function createDeliveryTelemetry(
     attempted(report) {
       counters.attempt(report)
       // The statistics of a tenant are about its providers' events.
-      if (!report.delivery.isNotification) countAttempt(stats, report)
+      if (report.delivery.destination !== notificationsDestination) countAttempt(stats, report)
       const { kind } = report.ending
       if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
       else if (kind !== 'processed' || keepsLine()) log.info(attemptFields(report), 'delivery attempt')

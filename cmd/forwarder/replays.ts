@@ -38,7 +38,7 @@ export async function startReplays(
   const onStep = (step: Step) => {
     observe(step)
     // If the notification is lost, the delivery waits for the next poll, at most 1 s.
-    if (step.kind === 'stepped') void notifyForwarders(redis, step.tenantIds).catch(() => undefined)
+    if (step.kind === 'stepped') void notifyForwarders(redis, step.queueIds).catch(() => undefined)
   }
   await openLoop(host, {
     name: 'replays',

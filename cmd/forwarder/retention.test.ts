@@ -116,8 +116,8 @@ async function fill(): Promise<void> {
   for (const eventDays of [1, 2]) {
     const id = createEventId(ago(2).getTime(), eventDays)
     await pool.query(
-      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-       VALUES ($1, $2, $3, $3, 1, 1, now())`,
+      `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+       VALUES ($1, 'callback', $2, $3, $3, 1, 1, now())`,
       [id, eventDays === 1 ? 'gone' : 'kept', expiryDayOf(id)],
     )
   }

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '#internal/base/index.ts'
 import {
   createQueueExpiry,
   forgetDedupeKeys,
-  forgetFailedEvents,
+  forgetFailedDeliveries,
   forgetFeedMarks,
   forgetWaitingPulls,
 } from '#internal/events/index.ts'
@@ -98,7 +98,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
     before: [step('deliveries_due', queue.removeBatch)],
     after: [
       step('dedupe_keys', forgetDedupeKeys),
-      step('failed_events', forgetFailedEvents),
+      step('failed_events', forgetFailedDeliveries),
       step('pulls_due', forgetWaitingPulls),
       step('feed_marks', forgetFeedMarks),
       step('replays', forgetReplays),

@@ -100,8 +100,8 @@ describe('latchkey tenants why', () => {
   test('latchkey tenants why: names a suspended callback, with the command that resumes it', async () => {
     const { tenantId } = lab.seeded.reader
     await lab.backoffice.pool.query(
-      `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
-       ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
+      `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, suspended_at, suspended_cause) VALUES ($1, 'callback', now(), now(), 'gone')
+       ON CONFLICT (tenant_id, destination) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
       [tenantId],
     )
     const { out } = await lab.run('tenants', 'why', 'reader')

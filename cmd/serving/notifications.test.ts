@@ -51,9 +51,10 @@ test.each<[string, Partial<SoftCrossing>[], number]>([
   await notifyOwner(parts, limitNoticeOf(crossing({ tenantId: other.id }), nowMs), nowMs)
   expect(await lab.value('SELECT count(*) FROM events WHERE tenant_id = $1', [tenant.id])).toBe(count)
   expect(
-    await lab.value('SELECT count(*) FROM deliveries_due WHERE tenant_id = $1', [
-      `${other.id}/notifications`,
-    ]),
+    await lab.value(
+      "SELECT count(*) FROM deliveries_due WHERE tenant_id = $1 AND destination = 'notifications'",
+      [other.id],
+    ),
   ).toBe(1)
   expect(counted).toHaveLength(count + 1)
   const tenantOf = { tenant: { namespace: 'shops', name: 'acme' } }

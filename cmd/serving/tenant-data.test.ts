@@ -33,7 +33,7 @@ const tables = [
   'deliveries_due',
   'pulls_due',
   'tenant_queues',
-  'callback_alerts',
+  'destination_alerts',
   'refused_calls',
   'settings',
   'executions',
@@ -45,7 +45,7 @@ const tables = [
   'events',
   'event_payloads',
   'attempts',
-  'failed_events',
+  'failed_deliveries',
   'dedupe_keys',
 ] as const
 
@@ -129,8 +129,8 @@ async function fill(id: TenantId): Promise<void> {
       [id],
     )
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
-     SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+     SELECT id, 'callback', expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
      WHERE tenant_id = $1`,
     [id],
   )
@@ -173,7 +173,7 @@ async function fill(id: TenantId): Promise<void> {
     [id],
   )
   await pool.query(
-    `INSERT INTO callback_alerts (tenant_id, since, cause, last_failure_at, check_at) VALUES ($1, now(), 'http_500', now(), now())`,
+    `INSERT INTO destination_alerts (tenant_id, destination, since, cause, last_failure_at, check_at) VALUES ($1, 'callback', now(), 'http_500', now(), now())`,
     [id],
   )
   await pool.query(

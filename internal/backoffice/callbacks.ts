@@ -4,6 +4,7 @@ import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
 import {
   findNoticeId,
+  notificationsDestination,
   notifyForwarders,
   prepareTestNotice,
   readCallbackHalt,
@@ -173,7 +174,7 @@ async function sendTestNotification(
   if (reached.kind !== 'ok') return reached
   if (reached.value.notifications === undefined) return noNotifications
   if (reached.value.suspended) return tenantSuspended('receiver of notifications')
-  const halt = await readCallbackHalt(parts.pool, tenantId, 'notifications')
+  const halt = await readCallbackHalt(parts.pool, { tenantId, destination: notificationsDestination })
   if (halt.suspendedCallback !== undefined) return notificationsSuspended
   const nowMs = parts.clock.now()
   const event = await prepareTestNotice(parts, tenantId, nowMs)

@@ -2,6 +2,7 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
   type AttemptPlace,
+  callbackQueueOf,
   type DueDelivery,
   type EventSummary,
   type EventView,
@@ -416,7 +417,7 @@ const changeBy = { queued: 'new_cycle', due_now: 'due_now' } as const
 
 /** If the notification is lost, a forwarder still finds the event by polling. */
 async function wakeForwarders({ redis }: SharedDeskParts, tenantId: TenantId): Promise<void> {
-  await notifyForwarders(redis, [tenantId]).catch(() => undefined)
+  await notifyForwarders(redis, [callbackQueueOf(tenantId)]).catch(() => undefined)
 }
 
 /** Answers to the requests for a delivery cycle that the event cannot have. */

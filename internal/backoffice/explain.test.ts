@@ -362,12 +362,12 @@ describe('GET events/{eventId}/explain', () => {
     expect(await read(id)).toMatchObject({ status: 200, position: 'failed' })
     await execute(`UPDATE events SET state = 'accepted', completed_at = NULL WHERE id = $1`, id)
     await execute(
-      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-      SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() - interval '1 h' FROM events WHERE id = $1`,
+      `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+      SELECT id, 'callback', tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() - interval '1 h' FROM events WHERE id = $1`,
       id,
     )
     await execute(
-      `INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT DO NOTHING`,
+      `INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', now()) ON CONFLICT DO NOTHING`,
       acme.tenantId,
     )
     await execute(
@@ -386,8 +386,8 @@ describe('GET events/{eventId}/explain', () => {
     await execute(`UPDATE deliveries_due SET leased_until = now() - interval '1 s' WHERE event_id = $1`, id)
     expect(await read(id)).toMatchObject({ position: 'queued' })
     await execute(
-      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, answer)
-      SELECT id, expires_on, cycle, 7, now(), 5, 'failed', 503, 'secret' FROM events WHERE id = $1`,
+      `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, answer)
+      SELECT id, 'callback', expires_on, cycle, 7, now(), 5, 'failed', 503, 'secret' FROM events WHERE id = $1`,
       id,
     )
     await execute(`UPDATE deliveries_due SET due_at = now() + interval '1 h' WHERE event_id = $1`, id)

@@ -1,12 +1,13 @@
 import type { Actor } from '#internal/access/index.ts'
 import { type Day, dayAfter, type EventId } from '#internal/base/index.ts'
-import { notificationAttemptsMax } from '#internal/delivery/index.ts'
+import { hasDestination, notificationAttemptsMax } from '#internal/delivery/index.ts'
 import {
+  callbackDestination,
   countDeliveriesBefore,
   type DeliveryProgress,
+  destinationOf,
   type EventSummary,
   findFeedPosition,
-  queueIdOf,
   readCallbackHalt,
   readProgress,
 } from '#internal/events/index.ts'
@@ -325,10 +326,12 @@ async function factsOf(
 ): Promise<Omit<Facts, 'nowMs' | 'today'>> {
   const { readPool } = parts
   const { event, delivery } = progress
-  const target = event.origin.kind === 'notification' ? 'notifications' : 'callback'
-  const hasCallback = tenant[target] !== undefined
-  const attemptsMax =
-    target === 'notifications' ? notificationAttemptsMax : (tenant.callback?.rules.retry.schedule.length ?? 0)
+  const destination = destinationOf(event.origin.kind)
+  const isCallback = destination === callbackDestination
+  const hasCallback = hasDestination(tenant, destination)
+  const attemptsMax = isCallback
+    ? (tenant.callback?.rules.retry.schedule.length ?? 0)
+    : notificationAttemptsMax
   const suspended: readonly Halt[] = tenant.suspended
     ? [{ kind: 'tenant_suspended', tenantId: tenant.id }]
     : []
@@ -346,15 +349,14 @@ async function factsOf(
     const position = await findFeedPosition(readPool, event)
     return { ...facts, readers: await findReaders(readPool, { ...event, position }) }
   }
+  const key = { tenantId: tenant.id, destination }
   const [halt, settings, aheadCount] = await Promise.all([
-    readCallbackHalt(readPool, tenant.id, target),
+    readCallbackHalt(readPool, key),
     readSetting(readPool, 'forwarding.paused', tenant.id),
-    delivery
-      ? countDeliveriesBefore(readPool, queueIdOf(tenant.id, target), delivery.dueAtMs, aheadMax + 1)
-      : 0,
+    delivery ? countDeliveriesBefore(readPool, key, delivery.dueAtMs, aheadMax + 1) : 0,
   ])
   // The pause of one tenant does not stop its notifications.
-  const pauses = await pausesOf(parts, actor, settings, () => target === 'callback')
+  const pauses = await pausesOf(parts, actor, settings, () => isCallback)
   const owner = pauses[0] && (pauses[0].tenantId === null ? 'all' : tenant)
   const mayEndPause =
     owner !== undefined && (await parts.access.may(actor, 'changeSettings', owner)).kind === 'allowed'

@@ -4,6 +4,7 @@ import { breakerOpenMs } from '#internal/delivery/index.ts'
 import {
   type CallbackHalt,
   type CallbackTrouble,
+  callbackDestination,
   countHeldDeliveries,
   heldMax,
   listCallbackHalts,
@@ -203,7 +204,9 @@ async function halts(
   const [stored, tenants, halt] = await Promise.all([
     readSettings(pool),
     readTenantsVersion(pool),
-    tenantId === undefined ? undefined : readCallbackHalt(pool, tenantId),
+    tenantId === undefined
+      ? undefined
+      : readCallbackHalt(pool, { tenantId, destination: callbackDestination }),
   ])
   const isOfOne = ({ value, tenantId: owner }: StoredSetting) => value === true && owner !== null
   const covers =
@@ -345,7 +348,7 @@ async function held(
 ): Promise<Outcome<HeldEvents>> {
   const scope = await reachList(parts, actor, selection)
   if (scope.kind !== 'ok') return scope
-  const paused = isAnyDue ? { all: true, tenants: new Set<string>() } : await pausedIn(parts)
+  const paused = isAnyDue ? { all: true, tenants: new Set<TenantId>() } : await pausedIn(parts)
   const ids = scope.value.kind === 'all' ? undefined : scope.value.tenantIds
   const count = await countHeldDeliveries(parts.readPool, ids, paused)
   return ok({ count: Math.min(count, heldMax), isCut: count > heldMax })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { notifyForwarders } from '#internal/events/index.ts'
+import { callbackQueueOf, notifyForwarders } from '#internal/events/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
@@ -157,7 +157,7 @@ describe('pull over the API', () => {
     }
     expect(ended).toBe(0)
     const ids = await store(1)
-    await notifyForwarders(backoffice.redis, [backoffice.tenantId('acme')])
+    await notifyForwarders(backoffice.redis, [callbackQueueOf(backoffice.tenantId('acme'))])
     const answers = await Promise.all(pulls)
     const given = answers.map(({ status, json }) => [status, (json['events'] as { id: string }[])[0]?.id])
     expect(given).toEqual(names.map(() => [200, ids[0]]))

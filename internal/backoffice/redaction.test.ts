@@ -52,8 +52,8 @@ beforeAll(async () => {
   eventId = event.id
   await ensurePartitions(backoffice.pool, [{ table: 'attempts', day: event.expiresOn }])
   await backoffice.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
-     VALUES ($1, $2, 1, 1, now(), 12, 'failed', 500, NULL, $3)`,
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
+     VALUES ($1, 'callback', $2, 1, 1, now(), 12, 'failed', 500, NULL, $3)`,
     [event.id, event.expiresOn, answer],
   )
   await refuseCall(backoffice, 'acme', {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { notifyForwarders } from '#internal/events/index.ts'
+import { callbackQueueOf, notifyForwarders } from '#internal/events/index.ts'
 import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
@@ -98,7 +98,7 @@ describe('stream of events', () => {
     expect(stream.status).toBe(200)
     const payload = '{"id":"p-1",\n  "amount":820982911946154508}'
     const ids = await store(3, { payload, payloadBytes: payload.length })
-    await notifyForwarders(redis, [backoffice.tenantId('acme')])
+    await notifyForwarders(redis, [callbackQueueOf(backoffice.tenantId('acme'))])
     await until('the events', () => stream.events.length === 3)
     expect(idsOf(stream)).toEqual(ids)
     expect(stream.text()).toContain('"amount":820982911946154508')

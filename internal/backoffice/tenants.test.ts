@@ -135,8 +135,8 @@ describe('tenants', () => {
   test('tenant: the response contains the callback suspension and the open circuit breaker', async () => {
     const id = backoffice.tenantId('acorn')
     await backoffice.pool.query(
-      `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
-       VALUES ($1, now(), now(), 'gone', now() + interval '1 minute')`,
+      `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, suspended_at, suspended_cause, breaker_until)
+       VALUES ($1, 'callback', now(), now(), 'gone', now() + interval '1 minute')`,
       [id],
     )
     expect(await get(`tenants/${id}`)).toMatchObject({

@@ -3,9 +3,11 @@ import type { TenantId } from '#internal/base/index.ts'
 import { originOfUrl } from '#internal/delivery/index.ts'
 import {
   type CallbackHalt,
+  callbackDestination,
   type EventSummary,
   findSuspendedTenants,
   listEvents,
+  notificationsDestination,
   ownProvider,
   readCallbackHalt,
 } from '#internal/events/index.ts'
@@ -179,7 +181,7 @@ async function readNotifications(
   tenantId: TenantId,
 ): Promise<NotificationsState> {
   const [halt, { events }] = await Promise.all([
-    readCallbackHalt(pool, tenantId, 'notifications'),
+    readCallbackHalt(pool, { tenantId, destination: notificationsDestination }),
     listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
   ])
   const [last] = events
@@ -195,7 +197,10 @@ async function readNotifications(
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached
-  const [sheet, halt] = await Promise.all([readTenantSheet(parts.pool, id), readCallbackHalt(parts.pool, id)])
+  const [sheet, halt] = await Promise.all([
+    readTenantSheet(parts.pool, id),
+    readCallbackHalt(parts.pool, { tenantId: id, destination: callbackDestination }),
+  ])
   if (sheet === undefined) return notFound
   const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
   const { suspendedCallback, breakerEndsAtMs } = halt

@@ -41,8 +41,10 @@ test('test notification: is stored for the queue of notifications, once in an in
       origin: { kind: 'notification' },
     },
   })
-  const queues = await backoffice.pool.query('SELECT tenant_id FROM deliveries_due WHERE event_id = $1', [id])
-  expect(queues.rows).toEqual([{ tenant_id: `${backoffice.tenantId('acme')}/notifications` }])
+  const queues = await backoffice.pool.query('SELECT destination FROM deliveries_due WHERE event_id = $1', [
+    id,
+  ])
+  expect(queues.rows).toEqual([{ destination: 'notifications' }])
   const audited = await backoffice.call('GET', '/internal/v1/audit-entries?action=notifications.tested')
   expect(audited.json['items']).toHaveLength(new Set(ids).size)
 })

@@ -403,7 +403,7 @@ describe('test event', () => {
       event: { state: 'delivery_failed' },
       attempts: [{ outcome: 'refused', status: 410 }],
     })
-    expect(await value('SELECT origin FROM failed_events WHERE id = $1', [id])).toBe('test')
+    expect(await value('SELECT origin FROM failed_deliveries WHERE id = $1', [id])).toBe('test')
   })
 
   test('test event: the state follows from the last attempt', async () => {
@@ -413,7 +413,7 @@ describe('test event', () => {
       receiver.answer(() => new Response(null, { status }))
       const { id } = (await done('POST', mine('callback/test'), { headers })).json
       const { event } = (await done('GET', `/internal/v1/events/${id}`)).json as { event: { state: unknown } }
-      states.push([event.state, await value('SELECT count(*) FROM failed_events WHERE id = $1', [id])])
+      states.push([event.state, await value('SELECT count(*) FROM failed_deliveries WHERE id = $1', [id])])
     }
     expect(states).toEqual([
       ['delivery_failed', 1],

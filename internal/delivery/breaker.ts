@@ -22,8 +22,8 @@ const attemptsMin = 10
 const failureShare = 0.7
 
 /**
- * Counts attempts and failures of each tenant's callback over the last 5 minutes in this process. Keeps the counts of at most 10 000
- * tenants and drops those of the tenant that was added first.
+ * Counts attempts and failures of each destination over the last 5 minutes in this process. Keeps the counts of at most 10 000
+ * destinations and drops those of the one that was added first.
  */
 export class CallbackHealth {
   readonly #callbacks = new Map<string, Counted>()
@@ -32,8 +32,8 @@ export class CallbackHealth {
    * Counts an attempt. Returns true if the circuit breaker must open: this attempt failed, and in the last 5 minutes at least 70 % of at
    * least 10 attempts failed.
    */
-  record(tenantId: string, ok: boolean, nowMs: number): boolean {
-    const all = this.#slicesOf(tenantId)
+  record(queueId: string, ok: boolean, nowMs: number): boolean {
+    const all = this.#slicesOf(queueId)
     const index = Math.floor(nowMs / sliceMs)
     const slice = all[index % slices]
     if (slice === undefined) return false
@@ -45,14 +45,14 @@ export class CallbackHealth {
   }
 
   /** Returns whether at least 70 % of the attempts of the last 5 minutes failed, however few there were. */
-  isMostlyFailing(tenantId: string, nowMs: number): boolean {
-    const all = this.#callbacks.get(tenantId)?.slices
+  isMostlyFailing(queueId: string, nowMs: number): boolean {
+    const all = this.#callbacks.get(queueId)?.slices
     return all !== undefined && isFailing(all, Math.floor(nowMs / sliceMs), 1)
   }
 
   /** Records that this process opened the tenant's circuit breaker. */
-  opened(tenantId: string, nowMs: number): void {
-    const known = this.#callbacks.get(tenantId)
+  opened(queueId: string, nowMs: number): void {
+    const known = this.#callbacks.get(queueId)
     if (known) known.openedAtMs = nowMs
   }
 
@@ -60,24 +60,24 @@ export class CallbackHealth {
    * Records that a delivery that is no probe was claimed. If the open time of the tenant's circuit breaker has passed, such a claim means
    * that another process closed the breaker; earlier counts are then dropped.
    */
-  seenClosed(tenantId: string, nowMs: number): void {
-    const openedAtMs = this.#callbacks.get(tenantId)?.openedAtMs
-    if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(tenantId)
+  seenClosed(queueId: string, nowMs: number): void {
+    const openedAtMs = this.#callbacks.get(queueId)?.openedAtMs
+    if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(queueId)
   }
 
   /** Drops the counts of a callback that has recovered. */
-  reset(tenantId: string): void {
-    this.#callbacks.delete(tenantId)
+  reset(queueId: string): void {
+    this.#callbacks.delete(queueId)
   }
 
-  #slicesOf(tenantId: string): readonly Slice[] {
-    let known = this.#callbacks.get(tenantId)
+  #slicesOf(queueId: string): readonly Slice[] {
+    let known = this.#callbacks.get(queueId)
     if (known === undefined) {
       known = {
         slices: Array.from({ length: slices }, () => ({ index: -1, attempts: 0, failures: 0 })),
         openedAtMs: undefined,
       }
-      setNewest(this.#callbacks, tenantId, known, rememberedMax)
+      setNewest(this.#callbacks, queueId, known, rememberedMax)
     }
     return known.slices
   }

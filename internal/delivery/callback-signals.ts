@@ -1,7 +1,13 @@
-import { setNewest, type TenantId } from '#internal/base/index.ts'
-import { alertsMax, type CallbackSignal } from '#internal/events/index.ts'
+import { setNewest } from '#internal/base/index.ts'
+import {
+  alertsMax,
+  type DestinationKey,
+  type DestinationSignal,
+  type QueueId,
+  queueIdOf,
+} from '#internal/events/index.ts'
 
-/** Outcome of one attempt of a callback. */
+/** Outcome of one attempt. */
 export interface AttemptSignal {
   readonly succeeded: boolean
   readonly nowMs: number
@@ -15,36 +21,42 @@ export interface AttemptSignal {
  * Counts the attempts of callbacks in trouble until they are written. Attempts of other callbacks are not counted: a callback is in trouble
  * from its first alarm in any process, until its owner needs no further notification. Bounded to 10 000 callbacks.
  */
-export class CallbackSignals {
-  #troubled: ReadonlySet<TenantId> = new Set()
-  #signals = new Map<TenantId, CallbackSignal>()
+export class DestinationSignals {
+  #troubled: ReadonlySet<QueueId> = new Set()
+  #signals = new Map<QueueId, DestinationSignal>()
 
-  record(tenantId: TenantId, { succeeded, nowMs, cause, isAlarm }: AttemptSignal): void {
-    const before = this.#signals.get(tenantId)
-    if (!isAlarm && before === undefined && !this.#troubled.has(tenantId)) return
-    const signal: CallbackSignal = {
+  record(
+    { tenantId, destination }: DestinationKey,
+    { succeeded, nowMs, cause, isAlarm }: AttemptSignal,
+  ): void {
+    const queueId = queueIdOf({ tenantId, destination })
+    const before = this.#signals.get(queueId)
+    if (!isAlarm && before === undefined && !this.#troubled.has(queueId)) return
+    const signal: DestinationSignal = {
       tenantId,
+      destination,
       failures: (before?.failures ?? 0) + (succeeded ? 0 : 1),
       lastFailureAtMs: succeeded ? before?.lastFailureAtMs : nowMs,
       lastSuccessAtMs: succeeded ? nowMs : before?.lastSuccessAtMs,
       cause: succeeded ? (before?.cause ?? cause) : cause,
       isAlarm: isAlarm || (before?.isAlarm ?? false),
     }
-    setNewest(this.#signals, tenantId, signal, alertsMax)
+    setNewest(this.#signals, queueId, signal, alertsMax)
   }
 
   /** Takes the signals since the last call. Give them back if they cannot be written. */
-  take(): readonly CallbackSignal[] {
+  take(): readonly DestinationSignal[] {
     const taken = [...this.#signals.values()]
     this.#signals = new Map()
     return taken
   }
 
   /** Adds signals that could not be written to those that were counted since. */
-  giveBack(signals: readonly CallbackSignal[]): void {
+  giveBack(signals: readonly DestinationSignal[]): void {
     for (const old of signals) {
-      const newer = this.#signals.get(old.tenantId)
-      const merged: CallbackSignal = {
+      const queueId = queueIdOf(old)
+      const newer = this.#signals.get(queueId)
+      const merged: DestinationSignal = {
         ...old,
         ...newer,
         failures: old.failures + (newer?.failures ?? 0),
@@ -52,12 +64,12 @@ export class CallbackSignals {
         lastSuccessAtMs: newer?.lastSuccessAtMs ?? old.lastSuccessAtMs,
         isAlarm: old.isAlarm || (newer?.isAlarm ?? false),
       }
-      setNewest(this.#signals, old.tenantId, merged, alertsMax)
+      setNewest(this.#signals, queueId, merged, alertsMax)
     }
   }
 
-  /** Replaces the tenants whose callbacks are in trouble, as all processes know them. */
-  setTroubled(tenantIds: readonly TenantId[]): void {
-    this.#troubled = new Set(tenantIds)
+  /** Replaces the tenant queues of destinations in trouble, as all processes know them. */
+  setTroubled(queueIds: readonly QueueId[]): void {
+    this.#troubled = new Set(queueIds)
   }
 }

@@ -1,4 +1,5 @@
 import { Shares, setNewest } from '#internal/base/index.ts'
+import type { QueueId } from '#internal/events/index.ts'
 
 /** Maximum shared places. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
@@ -39,7 +40,7 @@ export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
 /** Place that a delivery occupies from `take` to `give`. */
 export interface Place {
-  readonly queueId: string
+  readonly queueId: QueueId
   readonly sinceMs: number
   kind: 'shared' | 'reserved' | 'overdue'
 }
@@ -47,11 +48,11 @@ export interface Place {
 /** Limits the deliveries and the payload memory of a process. Each `take` requires one `give`. */
 export class Capacity {
   readonly #now: () => number
-  readonly #held = new Map<string, number>()
+  readonly #held = new Map<QueueId, number>()
   /** Places that were taken less than `responsiveMs` before the last call of `#age`, ordered from oldest to newest. */
   readonly #young = new Set<Place>()
-  readonly #responsiveness = new Map<string, Responsiveness>()
-  readonly #heldBackUntilMs = new Map<string, number>()
+  readonly #responsiveness = new Map<QueueId, Responsiveness>()
+  readonly #heldBackUntilMs = new Map<QueueId, number>()
   readonly #bytes = new Shares(bytesMax)
   readonly #counts = { shared: 0, reserved: 0, overdue: 0 }
 
@@ -81,14 +82,14 @@ export class Capacity {
   }
 
   /** Returns the responsiveness of a tenant's callback, as measured by this process. */
-  responsivenessOf(queueId: string): Responsiveness {
+  responsivenessOf(queueId: QueueId): Responsiveness {
     this.#age()
     return this.#responsiveness.get(queueId) ?? 'unknown'
   }
 
   /** Returns the free places of each tenant queue that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
-  queueRooms(): Map<string, number> {
-    const rooms = new Map<string, number>()
+  queueRooms(): Map<QueueId, number> {
+    const rooms = new Map<QueueId, number>()
     for (const queueId of this.#held.keys()) rooms.set(queueId, this.roomOf(queueId))
     for (const [queueId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(queueId, 0)
@@ -98,18 +99,18 @@ export class Capacity {
   }
 
   /** Returns the free places of a tenant queue. */
-  roomOf(queueId: string): number {
+  roomOf(queueId: QueueId): number {
     const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(queueId) ?? 0)
     return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(queueId) ?? 0))
   }
 
   /** Sets the free places of a tenant to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
-  holdBack(queueId: string): void {
+  holdBack(queueId: QueueId): void {
     this.#heldBackUntilMs.set(queueId, this.#now() + holdBackMs)
   }
 
   /** Takes a place for a claimed or handed delivery. Hand-offs during a claim can exceed the limits by the rows of that claim. */
-  take(queueId: string): Place {
+  take(queueId: QueueId): Place {
     const place: Place = { queueId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
     this.#young.add(place)
@@ -134,12 +135,12 @@ export class Capacity {
   }
 
   /** Reserves payload memory. Returns false if too little is free or if the queue has used its quarter, which one payload may exceed. */
-  takeBytes(bytes: number, queueId: string): boolean {
+  takeBytes(bytes: number, queueId: QueueId): boolean {
     return this.#bytes.take(bytes, queueId)
   }
 
   /** Releases payload memory after a successful `takeBytes`. */
-  giveBytes(bytes: number, queueId: string): void {
+  giveBytes(bytes: number, queueId: QueueId): void {
     this.#bytes.give(bytes, queueId)
   }
 
@@ -156,7 +157,7 @@ export class Capacity {
     }
   }
 
-  #note(queueId: string, responsiveness: Responsiveness): void {
+  #note(queueId: QueueId, responsiveness: Responsiveness): void {
     setNewest(this.#responsiveness, queueId, responsiveness, rememberedMax)
   }
 }

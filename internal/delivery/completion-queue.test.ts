@@ -2,8 +2,9 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { queueOf, queueSessionSettings } from '#internal/events/claim.ts'
+import { queueSessionSettings } from '#internal/events/claim.ts'
 import type { AttemptRecord, Ending } from '#internal/events/complete.ts'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
@@ -51,7 +52,11 @@ async function answered(count: number): Promise<Delivery[]> {
   const tenant = await lab.addTenant()
   await lab.accept(tenant.id, count)
   return (await lab.claim()).claimed.map((claim) => {
-    const delivery = new Delivery(claim, 0, { queueId: tenant.id, sinceMs: 0, kind: 'shared' })
+    const delivery = new Delivery(claim, 0, {
+      queueId: callbackQueueOf(tenant.id),
+      sinceMs: 0,
+      kind: 'shared',
+    })
     delivery.to('loading')
     delivery.to('sending')
     return delivery
@@ -122,7 +127,9 @@ describe('completion queue', () => {
   test('completion queue: several suspensions of a tenant write one change, and lost leases are counted', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const deliveries = await answered(4)
-    await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [deliveries[0]?.id])
+    await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [
+      deliveries[0]?.claim.eventId,
+    ])
     for (const delivery of deliveries)
       queue.add(delivery, { ending, queueChange: { kind: 'suspend', cause: 'gone' } })
     await queue.drain(10_000)
@@ -151,9 +158,14 @@ describe('completion queue', () => {
       client.release()
       await queue.drain(10_000)
       await lab.pool.query('DROP INDEX wide_answers')
-      expect(observed).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} ${sqlState}`] })
+      expect(observed).toMatchObject({
+        lost: 0,
+        unwritable: [`${deliveries[at]?.claim.eventId ?? ''} ${sqlState}`],
+      })
       expect([await lab.value(waiting), queue.size, ended.length]).toEqual([1, 0, 7])
-      expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.id)
+      expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(
+        deliveries[at]?.claim.eventId as string,
+      )
       await pool.end()
     },
   )
@@ -177,7 +189,7 @@ describe('completion queue', () => {
         const queueChange: QueueChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
         queue.add(delivery, { ending, queueChange })
       }
-      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ claim }) => queueOf(claim)))
+      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ queueId }) => queueId))
       client.release()
       await queue.drain(10_000)
       expect(observed).toMatchObject({ lost: 0, suspended: 1 })
@@ -196,7 +208,7 @@ describe('completion queue', () => {
     queue.add(delivery, { ending })
     expect(await poll(() => queue.isFailing || undefined, { deadlineMs: 10_000 })).toBe(true)
     await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
-    const again = (await lab.claim({ woken: [delivery.claim.tenantId] })).claimed[0]
+    const again = (await lab.claim({ woken: [callbackQueueOf(delivery.claim.tenantId)] })).claimed[0]
     if (!again) throw new Error('nothing was claimed')
     expect(delivery.adopt({ ...again, attempts: 1 }, 0)).toBe(false)
     expect(delivery.adopt({ ...again, cycle: 2 }, 0)).toBe(false)

@@ -1,11 +1,11 @@
 import { type BackoffBounds, type Clock, expiryDayOf } from '#internal/base/index.ts'
 import {
+  callbackDestination,
   closeBreaker,
   complete,
+  destinationOfQueue,
   openBreaker,
-  ownerOfQueue,
   type QueueId,
-  queueOf,
   releaseProbe,
   suspendQueue,
 } from '#internal/events/index.ts'
@@ -90,7 +90,7 @@ export class CompletionQueue {
   add(delivery: Delivery, conclusion: Conclusion): void {
     delivery.to('concluded')
     delivery.conclusion = conclusion
-    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(queueOf(delivery.claim))
+    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(delivery.queueId)
     this.#writer.add(delivery)
   }
 
@@ -126,7 +126,7 @@ export class CompletionQueue {
       return results
     }
     let lost = 0
-    for (const part of Map.groupBy(batch, ({ id }) => expiryDayOf(id)).values()) {
+    for (const part of Map.groupBy(batch, ({ claim }) => expiryDayOf(claim.eventId)).values()) {
       const results = await writeRows(part, { write, retry })
       for (const [at, delivery] of part.entries()) {
         const result = results[at]
@@ -159,8 +159,8 @@ export class CompletionQueue {
 
   async #changeQueues(part: readonly Delivery[]): Promise<void> {
     const changes = strongestChanges(
-      part.map(({ claim, conclusion }) => ({
-        queueId: queueOf(claim),
+      part.map(({ queueId, conclusion }) => ({
+        queueId,
         queueChange: conclusion?.queueChange,
       })),
     )
@@ -172,23 +172,23 @@ export class CompletionQueue {
 
   async #changeQueue(queueId: QueueId, change: QueueChange): Promise<void> {
     const { pool, observer, clock } = this.#options
-    const { tenantId, target } = ownerOfQueue(queueId)
+    const key = destinationOfQueue(queueId)
+    const isCallback = key.destination === callbackDestination
     switch (change.kind) {
       case 'suspend':
-        if (await suspendQueue(pool, queueId, { cause: change.cause, nowMs: clock.now() })) {
-          if (target === 'callback') observer.callbackSuspended(tenantId, change.cause)
-          else observer.notificationsSuspended(tenantId, change.cause)
+        if (await suspendQueue(pool, key, { cause: change.cause, nowMs: clock.now() })) {
+          if (isCallback) observer.callbackSuspended(key.tenantId, change.cause)
+          else observer.notificationsSuspended(key.tenantId, change.cause)
         }
         this.#suspending.delete(queueId)
         return
       case 'open_breaker':
-        if ((await openBreaker(pool, queueId, breakerOpenMs)) && target === 'callback')
-          observer.breakerOpened(tenantId)
+        if ((await openBreaker(pool, key, breakerOpenMs)) && isCallback) observer.breakerOpened(key.tenantId)
         return
       case 'close_breaker':
-        return await closeBreaker(pool, queueId)
+        return await closeBreaker(pool, key)
       case 'release_probe':
-        return await releaseProbe(pool, queueId)
+        return await releaseProbe(pool, key)
     }
   }
 
@@ -199,7 +199,7 @@ export class CompletionQueue {
 
   #end(delivery: Delivery, state: 'done' | 'lost'): void {
     delivery.to(state)
-    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(queueOf(delivery.claim))
+    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(delivery.queueId)
     this.#options.onEnded(delivery)
   }
 }

@@ -1,18 +1,21 @@
-import { type Clock, type EventId, within } from '#internal/base/index.ts'
+import { type Clock, within } from '#internal/base/index.ts'
 import {
   type ClaimedDelivery,
+  callbackDestination,
+  type DeliveryId,
+  deliveryIdOf,
+  destinationOfQueue,
   type EventContent,
   type HandedEvent,
   type LoadedEvent,
-  ownerOfQueue,
   type PausedForwarding,
   type QueueId,
-  queueOf,
+  queueIdOf,
 } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
-import type { CallbackSignals } from './callback-signals.ts'
+import type { DestinationSignals } from './callback-signals.ts'
 import type { Capacity } from './capacity.ts'
 import { CompletionQueue } from './completion-queue.ts'
 import {
@@ -41,7 +44,7 @@ export interface DelivererOptions extends SendParts {
   readonly prepared: PreparedTargets
   readonly capacity: Capacity
   readonly leaseToken: string
-  readonly signals: CallbackSignals
+  readonly signals: DestinationSignals
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
   /** Called when a delivery releases its place. `tenantWasFull`: its tenant had no free place before. */
@@ -93,7 +96,7 @@ export class Deliverer {
   readonly #loader: Loader
   readonly #health = new CallbackHealth()
   /** Every delivery from its claim until it is completed, released or lost. */
-  readonly #deliveries = new Map<EventId, Delivery>()
+  readonly #deliveries = new Map<DeliveryId, Delivery>()
   readonly #unreadable = new Map<QueueId, DirectoryTenant>()
   readonly #aborting = new AbortController()
   readonly #released: ClaimedDelivery[] = []
@@ -132,8 +135,8 @@ export class Deliverer {
     for (const claim of claimed) {
       // This process can claim a delivery again whose lease expired while it was working on it. It then continues this work, so that the
       // delivery is not sent twice.
-      if (this.#deliveries.get(claim.eventId)?.adopt(claim, leaseEndsMs)) continue
-      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(queueOf(claim)))
+      if (this.#deliveries.get(deliveryIdOf(claim))?.adopt(claim, leaseEndsMs)) continue
+      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(queueIdOf(claim)))
       this.#deliveries.set(delivery.id, delivery)
       this.#start(delivery)
     }
@@ -145,9 +148,9 @@ export class Deliverer {
    * the tenant has no free place; the caller must then release the delivery. A delivery that is in progress is ignored.
    */
   takeHanded({ claim, content }: HandedEvent, leaseEndsMs: number): boolean {
-    if (this.#deliveries.has(claim.eventId)) return true
+    if (this.#deliveries.has(deliveryIdOf(claim))) return true
     const { capacity } = this.#options
-    const queueId = queueOf(claim)
+    const queueId = queueIdOf(claim)
     if (capacity.room === 0 || capacity.roomOf(queueId) === 0) return false
     const delivery = new Delivery(claim, leaseEndsMs, capacity.take(queueId))
     this.#deliveries.set(delivery.id, delivery)
@@ -171,7 +174,7 @@ export class Deliverer {
   unreadableQueues(): readonly QueueId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)
-      if (directory.findTenantById(ownerOfQueue(id).tenantId) !== tenant) this.#unreadable.delete(id)
+      if (directory.findTenantById(destinationOfQueue(id).tenantId) !== tenant) this.#unreadable.delete(id)
     return [...this.#unreadable.keys()]
   }
 
@@ -203,7 +206,7 @@ export class Deliverer {
   #start(delivery: Delivery): void {
     if (this.#stopped) return this.#release(delivery)
     const { claim } = delivery
-    if (!claim.isProbe) this.#health.seenClosed(queueOf(claim), this.#now())
+    if (!claim.isProbe) this.#health.seenClosed(queueIdOf(claim), this.#now())
     const plan = this.#planOf(claim)
     if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
     if (plan.kind === 'send') return this.#loader.add(delivery)
@@ -216,14 +219,14 @@ export class Deliverer {
     const { directory, prepared, observer } = this.#options
     const found = directory.findTenantById(claim.tenantId)
     if (found === undefined) return { kind: 'snooze', byMs: unknownTenantMs }
-    const target = prepared.of(found, claim.isNotification ? 'notifications' : 'callback')
-    if (found.suspended || target === undefined || this.completions.suspending.has(queueOf(claim)))
+    const target = prepared.of(found, claim.destination)
+    if (found.suspended || target === undefined || this.completions.suspending.has(queueIdOf(claim)))
       return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
-    if (paused?.all || (!claim.isNotification && paused?.tenants.has(claim.tenantId)))
+    if (paused?.all || (claim.destination === callbackDestination && paused?.tenants.has(claim.tenantId)))
       return { kind: 'snooze', byMs: pausedMs }
     if (target.isUnreadable) {
-      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueOf(claim), found)
+      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueIdOf(claim), found)
       return { kind: 'snooze', byMs: unreadableTenantMs }
     }
     if (claim.claims > claimsMax) return { kind: 'not_sent', target, cause: 'worker_lost' }
@@ -321,20 +324,20 @@ export class Deliverer {
     { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },
   ): void {
     const succeeded = callSucceeded(result)
-    if (claim.isNotification || succeeded === undefined) return
+    if (claim.destination !== callbackDestination || succeeded === undefined) return
     const nowMs = this.#now()
     const isLate = claim.attempts + 1 >= alarmingAttempt || ending.attempt.cause === 'attempts_exhausted'
-    this.#options.signals.record(claim.tenantId, {
+    this.#options.signals.record(claim, {
       succeeded,
       nowMs,
       cause: causeOf(result),
-      isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueOf(claim), nowMs))),
+      isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueIdOf(claim), nowMs))),
     })
   }
 
   #breakerChange(claim: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
     const { isProbe } = claim
-    const queueId = queueOf(claim)
+    const queueId = queueIdOf(claim)
     const succeeded = callSucceeded(result)
     if (succeeded === undefined) return undefined
     const opens = this.#health.record(queueId, succeeded, this.#now())
@@ -386,7 +389,7 @@ export class Deliverer {
 
   #giveBytes(delivery: Delivery): void {
     if (delivery.payloadBytesHeld === undefined) return
-    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, queueOf(delivery.claim))
+    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, delivery.queueId)
     delivery.payloadBytesHeld = undefined
   }
 

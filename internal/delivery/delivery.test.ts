@@ -1,12 +1,19 @@
 import { describe, expect, test } from 'bun:test'
-import type { ClaimedDelivery } from '#internal/events/index.ts'
+import { type ClaimedDelivery, queueIdOf } from '#internal/events/index.ts'
 import { Delivery, type DeliveryState } from './delivery.ts'
 
-const claim = { eventId: 'evt_1', cycle: 1, attempts: 0, claims: 1 } as ClaimedDelivery
+const claim = {
+  eventId: 'evt_1',
+  tenantId: 'ten_1',
+  destination: 'callback',
+  cycle: 1,
+  attempts: 0,
+  claims: 1,
+} as ClaimedDelivery
 
 /** Creates a delivery and moves it to a state with the fewest changes. */
 function deliveryIn(state: DeliveryState): Delivery {
-  const delivery = new Delivery(claim, 0, { queueId: 'ten_1', sinceMs: 0, kind: 'shared' })
+  const delivery = new Delivery(claim, 0, { queueId: queueIdOf(claim), sinceMs: 0, kind: 'shared' })
   const ways: Partial<Record<DeliveryState, readonly DeliveryState[]>> = {
     loading: ['loading'],
     sending: ['loading', 'sending'],

@@ -1,5 +1,10 @@
-import type { EventId } from '#internal/base/index.ts'
-import type { ClaimedDelivery } from '#internal/events/index.ts'
+import {
+  type ClaimedDelivery,
+  type DeliveryId,
+  deliveryIdOf,
+  type QueueId,
+  queueIdOf,
+} from '#internal/events/index.ts'
 import type { Place } from './capacity.ts'
 import type { Conclusion } from './decide.ts'
 
@@ -33,6 +38,8 @@ const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
 
 /** A claimed delivery, with its state in this process until its outcome is written. */
 export class Delivery {
+  readonly id: DeliveryId
+  readonly queueId: QueueId
   /** Capacity that the delivery occupies until it is concluded. */
   readonly place: Place
   /** Payload memory that the delivery holds, in bytes. */
@@ -47,6 +54,8 @@ export class Delivery {
 
   /** @param leaseEndsMs expiry time of the lease, by `performance.now()` */
   constructor(claim: ClaimedDelivery, leaseEndsMs: number, place: Place) {
+    this.id = deliveryIdOf(claim)
+    this.queueId = queueIdOf(claim)
     this.#claim = claim
     this.#leaseEndsMs = leaseEndsMs
     this.place = place
@@ -55,10 +64,6 @@ export class Delivery {
   /** Latest claim of the delivery's row in the queue. A completion under an earlier claim is ignored. */
   get claim(): ClaimedDelivery {
     return this.#claim
-  }
-
-  get id(): EventId {
-    return this.#claim.eventId
   }
 
   /** Expiry time of the delivery's lease, by `performance.now()`. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { requeueFailed } from '#internal/events/cycles.ts'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import { queueIdOf } from '#internal/events/queue-id.ts'
 import { closeBreaker, openBreaker, resumeQueues } from '#internal/events/tenant-queue.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
@@ -71,14 +72,14 @@ describe('Forwarder: deliveries', () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { forwarder, stop } = lab.forwarder()
     await lab.accept(tenant.id)
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await receiver.received(1)
     const waits: number[] = []
     for (let turn = 2; turn <= 12; turn += 1) {
       await lab.becomes(0, waiting)
       await lab.accept(tenant.id)
       const notifiedAtMs = Date.now()
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
       const [call] = (await receiver.received(turn)).slice(-1)
       waits.push((call?.atMs ?? Number.NaN) - notifiedAtMs)
     }
@@ -118,7 +119,7 @@ describe('Forwarder: deliveries', () => {
       Array.from({ length: 40 }, () => requeueFailed(lab.pool, [{ eventId: id }], Date.now())),
     )
     expect(again.flat()).toEqual([id])
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes('processed', stateOf, [id])
     await stop()
     expect(receiver.calls.length).toBe(3)
@@ -157,14 +158,16 @@ describe('Forwarder: deliveries', () => {
     const other = startReceiver()
     const witness = await lab.addTenant({ url: other.url })
     await lab.accept(witness.id)
-    forwarder.notify([tenant.id, witness.id])
+    forwarder.notify([callbackQueueOf(tenant.id), callbackQueueOf(witness.id)])
     await other.received(1)
     await other.stop()
     expect(receiver.calls.length).toBe(1)
     receiver.answer(noContent)
-    expect(await resumeQueues(lab.pool, tenant.id)).toEqual([queueIdOf(tenant.id, 'callback')])
+    expect(await resumeQueues(lab.pool, tenant.id)).toEqual([
+      queueIdOf({ tenantId: tenant.id, destination: 'callback' }),
+    ])
     expect(await resumeQueues(lab.pool, tenant.id)).toEqual([])
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes('processed', stateOf, [later])
     await stop()
     expect(observed.suspended).toBe(1)
@@ -180,14 +183,14 @@ describe('Forwarder: deliveries', () => {
     for (let waiting = 0; waiting < 5; waiting += 1) await lab.accept(tenant.id)
     const countOf = (state: string) => lab.value(`SELECT count(*)::int FROM events WHERE state = '${state}'`)
     await resumeQueues(lab.pool, tenant.id)
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes('gone', 'SELECT suspended_cause FROM tenant_queues')
     expect([receiver.calls.length, await countOf('delivery_failed'), await countOf('accepted')]).toEqual([
       2, 2, 4,
     ])
     receiver.answer(noContent)
     await resumeQueues(lab.pool, tenant.id)
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes(4, "SELECT count(*)::int FROM events WHERE state = 'processed'")
     await stop()
     expect([receiver.calls.length, observed.suspended]).toEqual([6, 2])
@@ -253,7 +256,7 @@ describe('Forwarder: deliveries', () => {
     const payload = '{"again":true}'
     const candidate = { eventId: id, payload, payloadExpiresOn: '2031-01-01' }
     expect(await requeueFailed(lab.pool, [candidate], Date.now())).toEqual([id])
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     const [call] = await receiver.received(1)
     await stop()
     expect(call?.body).toContain(`"payload":${payload}`)
@@ -322,14 +325,14 @@ describe('Forwarder: failing callbacks', () => {
     const callsBefore = receiver.calls.length
     const spent = 'SELECT sum(attempts) FROM deliveries_due'
     const spentBefore = await lab.value<number>(spent)
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     receiver.answer(noContent)
     // The open time of the breaker ends.
-    const claimsNothing = await lab.claim({ woken: [tenant.id] })
+    const claimsNothing = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
     await lab.pool.query("UPDATE tenant_queues SET breaker_until = now() - interval '1 s'")
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes(12, "SELECT count(*) FROM events WHERE state = 'processed'")
     await stop()
     expect(await lab.value("SELECT breaker_until = '-infinity' FROM tenant_queues")).toBe(true)
@@ -357,7 +360,7 @@ describe('Forwarder: failing callbacks', () => {
     await lab.pool.query(
       "UPDATE tenant_queues SET breaker_until = now() - interval '1 s', next_due_at = now()",
     )
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes(33, 'SELECT count(*) FROM attempts')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     await stop()
@@ -368,7 +371,7 @@ describe('Forwarder: failing callbacks', () => {
   test('circuit breaker: only one process reports an opening when several processes open it at the same time', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
-    const queueId = queueIdOf(tenant.id, 'callback')
+    const queueId = { tenantId: tenant.id, destination: 'callback' }
     const open = () =>
       Promise.all(Array.from({ length: 32 }, () => openBreaker(lab.pool, queueId, breakerOpenMs)))
     expect((await open()).filter(Boolean)).toHaveLength(1)
@@ -388,7 +391,7 @@ describe('Forwarder: failing callbacks', () => {
     await hanging.received(64)
     const ids = await lab.accept(quick.id, 50)
     const notifiedAtMs = Date.now()
-    forwarder.notify([quick.id])
+    forwarder.notify([callbackQueueOf(quick.id)])
     const calls = await receiver.received(50)
     expect(Math.max(...calls.map(({ atMs }) => atMs)) - notifiedAtMs).toBeLessThan(900)
     expect(new Set(calls.map(({ id }) => id))).toEqual(new Set(ids))
@@ -417,7 +420,7 @@ describe('Forwarder: payload memory', () => {
     const add = async (url: string, payloadBytes: number, count = 1) => {
       const tenant = await lab.addTenant({ url, timeoutSeconds: 30 })
       await lab.accept(tenant.id, count, { payloadBytes })
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
     }
     // These payloads leave 8 of 64 MiB free.
     for (let each = 0; each < 3; each += 1) await add(held.url, 16 * mib)
@@ -460,7 +463,7 @@ describe('Forwarder: payload memory', () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id, 1, { payloadBytes: 8 * mib })
     const { forwarder, observed, stop } = lab.forwarder({ pool: slow })
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await asked
     const stopped = stop(10_000)
     allow()
@@ -547,7 +550,7 @@ describe('Forwarder', () => {
     await receiver.received(1)
     for (let claims = 2; claims <= 3; claims += 1) {
       await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
       await lab.becomes(claims, 'SELECT claims FROM deliveries_due')
     }
     expect(forwarder.stats().inFlight).toBe(1)
@@ -578,7 +581,7 @@ describe('Forwarder', () => {
       const tries = () => first.observed.failed.length
       expect(await poll(() => tries() > 0 || undefined, { deadlineMs: 10_000 })).toBe(true)
       await lab.accept(other.id)
-      first.forwarder.notify([other.id])
+      first.forwarder.notify([callbackQueueOf(other.id)])
       const second = lab.forwarder({
         leaseMs: 600,
         directory: { findTenantById: () => undefined, hasSnapshot: () => true },
@@ -596,7 +599,7 @@ describe('Forwarder', () => {
     }
     await lab.becomes('processed', stateOf, [id])
     await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
-    first.forwarder.notify([other.id])
+    first.forwarder.notify([callbackQueueOf(other.id)])
     await receiver.received(2)
     await lab.becomes(0, waiting)
     await first.stop()
@@ -612,7 +615,7 @@ describe('Forwarder', () => {
     await lab.becomes(true, 'SELECT next_due_at > now() FROM tenant_queues')
     expect(receiver.calls.length).toBe(0)
     await lab.pool.query('UPDATE tenants SET suspended = false WHERE id = $1', [tenant.id])
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await receiver.received(1)
     await stop()
   })

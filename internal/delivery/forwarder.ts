@@ -1,19 +1,22 @@
-import { type Clock, type EventId, randomToken, within } from '#internal/base/index.ts'
+import { type Clock, randomToken, within } from '#internal/base/index.ts'
 import type { Outbound } from '#internal/egress/index.ts'
 import {
   type ClaimedDelivery,
   type ClaimRequest,
+  callbackQueueOf,
   claimDue,
+  type DeliveryId,
   type DueNews,
+  decideDestinationAlerts,
+  destinationOfQueue,
   type Lease,
-  listTroubledTenants,
-  noteCallbackSignals,
-  ownerOfQueue,
+  listTroubledQueues,
+  noteDestinationSignals,
   type PausedForwarding,
-  queueOf,
+  type QueueId,
+  queueIdOf,
   releaseLeases,
   renewLeases,
-  settleCallbackAlerts,
   sweepTenantQueues,
   wokenMaxOf,
 } from '#internal/events/index.ts'
@@ -21,13 +24,13 @@ import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/ind
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory, RetentionDays } from '#internal/tenants/index.ts'
-import { CallbackSignals } from './callback-signals.ts'
+import { DestinationSignals } from './callback-signals.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
 import { HandOffReceiver } from './hand-offs.ts'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
+import { hasDestination, type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
 
 /** Dependencies of a forwarder. The caller closes them. */
 export interface ForwarderOptions {
@@ -57,7 +60,7 @@ export interface ForwarderOptions {
   /** Returns the platform's retention times, for notifications. */
   readonly retentionDefaults: () => RetentionDays
   /** Called with the tenant queues whose deliveries were released, so that another process can claim them immediately. Must not throw. */
-  readonly onReleased?: (queueIds: readonly string[]) => void
+  readonly onReleased?: (queueIds: readonly QueueId[]) => void
 }
 
 /** Number of deliveries in progress, for metrics. */
@@ -116,10 +119,10 @@ export class Forwarder {
   readonly #token = randomToken()
   readonly #leases: LeaseTimes
   readonly #capacity = new Capacity()
-  readonly #signals = new CallbackSignals()
+  readonly #signals = new DestinationSignals()
   readonly #deliverer: Deliverer
   readonly #handOffs: HandOffReceiver | undefined
-  #woken = new Set<string>()
+  #woken = new Set<QueueId>()
   /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
@@ -194,7 +197,7 @@ export class Forwarder {
       loop('renew', 'delivery leases', renewCheckMs, () => this.#renew()),
       loop('sweep', 'tenant queues', sweepMs, () => this.#sweep()),
       loop('alerts', 'notifications of owners', this.#options.alertsMs ?? defaultAlertsMs, () =>
-        this.#settleAlerts(),
+        this.#decideAlerts(),
       ),
       ...(this.#handOffs
         ? [loop('offer', 'offers of deliveries', offerMs, async () => this.#handOffs?.offer())]
@@ -262,20 +265,20 @@ export class Forwarder {
     )
     if (woken.length === 0) return
     // Passes the free places of only these tenants to the statement, since up to a thousand tenants can have deliveries in progress.
-    const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
+    const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0] as const] : [])))
     // Keeps these tenants in the set of notified tenants: a tenant queue that filled its whole share can contain more rows, and no further
     // notification would arrive for them.
     if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
   async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {
-    const isServed = (id: string) => !isTight || this.#capacity.responsivenessOf(id) !== 'responsive'
+    const isServed = (id: QueueId) => !isTight || this.#capacity.responsivenessOf(id) !== 'responsive'
     const woken = this.#takeWoken(isServed, wokenMaxOf(rowsMax))
     this.#hasMore = await this.#claim(woken, { rooms: this.#rooms(), rowsMax })
     if (this.#hasMore || [...this.#woken].some(isServed)) this.#loops[0]?.wake()
   }
 
-  #takeWoken(isMeant: (tenantId: string) => boolean, most: number): string[] {
+  #takeWoken(isMeant: (queueId: QueueId) => boolean, most: number): QueueId[] {
     const taken = [...this.#woken].filter(isMeant).slice(0, most)
     for (const id of taken) this.#woken.delete(id)
     return taken
@@ -286,7 +289,7 @@ export class Forwarder {
    * notified tenants.
    */
   async #claim(
-    woken: readonly string[],
+    woken: readonly QueueId[],
     more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'wokenAlone'>,
   ): Promise<boolean> {
     const startedMs = performance.now()
@@ -316,25 +319,25 @@ export class Forwarder {
   }
 
   /**
-   * Returns the maximum rows per tenant. It is 0 for a paused tenant, for a tenant whose callback asked for a suspension (even before the
+   * Returns the maximum rows per tenant queue. It is 0 for the callback of a paused tenant, for a destination that asked for a suspension (even before the
    * suspension is written), and for a tenant whose signing secrets this process cannot decrypt; another process may be able to decrypt
    * them.
    */
-  #rooms(): Map<string, number> {
+  #rooms(): Map<QueueId, number> {
     const rooms = this.#capacity.queueRooms()
     for (const queueId of this.#deliverer.completions.suspending) rooms.set(queueId, 0)
-    for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
+    for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(callbackQueueOf(tenantId), 0)
     for (const queueId of this.#deliverer.unreadableQueues()) rooms.set(queueId, 0)
     return rooms
   }
 
   /** Returns the tenant queues of which this process accepts no events from intake, or `all` while it claims nothing. */
-  #refused(): ReadonlySet<string> | 'all' {
+  #refused(): ReadonlySet<QueueId> | 'all' {
     const { paused, directory } = this.#options
     const { completions } = this.#deliverer
     const isBackedUp = completions.size >= uncompletedMax / 2 || completions.isFailing
     if (isBackedUp || paused?.().all || !directory.hasSnapshot()) return 'all'
-    const refused = new Set<string>()
+    const refused = new Set<QueueId>()
     for (const [queueId, room] of this.#rooms()) if (room === 0) refused.add(queueId)
     return refused
   }
@@ -352,7 +355,7 @@ export class Forwarder {
       startedMs,
     )
     for (const { delivery, claim } of old) {
-      if (renewed.has(claim.eventId)) delivery.renewed(claim, startedMs + lease.lengthMs)
+      if (renewed.has(delivery.id)) delivery.renewed(claim, startedMs + lease.lengthMs)
       else if (delivery.claim === claim) this.#deliverer.drop(delivery)
     }
   }
@@ -361,7 +364,7 @@ export class Forwarder {
     lease: Lease,
     claims: readonly ClaimedDelivery[],
     startedMs: number,
-  ): Promise<ReadonlySet<EventId>> {
+  ): Promise<ReadonlySet<DeliveryId>> {
     try {
       const renewed = await renewLeases(this.#options.pool, lease, claims)
       this.#leases.succeeded(startedMs, performance.now())
@@ -383,27 +386,30 @@ export class Forwarder {
    * Writes the outcomes of attempts for callbacks in trouble, and stores the notifications that are due. Any number of processes share the
    * decisions.
    */
-  async #settleAlerts(): Promise<void> {
+  async #decideAlerts(): Promise<void> {
     const { pool, clock, observer, directory, retentionDefaults } = this.#options
     const taken = this.#signals.take()
     try {
-      await noteCallbackSignals(pool, taken)
+      await noteDestinationSignals(pool, taken)
     } catch (error) {
       this.#signals.giveBack(taken)
       throw error
     }
-    this.#signals.setTroubled(await listTroubledTenants(pool))
+    this.#signals.setTroubled(await listTroubledQueues(pool))
     if (!directory.hasSnapshot()) return
     const onNotified = observer.ownerNotified.bind(observer)
-    const queues = await settleCallbackAlerts({ pool, directory, retentionDefaults, onNotified }, clock.now())
+    const queues = await decideDestinationAlerts(
+      { pool, directory, retentionDefaults, onNotified },
+      clock.now(),
+    )
     if (queues.length > 0) this.notify(queues)
   }
 
   /** Returns whether a tenant queue can have deliveries. The directory can lack a new tenant for some seconds. */
-  #hasDeliveries(queueId: string): boolean {
-    const { tenantId, target } = ownerOfQueue(queueId)
+  #hasDeliveries(queueId: QueueId): boolean {
+    const { tenantId, destination } = destinationOfQueue(queueId)
     const tenant = this.#options.directory.findTenantById(tenantId)
-    return tenant === undefined || tenant[target] !== undefined
+    return tenant === undefined || hasDestination(tenant, destination)
   }
 
   /** Releases the leases of unfinished deliveries. Leases that cannot be released expire by themselves. */
@@ -413,7 +419,7 @@ export class Forwarder {
     try {
       const released = await releaseLeases(pool, this.#token, unfinished)
       observer.released(released.size)
-      onReleased?.([...new Set(unfinished.map(queueOf))])
+      onReleased?.([...new Set(unfinished.map(queueIdOf))])
     } catch (error) {
       observer.failed('release', error)
     }

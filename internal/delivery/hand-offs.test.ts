@@ -2,9 +2,8 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:te
 import type { EventId, TenantId } from '#internal/base/index.ts'
 // Tests may import any file of a room.
 import { decodeHandOff, HandOffs } from '#internal/events/hand-off.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import { callbackQueueOf, type QueueId, type ReceivedEvent } from '#internal/events/index.ts'
 import { partitionsOf, storeBatch } from '#internal/events/insert.ts'
-import { queueIdOf } from '#internal/events/queue-id.ts'
 import { openBreaker, suspendQueue } from '#internal/events/tenant-queue.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
@@ -73,7 +72,7 @@ class Channels {
     await storeBatch(options, batch)
   }
 
-  #wake(due: readonly string[], handed: readonly string[] = []): void {
+  #wake(due: readonly QueueId[], handed: readonly QueueId[] = []): void {
     this.woken.push([...due, ...handed.map((id) => `handed ${id}`)])
     for (const { forwarder } of this.#receivers) forwarder.notify(due)
   }
@@ -124,7 +123,7 @@ describe('hand-off', () => {
     await lab.becomes(0, waiting)
     expect(observed.handed - claims).toBe(3)
     expect(attempts.slice(1).every(({ delivery }) => delivery.claims === 1)).toBe(true)
-    expect(channels.woken).toEqual([[`handed ${tenant.id}`]])
+    expect(channels.woken).toEqual([[`handed ${tenant.id}/callback`]])
     expect(await lab.value("SELECT count(*) FROM events WHERE state = 'processed'")).toBe(4)
     // The event that was handed is the one that a claim would read.
     const [event] = events
@@ -153,9 +152,13 @@ describe('hand-off', () => {
   test.each([
     [
       'a suspended callback',
-      (id: TenantId) => suspendQueue(lab.pool, queueIdOf(id, 'callback'), { cause: 'gone', nowMs: 0 }),
+      (id: TenantId) =>
+        suspendQueue(lab.pool, { tenantId: id, destination: 'callback' }, { cause: 'gone', nowMs: 0 }),
     ],
-    ['an open circuit breaker', (id: TenantId) => openBreaker(lab.pool, queueIdOf(id, 'callback'), 60_000)],
+    [
+      'an open circuit breaker',
+      (id: TenantId) => openBreaker(lab.pool, { tenantId: id, destination: 'callback' }, 60_000),
+    ],
     [
       'a half-open circuit breaker',
       (id: TenantId) =>
@@ -174,9 +177,10 @@ describe('hand-off', () => {
     const { observed } = await channels.forwarder({ paused: () => ({ all: true, tenants: new Set() }) })
     // An offer as of a forwarder that does not know of the change yet.
     const tenant = await lab.addTenant({ url: receiver.url })
-    await lab.pool.query("INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, 'infinity')", [
-      tenant.id,
-    ])
+    await lab.pool.query(
+      "INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', 'infinity')",
+      [tenant.id],
+    )
     channels.handOffs.noteOffer(JSON.stringify([someone, 1, 3_500, []]))
     await change(tenant.id)
     await channels.store(eventsOf(tenant.id, 1))
@@ -190,7 +194,7 @@ describe('hand-off', () => {
     channels.handOffs.noteOffer(JSON.stringify([someone, 1, 30_000, []]))
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.pool.query(
-      "INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 1)",
+      "INSERT INTO tenant_queues (tenant_id, destination, next_due_at, idle_checks) VALUES ($1, 'callback', 'infinity', 1)",
       [tenant.id],
     )
     await channels.store(eventsOf(tenant.id, 1))
@@ -301,7 +305,9 @@ describe('hand-off', () => {
       'an offer without both',
       () => Array.isArray(refusedNow()) && (refusedNow() as string[]).length === 2,
     )
-    expect((refusedNow() as string[]).toSorted()).toEqual([paused.id, busy.id].toSorted() as string[])
+    expect((refusedNow() as string[]).toSorted()).toEqual(
+      [paused.id, busy.id].toSorted().map((id) => `${id}/callback`),
+    )
     answer()
     await stop()
     expect(refusedNow()).toBe('all')
@@ -353,7 +359,7 @@ describe('HandOffs', () => {
 
   test('HandOffs: plans nothing for a tenant that all forwarders refuse, and nothing without forwarders', () => {
     const event = receivedEvent()
-    expect(offered([event.tenantId]).plan([event])).toBeUndefined()
+    expect(offered([callbackQueueOf(event.tenantId)]).plan([event])).toBeUndefined()
     expect(offered('all').plan([event])).toBeUndefined()
     expect(new HandOffs({ publish: async () => true }).plan([event])).toBeUndefined()
   })

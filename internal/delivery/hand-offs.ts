@@ -3,7 +3,8 @@ import {
   decodeHandOff,
   encodeOffer,
   handOffChannelOf,
-  queueOf,
+  type QueueId,
+  queueIdOf,
   refusedMax,
 } from '#internal/events/index.ts'
 import { BatchWriter } from '#internal/storage/index.ts'
@@ -20,7 +21,7 @@ export interface HandOffReceiverOptions {
   /** Returns the duration of the next lease. */
   leaseMs(): number
   /** Returns the tenant queues of which this process accepts nothing, or `all`. */
-  refused(): ReadonlySet<string> | 'all'
+  refused(): ReadonlySet<QueueId> | 'all'
   /** Releases deliveries that do not fit. Never rejects. */
   release(deliveries: readonly ClaimedDelivery[]): Promise<void>
   /** Called with the number of accepted deliveries of a message. */
@@ -47,7 +48,7 @@ export class HandOffReceiver {
   readonly #offeredAtMs = new Map<number, number>()
   readonly #releases: BatchWriter<ClaimedDelivery>
   /** Tenant queues that the last offer refuses. */
-  #lastRefused: ReadonlySet<string> | 'all' = 'all'
+  #lastRefused: ReadonlySet<QueueId> | 'all' = 'all'
   #number = 0
   #isClosed = false
 
@@ -105,18 +106,18 @@ export class HandOffReceiver {
     for (const event of handOff.events) {
       if (!this.#isClosed && deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
       else this.#releases.add(event.claim)
-      const queueId = queueOf(event.claim)
+      const queueId = queueIdOf(event.claim)
       isFull ||= !this.#isRefused(queueId) && capacity.roomOf(queueId) < tenantRoomMin
     }
     if (accepted > 0) onAccepted(accepted)
     if (isFull) onFull()
   }
 
-  #isRefused(queueId: string): boolean {
+  #isRefused(queueId: QueueId): boolean {
     return this.#lastRefused === 'all' || this.#lastRefused.has(queueId)
   }
 
-  #refused(): readonly string[] | 'all' {
+  #refused(): readonly QueueId[] | 'all' {
     const { capacity, refused } = this.#options
     const known = refused()
     if (known === 'all' || capacity.room < roomMin) return 'all'

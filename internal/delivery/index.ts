@@ -3,7 +3,7 @@ export { curlCommand } from './curl.ts'
 export { type FailedCause, type NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
-export { notificationAttemptsMax, originOfUrl } from './prepared-tenant.ts'
+export { hasDestination, notificationAttemptsMax, originOfUrl } from './prepared-tenant.ts'
 export {
   carriedHeaders,
   type ForwardedEvent,

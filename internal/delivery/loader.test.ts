@@ -1,5 +1,6 @@
 import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -84,7 +85,7 @@ test.each([
     await held.received(4)
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id, 1, { payloadBytes: mib })
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     expect(await holds(5)).toBe(true)
     isFailing = true
     const ofIt = 'FROM deliveries_due WHERE event_id = $1'
@@ -95,9 +96,9 @@ test.each([
       expect(await holds(4)).toBe(true)
     } else {
       await lab.becomes(true, `SELECT leased_until < now() ${ofIt}`, [id])
-      const rooms = new Map(holders.map((each) => [each.id as string, 0]))
+      const rooms = new Map(holders.map((each) => [callbackQueueOf(each.id), 0]))
       const lease = { token: 'other', lengthMs: 90_000 }
-      const { claimed } = await lab.claim({ lease, rooms, woken: [tenant.id] })
+      const { claimed } = await lab.claim({ lease, rooms, woken: [callbackQueueOf(tenant.id)] })
       expect(claimed.map(({ eventId }) => eventId)).toEqual([id as never])
     }
     release()

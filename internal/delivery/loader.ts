@@ -1,5 +1,5 @@
 import { within } from '#internal/base/index.ts'
-import { type LoadedEvent, loadEvents, type QueueId, queueOf } from '#internal/events/index.ts'
+import { type LoadedEvent, loadEvents, type QueueId } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
@@ -88,7 +88,7 @@ export class Loader {
     let bytes = 0
     for (const delivery of this.#waiting) {
       const { payloadBytes } = delivery.claim
-      const queueId = queueOf(delivery.claim)
+      const { queueId } = delivery
       const isFull = fits.length === rowsMax || (fits.length > 0 && bytes + payloadBytes > bytesMax)
       if (performance.now() >= delivery.leaseEndsMs) lost.push(delivery)
       else if (isBlocked || isFull || blockedQueues.has(queueId)) {
@@ -117,7 +117,7 @@ export class Loader {
         pool,
         batch.map(({ claim }) => claim),
       )
-      for (const delivery of batch) onLoaded(delivery, loaded.get(delivery.id))
+      for (const delivery of batch) onLoaded(delivery, loaded.get(delivery.claim.eventId))
     } catch (error) {
       observer.failed('load', error)
       for (const delivery of batch) if (delivery.state === 'loading') onFailed(delivery)

@@ -129,10 +129,10 @@ test.each([
     refuses = false
     await lab.becomes(
       cause,
-      "SELECT max(suspended_cause) FROM tenant_queues WHERE tenant_id LIKE '%/notifications'",
+      "SELECT max(suspended_cause) FROM tenant_queues WHERE destination = 'notifications'",
     )
     await lab.value(
-      "UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, next_due_at = now() WHERE tenant_id NOT LIKE '%/%'",
+      "UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, next_due_at = now() WHERE destination = 'callback'",
     )
     await lab.accept(tenant.id, 20)
     await lab.becomes(20, "SELECT count(*) FROM events WHERE state = 'processed' AND provider <> 'latchkey'")
@@ -146,13 +146,10 @@ test('notifications: the circuit breaker of the receiver is not that of the call
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   forwarder()
   await lab.accept(tenant.id, 12, { provider: 'latchkey', origin: { kind: 'notification' } })
-  await lab.becomes(
-    `${tenant.id}/notifications`,
-    'SELECT tenant_id FROM tenant_queues WHERE breaker_until > now()',
-  )
+  await lab.becomes('notifications', 'SELECT destination FROM tenant_queues WHERE breaker_until > now()')
   await lab.accept(tenant.id, 5)
   await lab.becomes(5, "SELECT count(*) FROM events WHERE state = 'processed'")
-  expect(await lab.value('SELECT count(*) FROM callback_alerts')).toBe(0)
+  expect(await lab.value('SELECT count(*) FROM destination_alerts')).toBe(0)
   expect(callback.calls).toHaveLength(5)
 })
 
@@ -170,12 +167,12 @@ test('notifications: a flapping callback causes one notification of failure, and
   const settled = (count: number) =>
     lab.becomes(count, "SELECT count(*) FROM events WHERE state <> 'accepted' AND provider <> 'latchkey'")
   const checked = () =>
-    lab.becomes(0, 'SELECT count(*) FROM callback_alerts WHERE check_at <= $1', [new Date(nowMs)])
+    lab.becomes(0, 'SELECT count(*) FROM destination_alerts WHERE check_at <= $1', [new Date(nowMs)])
   for (let minute = 0; minute < 16; minute += 1) {
     accepts = minute % 2 === 1
     await lab.accept(tenant.id)
     await settled(minute + 1)
-    if (minute === 0) await lab.becomes(1, 'SELECT count(*) FROM callback_alerts')
+    if (minute === 0) await lab.becomes(1, 'SELECT count(*) FROM destination_alerts')
     await checked()
     nowMs += 60_000
   }
@@ -223,7 +220,7 @@ test('notifications: a stopped forwarder leaves a notification to another one', 
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   await lab.accept(tenant.id, 1, { provider: 'latchkey', origin: { kind: 'notification' } })
   const { claimed } = await lab.claim()
-  expect(claimed).toMatchObject([{ tenantId: tenant.id, isNotification: true }])
+  expect(claimed).toMatchObject([{ tenantId: tenant.id, destination: 'notifications' }])
   await lab.value("UPDATE deliveries_due SET leased_until = '-infinity'")
   await lab.value('UPDATE tenant_queues SET next_due_at = now()')
   forwarder()

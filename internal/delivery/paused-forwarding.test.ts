@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import type { PausedForwarding } from '#internal/events/tenant-queue.ts'
 import { readQueueDepth } from '#internal/events/tenant-queue.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
@@ -46,7 +47,7 @@ describe('paused tenants', () => {
     await lab.accept(tenant.id, 100)
     const { forwarder, turns, attempts, stop } = startForwarder([tenant, witness])
     await lab.accept(witness.id)
-    forwarder.notify([tenant.id, witness.id])
+    forwarder.notify([callbackQueueOf(tenant.id), callbackQueueOf(witness.id)])
     await other.received(1)
     await lab.becomes(100, 'SELECT count(*) FROM deliveries_due')
     const [turnsBefore, startedMs] = [turns(), performance.now()]
@@ -119,7 +120,7 @@ test('pause of all tenants: nothing is claimed until the pause ends', async () =
   })
   for (let turn = 1; turn <= 5; turn += 1) {
     const before = looks
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await until(() => looks > before)
   }
   expect(await lab.value(untouched)).toBe(3)

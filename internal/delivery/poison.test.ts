@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter, type EventId } from '#internal/base/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import { partitionName } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -28,12 +29,15 @@ describe('poison messages', () => {
       lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s' WHERE lease = 'dead'")
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       for (let claims = 1; claims <= 5; claims += 1) {
-        const taken = await lab.claim({ woken: [tenant.id], lease: { token: 'dead', lengthMs: 1_000 } })
+        const taken = await lab.claim({
+          woken: [callbackQueueOf(tenant.id)],
+          lease: { token: 'dead', lengthMs: 1_000 },
+        })
         expect(taken.claimed.map(({ claims }) => claims)).toEqual([claims])
         await die()
       }
       const { forwarder, stop } = lab.forwarder()
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
       await lab.becomes(attempt, 'SELECT count(*) FROM attempts')
       await stop()
       if (attempt === 1)
@@ -55,7 +59,7 @@ describe('poison messages', () => {
       const { forwarder, stop, observed } = lab.forwarder()
       await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
       const [later] = await lab.accept(tenant.id)
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
       await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [later])
       await stop()
       expect(observed.unwritable).toBe(0)

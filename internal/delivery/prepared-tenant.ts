@@ -1,4 +1,8 @@
-import type { DeliveryTarget } from '#internal/events/index.ts'
+import {
+  callbackDestination,
+  type DestinationName,
+  notificationsDestination,
+} from '#internal/events/index.ts'
 import {
   callbackField,
   type DirectoryCallback,
@@ -39,35 +43,42 @@ export function hasCallback(tenant: DirectoryTenant): tenant is CalledTenant {
   return tenant.callback !== undefined
 }
 
+/** Returns whether a tenant has a destination of this name. */
+export function hasDestination(tenant: DirectoryTenant, destination: DestinationName): boolean {
+  if (destination === notificationsDestination) return tenant.notifications !== undefined
+  return destination === callbackDestination && hasCallback(tenant)
+}
+
 /** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
 /** Caches the delivery parameters of each receiver while the tenant directory contains its tenant. */
 export class PreparedTargets {
   readonly #secrets: OpensSecrets
-  readonly #prepared = {
-    callback: new WeakMap<DirectoryTenant, PreparedTarget>(),
-    notifications: new WeakMap<DirectoryTenant, PreparedTarget>(),
-  }
+  readonly #prepared = new WeakMap<DirectoryTenant, Map<DestinationName, PreparedTarget | undefined>>()
 
   constructor(secrets: OpensSecrets) {
     this.#secrets = secrets
   }
 
-  /** Returns the same object for the same version of a tenant; undefined if the tenant has no such receiver. */
-  of(tenant: DirectoryTenant, target: DeliveryTarget): PreparedTarget | undefined {
-    const cache = this.#prepared[target]
-    const known = cache.get(tenant)
-    if (known) return known
-    const prepare = target === 'callback' ? prepareCallback : prepareNotifications
-    const prepared = prepare(this.#secrets, tenant)
-    if (prepared) cache.set(tenant, prepared)
-    return prepared
+  /** Returns the same object for the same version of a tenant; undefined if the tenant has no such destination. */
+  of(tenant: DirectoryTenant, destination: DestinationName): PreparedTarget | undefined {
+    const known = this.#prepared.get(tenant) ?? new Map<DestinationName, PreparedTarget | undefined>()
+    this.#prepared.set(tenant, known)
+    if (!known.has(destination)) known.set(destination, prepare(this.#secrets, tenant, destination))
+    return known.get(destination)
   }
 }
 
-function prepareCallback(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTarget | undefined {
-  return hasCallback(tenant) ? prepareTenant(secrets, tenant) : undefined
+function prepare(
+  secrets: OpensSecrets,
+  tenant: DirectoryTenant,
+  destination: DestinationName,
+): PreparedTarget | undefined {
+  if (destination === notificationsDestination) return prepareNotifications(secrets, tenant)
+  return destination === callbackDestination && hasCallback(tenant)
+    ? prepareTenant(secrets, tenant)
+    : undefined
 }
 
 /** Computes the parameters for deliveries to a tenant's callback. This decrypts secrets, so callers should cache the result. */

@@ -40,7 +40,7 @@ WITH pulled AS (
     AND id = ANY(ARRAY(SELECT event_id FROM pulled UNION ALL SELECT event_id FROM undelivered))
   RETURNING id, cycle
 )
-DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM processed WHERE cycle > 1))`
+DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM processed WHERE cycle > 1))`
 
 /**
  * Makes the waiting events of an acknowledged range `processed`: at most the first 1 000 events of the range. Returns the position up to

@@ -8,13 +8,12 @@ import {
   readCallbackHalt,
   readCallbacksDigest,
 } from './callback-halts.ts'
-import { queueIdOf } from './queue-id.ts'
 import { closeBreaker, openBreaker, resumeQueues, suspendQueue } from './tenant-queue.ts'
 
 let lab: DeliveryLab
 let tenantId: TenantId
 let otherId: TenantId
-const running = { all: false, tenants: new Set<string>() }
+const running = { all: false, tenants: new Set<TenantId>() }
 
 beforeAll(async () => {
   lab = await createDeliveryLab()
@@ -22,20 +21,20 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 beforeEach(async () => {
   await truncateEvents(lab.pool)
-  await lab.pool.query('DELETE FROM callback_alerts')
+  await lab.pool.query('DELETE FROM destination_alerts')
   tenantId = (await lab.addTenant()).id
   otherId = (await lab.addTenant()).id
   await lab.accept(tenantId, 3)
   await lab.accept(otherId, 2)
 })
 
-const queue = () => queueIdOf(tenantId, 'callback')
-const trouble = async () => (await readCallbackHalt(lab.pool, tenantId)).trouble
+const queue = () => ({ tenantId, destination: 'callback' })
+const trouble = async () => (await readCallbackHalt(lab.pool, queue())).trouble
 const suspend = () => suspendQueue(lab.pool, queue(), { cause: 'gone', nowMs: Date.now() })
 const alert = (values: string) =>
   lab.pool.query(
-    `INSERT INTO callback_alerts (tenant_id, since, failures, cause, last_failure_at, last_success_at, open, check_at)
-     VALUES ($1, now() - interval '1 h', 9, ${values}, now())`,
+    `INSERT INTO destination_alerts (tenant_id, destination, since, failures, cause, last_failure_at, last_success_at, open, check_at)
+     VALUES ($1, 'callback', now() - interval '1 h', 9, ${values}, now())`,
     [tenantId],
   )
 
@@ -79,7 +78,7 @@ describe('callback halts', () => {
 
   test('callback halts: a suspension is no trouble, and its end is, until a delivery has succeeded', async () => {
     await suspend()
-    const halt = await readCallbackHalt(lab.pool, tenantId)
+    const halt = await readCallbackHalt(lab.pool, queue())
     expect(halt).toMatchObject({ suspendedCallback: { cause: 'gone' }, trouble: undefined })
     await resumeQueues(lab.pool, tenantId)
     expect(await trouble()).toMatchObject({ kind: 'resumed', breaker: 'half_open' })
@@ -96,14 +95,14 @@ describe('callback halts', () => {
     await note(suspend())
     await note(resumeQueues(lab.pool, tenantId))
     await note(closeBreaker(lab.pool, queue()))
-    await note(lab.pool.query(`UPDATE callback_alerts SET cause = 'http_500', last_failure_at = now()`))
+    await note(lab.pool.query(`UPDATE destination_alerts SET cause = 'http_500', last_failure_at = now()`))
     const changes = digests.map((each, nth) => nth > 0 && each !== digests[nth - 1])
     expect(changes).toEqual([false, true, true, true, true])
   })
 })
 
 describe('countHeldDeliveries', () => {
-  test.each<[string, () => Promise<unknown>, { all: boolean; tenants: () => string[] }, number[]]>([
+  test.each<[string, () => Promise<unknown>, { all: boolean; tenants: () => TenantId[] }, number[]]>([
     ['nothing', async () => undefined, { all: false, tenants: () => [] }, [0, 0]],
     ['a suspended callback', suspend, { all: false, tenants: () => [] }, [3, 3]],
     [

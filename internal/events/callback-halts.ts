@@ -1,12 +1,11 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import { stableMs } from './callback-alerts.ts'
+import { stableMs } from './destination-alerts.ts'
 import {
-  type DeliveryTarget,
-  isCallbackQueueText,
-  type QueueId,
-  queueIdOf,
-  tenantOfQueueText,
+  callbackDestination,
+  type DestinationKey,
+  isInQueueText,
+  notificationsDestination,
 } from './queue-id.ts'
 import type { PausedForwarding } from './tenant-queue.ts'
 
@@ -45,7 +44,9 @@ const msText = (column: string) => `floor(extract(epoch FROM ${column}) * 1000):
 const haltText = `
 SELECT q.tenant_id, q.suspended_cause, ${msText('q.suspended_at')}, CASE WHEN q.breaker_until > now() THEN ${msText('q.breaker_until')} END,
   q.breaker_until > '-infinity', ${troubleText}, ${msText('a.since')}
-FROM tenant_queues q LEFT JOIN callback_alerts a USING (tenant_id)`
+FROM tenant_queues q LEFT JOIN destination_alerts a USING (tenant_id, destination)`
+/** SQL condition on the tenant queues of callbacks. */
+const isCallback = `destination = '${callbackDestination}'`
 
 type HaltRow = [
   tenantId: TenantId,
@@ -82,21 +83,16 @@ function haltOf([
   }
 }
 
-/**
- * Reads what halts a tenant queue.
- * @param target receiver of the deliveries; default the callback
- * @throws errors of Postgres
- */
+/** Reads what stops or slows the deliveries to a destination. @throws errors of Postgres */
 export async function readCallbackHalt(
   pool: Pool,
-  tenantId: TenantId,
-  target: DeliveryTarget = 'callback',
+  { tenantId, destination }: DestinationKey,
 ): Promise<CallbackHalt> {
   const { rows } = await pool.query<HaltRow>({
     name: 'read_callback_halt',
-    text: `${haltText} WHERE q.tenant_id = $1`,
+    text: `${haltText} WHERE q.tenant_id = $1 AND q.destination = $2`,
     rowMode: 'array',
-    values: [queueIdOf(tenantId, target)],
+    values: [tenantId, destination],
   })
   return rows[0] ? haltOf(rows[0]) : noHalt
 }
@@ -122,7 +118,7 @@ export async function listCallbackHalts(
   const inTrouble = isSuspended ? '' : `OR ${troubleText} IS NOT NULL`
   const { rows } = await pool.query<HaltRow>({
     text: `${haltText}
-      WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallbackQueueText('q.tenant_id')}
+      WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallback}
         AND ($1::text[] IS NULL OR q.tenant_id = ANY($1::text[]))
       ORDER BY q.suspended_at, q.tenant_id LIMIT $2`,
     rowMode: 'array',
@@ -138,7 +134,7 @@ export async function findSuspendedTenants(
 ): Promise<ReadonlySet<TenantId>> {
   if (tenantIds.length === 0) return new Set()
   const { rows } = await pool.query<[TenantId]>({
-    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL AND tenant_id = ANY($1::text[])`,
+    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallback} AND tenant_id = ANY($1::text[])`,
     rowMode: 'array',
     values: [textArrayParam(tenantIds)],
   })
@@ -148,8 +144,8 @@ export async function findSuspendedTenants(
 /** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
 export async function findSuspensions(pool: Pool, tenantId: TenantId) {
   const [callback, notifications] = await Promise.all([
-    readCallbackHalt(pool, tenantId),
-    readCallbackHalt(pool, tenantId, 'notifications'),
+    readCallbackHalt(pool, { tenantId, destination: callbackDestination }),
+    readCallbackHalt(pool, { tenantId, destination: notificationsDestination }),
   ])
   return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
 }
@@ -157,7 +153,7 @@ export async function findSuspensions(pool: Pool, tenantId: TenantId) {
 /** Lists tenants with a suspended callback or suspended notifications. Uses a partial index. */
 export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
   const { rows } = await pool.query<[TenantId]>({
-    text: `SELECT ${tenantOfQueueText('tenant_id')} FROM tenant_queues WHERE suspended_at IS NOT NULL LIMIT $1`,
+    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL LIMIT $1`,
     rowMode: 'array',
     values: [rowsMax],
   })
@@ -176,10 +172,10 @@ export async function readCallbacksDigest(pool: Pool): Promise<string> {
     name: 'read_callbacks_digest',
     text: `SELECT md5(string_agg(entry, ',' ORDER BY entry)) AS digest FROM (
       (SELECT tenant_id || suspended_at AS entry FROM tenant_queues
-        WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')} ORDER BY tenant_id LIMIT $1)
+        WHERE suspended_at IS NOT NULL AND ${isCallback} ORDER BY tenant_id LIMIT $1)
       UNION ALL
-      (SELECT q.tenant_id || ${troubleText} FROM callback_alerts a JOIN tenant_queues q USING (tenant_id)
-        WHERE ${troubleText} IS NOT NULL ORDER BY q.tenant_id LIMIT $1)) halted`,
+      (SELECT q.tenant_id || ${troubleText} FROM destination_alerts a JOIN tenant_queues q USING (tenant_id, destination)
+        WHERE ${troubleText} IS NOT NULL AND ${isCallback} ORDER BY q.tenant_id LIMIT $1)) halted`,
     values: [digestedMax],
   })
   return rows[0]?.digest?.slice(0, 12) ?? 'none'
@@ -201,20 +197,20 @@ export async function countHeldDeliveries(
   tenantIds: readonly TenantId[] | undefined,
   paused: PausedForwarding,
 ): Promise<number> {
-  const queues: readonly QueueId[] | undefined = tenantIds?.map((id) => queueIdOf(id, 'callback'))
   const { rows } = await pool.query<[number]>({
     name: 'count_held_deliveries',
     text: `WITH held AS MATERIALIZED (
-      SELECT tenant_id FROM tenant_queues
-      WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[])) AND (suspended_at IS NOT NULL OR breaker_until > '-infinity'
-        OR $2::boolean OR tenant_id = ANY($3::text[]) OR tenant_id IN (SELECT id FROM tenants WHERE suspended AND deleted_at IS NULL))
-      ORDER BY tenant_id LIMIT ${heldQueuesMax}
+      SELECT tenant_id, destination FROM tenant_queues
+      WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[]) AND ${isCallback})
+        AND (suspended_at IS NOT NULL OR breaker_until > '-infinity' OR $2::boolean OR tenant_id = ANY($3::text[]) AND ${isCallback}
+          OR tenant_id IN (SELECT id FROM tenants WHERE suspended AND deleted_at IS NULL))
+      ORDER BY tenant_id, destination LIMIT ${heldQueuesMax}
     )
     SELECT count(*)::integer FROM (SELECT FROM held CROSS JOIN (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
-      SELECT FROM deliveries_due d WHERE d.tenant_id = held.tenant_id AND d.is_retry = kind.is_retry
+      SELECT FROM deliveries_due WHERE ${isInQueueText('held.')} AND is_retry = kind.is_retry
         AND due_at <= now() AND leased_until <= now() LIMIT ${heldMax + 1}) due LIMIT ${heldMax + 1}) counted`,
     rowMode: 'array',
-    values: [queues ? textArrayParam(queues) : null, paused.all, textArrayParam([...paused.tenants])],
+    values: [tenantIds ? textArrayParam(tenantIds) : null, paused.all, textArrayParam([...paused.tenants])],
   })
   return rows[0]?.[0] ?? 0
 }

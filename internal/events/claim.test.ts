@@ -5,6 +5,7 @@ import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, loadEvents } from './claim.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
+import { callbackQueueOf, deliveryIdOf } from './queue-id.ts'
 import { sweepTenantQueues } from './tenant-queue.ts'
 
 let lab: DeliveryLab
@@ -103,10 +104,10 @@ describe('claimDue', () => {
     if (!full || !half || !free) throw new Error('no tenant')
     for (const { id } of [full, half, free]) await lab.accept(id, 100)
     const rooms = new Map([
-      [full.id as string, 0],
-      [half.id as string, 7],
+      [callbackQueueOf(full.id), 0],
+      [callbackQueueOf(half.id), 7],
     ])
-    const { claimed } = await lab.claim({ rooms, woken: [full.id], queueRowsMax: 30 })
+    const { claimed } = await lab.claim({ rooms, woken: [callbackQueueOf(full.id)], queueRowsMax: 30 })
     expect(countBy(claimed.map((claim) => claim.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
   })
 
@@ -142,12 +143,14 @@ describe('claimDue', () => {
       expect(first.claimed).toHaveLength(5)
       await lab.accept(free.id, 1)
       await client.query('SELECT FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE', [free.id])
-      expect((await lab.claim({ woken: [free.id] })).claimed).toEqual([])
+      expect((await lab.claim({ woken: [callbackQueueOf(free.id)] })).claimed).toEqual([])
     } finally {
       await client.query('ROLLBACK')
       client.release()
     }
-    expect((await lab.claim({ woken: [held.id, free.id] })).claimed).toHaveLength(2)
+    expect(
+      (await lab.claim({ woken: [callbackQueueOf(held.id), callbackQueueOf(free.id)] })).claimed,
+    ).toHaveLength(2)
   })
 
   test('claim: updates many rows of one page without writing indexes', async () => {
@@ -235,11 +238,11 @@ describe('claimDue', () => {
       if (!tenant) throw new Error('no tenant')
       await lab.accept(tenant.id, 10)
       await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
-      const { claimed } = await lab.claim({ woken: [tenant.id] })
+      const { claimed } = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
       expect(claimed).toHaveLength(taken)
       expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
       // A half-open breaker allows one probe at a time.
-      expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
+      expect((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed).toEqual([])
     },
   )
 })
@@ -254,7 +257,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
         SELECT id, id, 'shops', id, id, true, '{}', 1, now(), now(), now()
         FROM (SELECT 'ten_still' || n AS id FROM generate_series(1, $1::integer) n) t
         ON CONFLICT DO NOTHING)
-      INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT 'ten_still' || n, now() FROM generate_series(1, $1::integer) n`,
+      INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT 'ten_still' || n, 'callback', now() FROM generate_series(1, $1::integer) n`,
       [suspendedCount],
     )
   })
@@ -284,16 +287,16 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
-    await lab.claim({ woken: [tenant.id] })
+    await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
     await lab.accept(tenant.id, 1)
     await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() - interval '1 min'")
-    expect((await lab.claim({ woken: [tenant.id] })).claimed).toHaveLength(1)
+    expect((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed).toHaveLength(1)
   })
 
   test('claim: serves notified tenants in at most half of its tenant queues', async () => {
     const all = await tenants(40)
     for (const { id } of all) await lab.accept(id, 1)
-    const { claimed } = await lab.claim({ woken: all.map(({ id }) => id) })
+    const { claimed } = await lab.claim({ woken: all.map(({ id }) => callbackQueueOf(id)) })
     expect(claimed).toHaveLength(25)
   })
 })
@@ -308,14 +311,14 @@ describe('leases', () => {
     await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
     const [kept] = first.claimed
     if (!kept) throw new Error('nothing was claimed')
-    expect([...(await renewLeases(lab.pool, mine, [kept]))]).toEqual([kept.eventId])
-    const second = await lab.claim({ woken: [tenant.id] })
+    expect([...(await renewLeases(lab.pool, mine, [kept]))]).toEqual([deliveryIdOf(kept)])
+    const second = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
     expect(second.claimed).toHaveLength(1)
     expect(second.claimed[0]).toMatchObject({ claims: 2 })
     expect(second.claimed[0]?.eventId).not.toBe(kept.eventId)
     const all = first.claimed
-    expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([kept.eventId])
-    expect([...(await releaseLeases(lab.pool, 'mine', all))]).toEqual([kept.eventId])
+    expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([deliveryIdOf(kept)])
+    expect([...(await releaseLeases(lab.pool, 'mine', all))]).toEqual([deliveryIdOf(kept)])
     expect((await lab.claim()).claimed[0]).toMatchObject({
       eventId: kept.eventId,
       claims: 1,
@@ -335,9 +338,11 @@ describe('leases', () => {
     await expire(old, 30_000)
     await expire(recent, 1_000)
     const [fresh] = await lab.accept(tenant.id, 1)
-    const first = await lab.claim({ woken: [tenant.id], graceMs: 10_000 })
+    const first = await lab.claim({ woken: [callbackQueueOf(tenant.id)], graceMs: 10_000 })
     expect(idsOf(first.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
-    expect(idsOf((await lab.claim({ woken: [tenant.id] })).claimed)).toEqual([recent] as never)
+    expect(idsOf((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed)).toEqual([
+      recent,
+    ] as never)
   })
 
   test('lease: during a grace a tenant queue with expired leases is checked again after the grace, or in 5 s', async () => {
@@ -372,9 +377,9 @@ describe('leases', () => {
     await expire(old, 30_000)
     await expire(recent, 15_000)
     const [fresh] = await lab.accept(tenant.id, 1)
-    const late = await lab.claim({ woken: [tenant.id], sentAtMs: ranAtMs - 20_000 })
+    const late = await lab.claim({ woken: [callbackQueueOf(tenant.id)], sentAtMs: ranAtMs - 20_000 })
     expect(idsOf(late.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
-    const next = await lab.claim({ woken: [tenant.id], sentAtMs: late.ranAtMs })
+    const next = await lab.claim({ woken: [callbackQueueOf(tenant.id)], sentAtMs: late.ranAtMs })
     expect(idsOf(next.claimed)).toEqual([recent] as never)
   })
 
@@ -389,7 +394,10 @@ describe('leases', () => {
     const first = (await lab.claim({ lease: mine })).claimed
     if (row.isReleased) await releaseLeases(lab.pool, mine.token, first)
     else await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
-    const second = await lab.claim({ lease: { ...mine, token: row.token }, woken: [tenant.id] })
+    const second = await lab.claim({
+      lease: { ...mine, token: row.token },
+      woken: [callbackQueueOf(tenant.id)],
+    })
     expect(second.claimed).toHaveLength(1)
     expect((await renewLeases(lab.pool, mine, first)).size).toBe(0)
     expect((await releaseLeases(lab.pool, mine.token, first)).size).toBe(0)

@@ -3,12 +3,11 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ReceivedEvent } from './insert.ts'
 import type { OwnProvider } from './origin.ts'
-import { ownerOfQueue, type QueueId, queueIdOf, tenantOfQueueText } from './queue-id.ts'
+import { type DestinationKey, isAmongText, isInQueueText, type QueueId, queueIdText } from './queue-id.ts'
 
 /** Delivery that this process has claimed. */
-export interface ClaimedDelivery {
+export interface ClaimedDelivery extends DestinationKey {
   readonly eventId: EventId
-  readonly tenantId: TenantId
   readonly payloadExpiresOn: Day
   readonly payloadBytes: number
   readonly cycle: number
@@ -23,16 +22,6 @@ export interface ClaimedDelivery {
   readonly isRetry: boolean
   /** True if this delivery probes a callback whose circuit breaker is half-open. */
   readonly isProbe: boolean
-  /** True if the event is a notification, which goes to the tenant's `spec.notifications` and not to its callback. */
-  readonly isNotification?: true
-}
-
-/** Returns the tenant queue of a delivery. Pure. */
-export function queueOf({
-  tenantId,
-  isNotification,
-}: Pick<ClaimedDelivery, 'tenantId' | 'isNotification'>): QueueId {
-  return queueIdOf(tenantId, isNotification ? 'notifications' : 'callback')
 }
 
 /** Fields of a stored event that its callback receives. */
@@ -58,12 +47,12 @@ export interface Lease {
 /** Number of deliveries that a process can accept, and its lease. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants notified of new work. Their tenant queues are checked even if they are not due. Pass at most `wokenMaxOf` ids. */
-  readonly woken: readonly string[]
-  /** True to claim deliveries of the notified tenants only. Default: false. */
+  /** Tenant queues notified of new work. They are checked even if they are not due. Pass at most `wokenMaxOf` ids. */
+  readonly woken: readonly QueueId[]
+  /** True to claim deliveries of the notified tenant queues only. Default: false. */
   readonly wokenAlone?: boolean
-  /** Maximum rows of each tenant that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the tenant. */
-  readonly rooms: ReadonlyMap<string, number>
+  /** Maximum rows of each tenant queue that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the queue. */
+  readonly rooms: ReadonlyMap<QueueId, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
   /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
@@ -125,77 +114,81 @@ const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
 ), rooms AS MATERIALIZED (
-  SELECT tenant_id, room::integer FROM unnest($2::text[], $3::text[]) AS r(tenant_id, room)
+  SELECT queue_id, room::integer FROM unnest($2::text[], $3::text[]) AS r(queue_id, room)
 ), candidates AS MATERIALIZED (
-  SELECT tenant_id FROM (
-    (SELECT l.tenant_id, l.last_served_at, true AS is_woken FROM (SELECT DISTINCT unnest($1::text[]) AS tenant_id) w
+  SELECT tenant_id, destination FROM (
+    (SELECT l.tenant_id, l.destination, l.last_served_at, true AS is_woken FROM (SELECT DISTINCT unnest($1::text[]) AS queue_id) w
     CROSS JOIN LATERAL (
-      SELECT tenant_id, last_served_at FROM tenant_queues
-      WHERE tenant_id = w.tenant_id AND suspended_at IS NULL AND breaker_until <= now() OFFSET 0) l
-    WHERE l.tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0)))
+      SELECT tenant_id, destination, last_served_at FROM tenant_queues
+      WHERE tenant_id = split_part(w.queue_id, '/', 1) AND destination = split_part(w.queue_id, '/', 2)
+        AND suspended_at IS NULL AND breaker_until <= now() OFFSET 0) l
+    WHERE w.queue_id <> ALL(ARRAY(SELECT queue_id FROM rooms WHERE room = 0)))
     UNION ALL
-    (SELECT tenant_id, last_served_at, false FROM tenant_queues
-    WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND tenant_id <> ALL($1::text[])
-      AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
+    (SELECT tenant_id, destination, last_served_at, false FROM tenant_queues
+    WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND ${queueIdText()} <> ALL($1::text[])
+      AND ${queueIdText()} <> ALL(ARRAY(SELECT queue_id FROM rooms WHERE room = 0))
     ORDER BY last_served_at LIMIT $8::integer)) due
   ORDER BY row_number() OVER (PARTITION BY is_woken ORDER BY last_served_at), last_served_at
 ), ready AS MATERIALIZED (
-  SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
+  SELECT l.tenant_id, l.destination, l.breaker_until > '-infinity' AS is_half_open,
     coalesce(t.is_live, false) AS is_live
   FROM candidates c CROSS JOIN relaxed CROSS JOIN LATERAL (
-    SELECT tenant_id, breaker_until FROM tenant_queues
-    WHERE tenant_id = c.tenant_id AND suspended_at IS NULL AND breaker_until <= now() FOR UPDATE SKIP LOCKED) l
+    SELECT tenant_id, destination, breaker_until FROM tenant_queues
+    WHERE tenant_id = c.tenant_id AND destination = c.destination AND suspended_at IS NULL AND breaker_until <= now()
+    FOR UPDATE SKIP LOCKED) l
   LEFT JOIN LATERAL (
-    SELECT NOT suspended AND CASE id WHEN l.tenant_id THEN has_callback ELSE has_notifications END AND deleted_at IS NULL AS is_live
-    FROM tenants WHERE id = ${tenantOfQueueText('l.tenant_id')} OFFSET 0) t ON true
+    SELECT NOT suspended AND l.destination = ANY(destinations) AND deleted_at IS NULL AS is_live
+    FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
   LIMIT least(${queuesMax}, $4::integer)
 ), shares AS MATERIALIZED (
-  SELECT tenant_id, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1
+  SELECT tenant_id, destination, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1
     ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
-  FROM ready LEFT JOIN rooms USING (tenant_id)
+  FROM ready LEFT JOIN rooms ON queue_id = ${queueIdText()}
 ), picked AS MATERIALIZED (
-  SELECT s.tenant_id, w.retries, d.event_id, d.is_retry FROM shares s
+  SELECT s.tenant_id, s.destination, w.retries, d.event_id, d.is_retry FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
-    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q) w
+    WHERE ${isInQueueText('s.')} AND is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q) w
   CROSS JOIN LATERAL (SELECT CASE WHEN w.retries <= w.quota THEN w.retries ELSE greatest(w.quota, least(w.retries, s.share - (
     SELECT count(*) FROM (
       SELECT FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q)))
+      WHERE ${isInQueueText('s.')} AND NOT is_retry AND due_at <= now() AND ${expired} LIMIT s.share) q)))
     END AS retries) t
   CROSS JOIN LATERAL (
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND ${expired}
+      WHERE ${isInQueueText('s.')} AND is_retry AND due_at <= now() AND ${expired}
       ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
     UNION ALL
     SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND ${expired}
+      WHERE ${isInQueueText('s.')} AND NOT is_retry AND due_at <= now() AND ${expired}
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
   UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
-  WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
-  RETURNING event_id, tenant_id, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
+  WHERE ${isAmongText('picked')}
+  RETURNING event_id, destination, tenant_id, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
-  SELECT tenant_id, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked GROUP BY tenant_id
+  SELECT tenant_id, destination, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked
+  GROUP BY tenant_id, destination
 ), checked AS MATERIALIZED (
   SELECT s.*, n.taken, CASE
     WHEN n.taken = s.share OR n.has_missed THEN now()
     WHEN n.taken > 0 THEN (
-      SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
+      SELECT due_at FROM deliveries_due WHERE ${isInQueueText('s.')} AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
     ELSE coalesce((
       SELECT due_at FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
-        SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry
+        SELECT due_at FROM deliveries_due WHERE ${isInQueueText('s.')} AND is_retry = kind.is_retry
           AND due_at <= now() AND ${expired} ORDER BY due_at LIMIT 1) held LIMIT 1
     ), (
       SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
         (SELECT due_at AS at FROM deliveries_due
-        WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
+        WHERE ${isInQueueText('s.')} AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
         UNION ALL
         (SELECT min(greatest(leased_until, least(leased_until + $9::integer * interval '1 ms', now() + interval '${checkAgainMs} ms')))
         FROM deliveries_due
-        WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) ends)) END AS soonest
+        WHERE ${isInQueueText('s.')} AND is_retry = kind.is_retry AND due_at <= now())) ends)) END AS soonest
   FROM shares s CROSS JOIN LATERAL (
-    SELECT coalesce(max(taken), 0) AS taken, bool_or(has_missed) AS has_missed FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
+    SELECT coalesce(max(taken), 0) AS taken, bool_or(has_missed) AS has_missed FROM taken
+    WHERE tenant_id = s.tenant_id AND destination = s.destination OFFSET 0) n
 ), left_behind AS (
   UPDATE tenant_queues l SET
     last_served_at = clock_timestamp(),
@@ -206,10 +199,11 @@ WITH relaxed AS MATERIALIZED (
       WHEN k.taken > 0 OR l.idle_checks = 0
         THEN least(k.soonest, now() + interval '${checkAgainMs} ms', now() + $7::integer * interval '1 ms')
       ELSE coalesce(k.soonest, 'infinity') END
-  FROM checked k WHERE l.tenant_id = k.tenant_id
+  FROM checked k WHERE l.tenant_id = k.tenant_id AND l.destination = k.destination
 )
-SELECT n.queues, n.has_full_share, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, c.event_id, c.tenant_id,
-  to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle, c.attempts, c.claims, c.is_retry, c.tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open))
+SELECT n.queues, n.has_full_share, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, c.event_id, c.tenant_id, c.destination,
+  to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle, c.attempts, c.claims, c.is_retry, 
+  ${queueIdText('c.')} = ANY(ARRAY(SELECT ${queueIdText()} FROM shares WHERE is_half_open))
 FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
@@ -221,7 +215,8 @@ type Checked = [queues: number, hasFullShare: boolean, ranAtMs: number]
 
 type TakenRow = [
   eventId: EventId,
-  queueId: QueueId,
+  tenantId: TenantId,
+  destination: string,
   payloadExpiresOn: Day,
   payloadBytes: number,
   cycle: number,
@@ -285,12 +280,13 @@ export const queueSessionSettings = {
 } as const
 
 function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
-  const [, , , eventId, queueId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
-    row
-  const { tenantId, target } = ownerOfQueue(queueId)
-  return {
+  const [
+    ,
+    ,
+    ,
     eventId,
     tenantId,
+    destination,
     payloadExpiresOn,
     payloadBytes,
     cycle,
@@ -298,7 +294,18 @@ function claimedOf(row: [...Checked, ...TakenRow]): ClaimedDelivery {
     claims,
     isRetry,
     isProbe,
-    ...(target === 'notifications' && { isNotification: true }),
+  ] = row
+  return {
+    eventId,
+    tenantId,
+    destination,
+    payloadExpiresOn,
+    payloadBytes,
+    cycle,
+    attempts,
+    claims,
+    isRetry,
+    isProbe,
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Day, type EventId, expiryDayOf } from '#internal/base/index.ts'
+import { type Day, expiryDayOf } from '#internal/base/index.ts'
 import {
   ensurePartitions,
   type Pool,
@@ -8,13 +8,11 @@ import {
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './claim.ts'
 import { type AttemptExchange, encodeExchange } from './exchange.ts'
-import { tenantOfQueueText } from './queue-id.ts'
+import { type DeliveryId, deliveryIdText, isAmongText } from './queue-id.ts'
 
-/** Columns of failed_events without `origin`. */
-export const failedFactColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-    payload_expires_on, cycle, completed_at`
-/** Columns of failed_events. The table events contains the same columns under the same names. */
-export const failedEventColumns = `${failedFactColumns}, origin`
+/** Columns of failed_deliveries that the table events contains under the same names. */
+export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+    payload_expires_on, cycle, completed_at, origin`
 
 /** Record of a delivery attempt. */
 export interface AttemptRecord {
@@ -58,36 +56,36 @@ export interface Completion {
 // cannot be planned as a scan: LATERAL with a lock, an array of keys, ON CONFLICT. A repeat finds no rows and writes nothing.
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
-  SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
+  SELECT id, destination, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
     duration_ms::integer, outcome, status::smallint, cause, answer, exchange
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::text[], $12::text[], $13::text[], $14::text[])
-    AS i(id, cycle, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer, exchange)
+    $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+    AS i(id, destination, cycle, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer, exchange)
 ), ours AS MATERIALIZED (
   SELECT i.*, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes FROM input i CROSS JOIN LATERAL (
     SELECT tenant_id, expires_on, payload_expires_on, payload_bytes FROM deliveries_due
-    WHERE event_id = i.id AND lease = $1 AND claims = i.claims AND attempts = i.attempts AND cycle = i.cycle FOR UPDATE) d
+    WHERE event_id = i.id AND destination = i.destination AND lease = $1 AND claims = i.claims AND attempts = i.attempts AND cycle = i.cycle FOR UPDATE) d
 ), ended AS (
   DELETE FROM deliveries_due
-  WHERE event_id = ANY(ARRAY(SELECT id FROM ours WHERE ending IN ('processed', 'failed', 'expired')))
+  WHERE ${isAmongText("ours WHERE ending IN ('processed', 'failed', 'expired')", 'id')}
 ), later AS (
   INSERT INTO deliveries_due
-    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at, claims, attempts)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, true, due_at,
+    (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at, claims, attempts)
+  SELECT id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, true, due_at,
     CASE ending WHEN 'later' THEN 0 ELSE greatest(claims - 1, 0) END, attempts + CASE ending WHEN 'later' THEN 1 ELSE 0 END
   FROM ours WHERE ending IN ('later', 'snoozed')
-  ON CONFLICT (event_id) DO UPDATE SET is_retry = true, due_at = excluded.due_at, lease = NULL, leased_until = '-infinity',
+  ON CONFLICT (event_id, destination) DO UPDATE SET is_retry = true, due_at = excluded.due_at, lease = NULL, leased_until = '-infinity',
     claims = excluded.claims, attempts = excluded.attempts
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
-    (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
-  SELECT id, '${day}', cycle, attempts + 1, started_at, duration_ms, outcome, status, cause, answer, exchange
+    (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+  SELECT id, destination, '${day}', cycle, attempts + 1, started_at, duration_ms, outcome, status, cause, answer, exchange
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 ), places AS MATERIALIZED (
   SELECT e.place FROM ours o CROSS JOIN LATERAL (
     SELECT ctid AS place, id, tenant_id FROM ${partitionName({ table: 'events', day })} WHERE id >= o.id ORDER BY id LIMIT 1) e
-  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id AND e.tenant_id = ${tenantOfQueueText('o.tenant_id')}
+  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id AND e.tenant_id = o.tenant_id
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })}
   SET state = CASE WHEN id = ANY(ARRAY(SELECT id FROM ours WHERE ending = 'failed')) THEN 'delivery_failed' ELSE 'processed' END,
@@ -95,35 +93,38 @@ WITH input AS MATERIALIZED (
   WHERE ctid = ANY(ARRAY(SELECT place FROM places))
   RETURNING ${failedEventColumns}, state
 ), failures AS (
-  INSERT INTO failed_events (${failedEventColumns})
-  SELECT ${failedEventColumns}
-  FROM closed WHERE state = 'delivery_failed'
-  ON CONFLICT (tenant_id, id) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at,
+  INSERT INTO failed_deliveries (${failedEventColumns}, destination)
+  SELECT ${failedEventColumns}, destination
+  FROM closed CROSS JOIN LATERAL (SELECT destination FROM ours WHERE ours.id = closed.id AND ending = 'failed') o
+  WHERE state = 'delivery_failed'
+  ON CONFLICT (tenant_id, id, destination) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at,
     payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
 ), unlisted AS (
-  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND cycle > 1))
+  DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND cycle > 1))
 ), queues_left AS (
   UPDATE tenant_queues l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
-  FROM (SELECT l.tenant_id, n.due_at FROM (
-      SELECT tenant_id, min(due_at) AS due_at FROM ours WHERE ending IN ('later', 'snoozed') GROUP BY tenant_id) n
-    JOIN tenant_queues l ON l.tenant_id = n.tenant_id AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
-    ORDER BY l.tenant_id FOR UPDATE OF l) w
-  WHERE l.tenant_id = w.tenant_id
+  FROM (SELECT l.tenant_id, l.destination, n.due_at FROM (
+      SELECT tenant_id, destination, min(due_at) AS due_at FROM ours WHERE ending IN ('later', 'snoozed')
+      GROUP BY tenant_id, destination) n
+    JOIN tenant_queues l ON l.tenant_id = n.tenant_id AND l.destination = n.destination
+      AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
+    ORDER BY l.tenant_id, l.destination FOR UPDATE OF l) w
+  WHERE l.tenant_id = w.tenant_id AND l.destination = w.destination
 )
-SELECT id FROM ours`
+SELECT ${deliveryIdText('id')} FROM ours`
 
 /**
  * Writes the outcomes of claimed deliveries and returns the ids of those that this process still owned. Skips all others. Requires a pool
  * with `queueSessionSettings`. Safe to repeat.
- * @param completions no event twice
+ * @param completions no delivery twice
  * @throws errors of Postgres; days that were written before the error stay completed
  */
 export async function complete(
   pool: Pool,
   leaseToken: string,
   completions: readonly Completion[],
-): Promise<ReadonlySet<EventId>> {
-  const completed = new Set<EventId>()
+): Promise<ReadonlySet<DeliveryId>> {
+  const completed = new Set<DeliveryId>()
   const byDay = Map.groupBy(completions, ({ delivery }) => expiryDayOf(delivery.eventId))
   for (const [day, ofDay] of byDay) {
     for (const id of await completeDay(pool, leaseToken, day, ofDay)) completed.add(id)
@@ -138,7 +139,7 @@ async function completeDay(
   leaseToken: string,
   day: Day,
   completions: readonly Completion[],
-): Promise<EventId[]> {
+): Promise<DeliveryId[]> {
   try {
     return await writeEndings(pool, leaseToken, day, completions)
   } catch (error) {
@@ -160,17 +161,18 @@ async function writeEndings(
   leaseToken: string,
   day: Day,
   completions: readonly Completion[],
-): Promise<EventId[]> {
+): Promise<DeliveryId[]> {
   const column = (pick: (one: Completion) => string | null) => textArrayParam(completions.map(pick))
   const tried = (pick: (attempt: AttemptRecord) => string | null) =>
     column(({ ending }) => ('attempt' in ending ? pick(ending.attempt) : null))
-  const { rows } = await pool.query<[EventId]>({
+  const { rows } = await pool.query<[DeliveryId]>({
     name: `complete_${day}`,
     text: completeText(day),
     rowMode: 'array',
     values: [
       leaseToken,
       column(({ delivery }) => delivery.eventId),
+      column(({ delivery }) => delivery.destination),
       column(({ delivery }) => String(delivery.cycle)),
       column(({ delivery }) => String(delivery.claims)),
       column(({ delivery }) => String(delivery.attempts)),

@@ -9,7 +9,13 @@ import {
 } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import { type EventState, eventStates, type Queryable } from './list-source.ts'
-import { notificationQueueText, type QueueId, queuesOfTenantText } from './queue-id.ts'
+import {
+  type DestinationKey,
+  type DestinationName,
+  destinationOfText,
+  type QueueId,
+  queueIdOf,
+} from './queue-id.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
@@ -57,6 +63,8 @@ export interface CycleResult {
   readonly fate: ReplayFate
   /** Undefined if the event was not found. */
   readonly tenantId: TenantId | undefined
+  /** Tenant queue of the new delivery; undefined if none was queued. */
+  readonly queueId?: QueueId
   /** Current delivery cycle of the event. */
   readonly cycle: number
 }
@@ -69,12 +77,12 @@ const cycleMax = 32_767
 // Locks waiting pulls, then events, in the order of their ids, day by day, and tenant queues after the events, to prevent deadlocks. Of
 // accepted events it locks those that wait for a pull, and not the others, so that it does not wait for statements that complete their
 // deliveries. The row of deliveries_due was already deleted when the
-// previous delivery cycle was completed. An entry of failed_events that this statement does not see yet stays until the new cycle ends; the
-// index failed_events_id supports its removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole
+// previous delivery cycle was completed. An entry of failed_deliveries that this statement does not see yet stays until the new cycle ends; the
+// index failed_deliveries_id supports its removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole
 // payloads. If the statement is repeated, it finds that the events are already queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
-  SELECT id, state, cycle, tenant_id, origin = 'notification' AS is_notification FROM events
+  SELECT id, state, cycle, tenant_id, ${destinationOfText('origin')} AS destination FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
 ), pulls AS MATERIALIZED (
   SELECT event_id FROM pulls_due WHERE event_id = ANY($1::text[]) ORDER BY event_id FOR UPDATE
@@ -84,9 +92,9 @@ WITH seen AS MATERIALIZED (
     AND (state <> 'accepted' OR id = ANY(ARRAY(SELECT event_id FROM pulls)))
   ORDER BY id FOR UPDATE
 ), decided AS MATERIALIZED (
-  SELECT s.id, s.tenant_id, CASE WHEN s.is_notification THEN ${notificationQueueText('s.tenant_id')} ELSE s.tenant_id END AS queue_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
+  SELECT s.id, s.tenant_id, s.destination, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
-    WHEN NOT CASE WHEN s.is_notification THEN t.has_notifications ELSE t.has_callback END THEN 'no_callback'
+    WHEN NOT s.destination = ANY(t.destinations) THEN 'no_callback'
     WHEN l.id IS NULL THEN 'already_queued'
     WHEN l.origin = 'test' THEN 'test_event'
     WHEN NOT l.state = ANY($3::text[]) OR l.cycle <> $5::integer THEN 'changed'
@@ -100,26 +108,34 @@ WITH seen AS MATERIALIZED (
 ), revived AS (
   UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL FROM decided j
   WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
-  RETURNING e.id, j.queue_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
+  RETURNING e.id, e.tenant_id, j.destination, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
-  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))
+  DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM revived))
 ), no_pulls AS (
   DELETE FROM pulls_due WHERE event_id = ANY(ARRAY(SELECT id FROM revived))
 ), due AS (
   INSERT INTO deliveries_due
-    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)
-  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
+    (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)
+  SELECT id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
 )
-SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END, queue_id FROM decided`
+SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END, destination FROM decided`
 
 // Wakes the tenant queues. Runs last, as one statement for all days and in the order of the tenant ids, to prevent deadlocks.
+const wokenKeys = 'unnest($1::text[], $2::text[]) AS k(tenant_id, destination)'
 const wakeText = `
 WITH new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT unnest($1::text[]), now() ON CONFLICT DO NOTHING
+  INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT tenant_id, destination, now() FROM ${wokenKeys}
+  ON CONFLICT DO NOTHING
 )
-${wakeTenantQueuesText('= ANY($1::text[])')}`
+${wakeTenantQueuesText(wokenKeys)}`
 
-type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, cycle: number, queueId: QueueId]
+type ResultRow = [
+  id: EventId,
+  fate: ReplayFate,
+  tenantId: TenantId,
+  cycle: number,
+  destination: DestinationName,
+]
 
 /**
  * Begins another delivery cycle for each eligible event. Concurrent calls begin only one cycle per event. Requires a connection in a
@@ -134,7 +150,7 @@ export async function beginCycles(
   if (ids.length > cycleEventsMax)
     throw new RangeError(`beginCycles accepts at most ${cycleEventsMax} events per call, got ${ids.length}`)
   const results = new Map<EventId, CycleResult>()
-  const queues = new Set<QueueId>()
+  const queues = new Map<QueueId, DestinationKey>()
   for (const id of ids) results.set(id, { id, fate: 'not_found', tenantId: undefined, cycle: 0 })
   const tomorrow = dayAfter(nowMs, 0)
   const byDay = Map.groupBy(results.keys(), expiryDayOf)
@@ -152,13 +168,22 @@ export async function beginCycles(
         isRetry,
       ],
     })
-    for (const [id, fate, tenant, cycleNow, queueId] of rows) {
-      results.set(id, { id, fate, tenantId: tenant, cycle: cycleNow })
-      if (fate === 'queued') queues.add(queueId)
+    for (const [id, fate, tenant, cycleNow, destination] of rows) {
+      const key = { tenantId: tenant, destination }
+      const queueId = queueIdOf(key)
+      results.set(id, { id, fate, tenantId: tenant, cycle: cycleNow, ...(fate === 'queued' && { queueId }) })
+      if (fate === 'queued') queues.set(queueId, key)
     }
   }
-  if (queues.size > 0)
-    await connection.query({ text: wakeText, values: [textArrayParam([...queues].sort())] })
+  const keys = [...queues.values()]
+  if (keys.length > 0)
+    await connection.query({
+      text: wakeText,
+      values: [
+        textArrayParam(keys.map((key) => key.tenantId)),
+        textArrayParam(keys.map((key) => key.destination)),
+      ],
+    })
   return [...results.values()]
 }
 
@@ -167,10 +192,10 @@ export async function beginCycles(
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
-  WHERE event_id = $1 AND tenant_id = ANY(${queuesOfTenantText('$2::text')}) AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
-  RETURNING tenant_id
+  WHERE event_id = $1 AND tenant_id = $2 AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
+  RETURNING tenant_id, destination
 ), woken AS (
-  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM hastened)')}
+  ${wakeTenantQueuesText('hastened')}
 )
 SELECT FROM hastened`
 

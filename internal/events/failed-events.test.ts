@@ -8,7 +8,7 @@ import { complete, type Ending } from './complete.ts'
 import { requeueFailed } from './cycles.ts'
 import { scanEvents } from './list.ts'
 import { rangeOf } from './list-source.ts'
-import { forgetFailedEvents } from './retention.ts'
+import { forgetFailedDeliveries } from './retention.ts'
 
 let lab: DeliveryLab
 
@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 const columns = `id, tenant_id, expires_on::text, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on::text, cycle, completed_at`
-const listed = async () => (await lab.pool.query(`SELECT ${columns} FROM failed_events ORDER BY id`)).rows
+const listed = async () => (await lab.pool.query(`SELECT ${columns} FROM failed_deliveries ORDER BY id`)).rows
 const failed = async () =>
   (await lab.pool.query(`SELECT ${columns} FROM events WHERE state = 'delivery_failed' ORDER BY id`)).rows
 
@@ -51,7 +51,7 @@ const replay = async (id: EventId | undefined) =>
     kind: 'queued',
   })
 
-describe('failed_events', () => {
+describe('failed_deliveries', () => {
   test('failed events: the statement that completes a failed event adds it to the list', async () => {
     await accepted(3)
     await end('failed')
@@ -105,9 +105,9 @@ describe('failed_events', () => {
   test('failed events: an entry that the replay did not see is removed when the replay is delivered', async () => {
     const [id] = await accepted()
     await end('failed')
-    await lab.pool.query('CREATE TABLE left_behind AS SELECT * FROM failed_events')
+    await lab.pool.query('CREATE TABLE left_behind AS SELECT * FROM failed_deliveries')
     await replay(id)
-    await lab.pool.query('INSERT INTO failed_events SELECT * FROM left_behind')
+    await lab.pool.query('INSERT INTO failed_deliveries SELECT * FROM left_behind')
     await end('processed')
     expect(await listed()).toEqual([])
   })
@@ -128,7 +128,7 @@ test('scanEvents: searchedTo is the last examined entry even if entries are remo
   const forgetful = {
     async query(...of: unknown[]) {
       const result = await (lab.pool.query as (...of: unknown[]) => Promise<unknown>)(...of)
-      await lab.pool.query('DELETE FROM failed_events')
+      await lab.pool.query('DELETE FROM failed_deliveries')
       return result
     },
   } as unknown as Pool
@@ -148,6 +148,6 @@ test('failed events: an entry is removed on the day its event expires and not ea
   if (id === undefined) throw new Error('no event')
   await end('failed')
   const overMs = Date.parse(`${expiryDayOf(id)}T01:00:00Z`)
-  expect(await forgetFailedEvents(lab.pool, overMs - 1)).toEqual({ removed: 0, hasMore: false })
-  expect(await forgetFailedEvents(lab.pool, overMs)).toEqual({ removed: 2, hasMore: false })
+  expect(await forgetFailedDeliveries(lab.pool, overMs - 1)).toEqual({ removed: 0, hasMore: false })
+  expect(await forgetFailedDeliveries(lab.pool, overMs)).toEqual({ removed: 2, hasMore: false })
 })

@@ -12,7 +12,7 @@ import type { ClaimedDelivery, EventContent } from './claim.ts'
 import { type ReceivedEvent, sizeOfEvent } from './insert.ts'
 import { leaseMsMax } from './lease.ts'
 import type { OwnProvider } from './origin.ts'
-import { queueIdOf } from './queue-id.ts'
+import { callbackDestination, callbackQueueOf } from './queue-id.ts'
 
 // Hand-off: intake commits the delivery of a new event under the lease of a forwarder, and sends the event to it. The forwarder then calls
 // the callback without a claim and without reading the event. Forwarders announce on a channel of their own what they accept. Messages may be
@@ -188,6 +188,7 @@ function handedOf(row: HandedRow): HandedEvent {
   return {
     claim: {
       eventId: id,
+      destination: callbackDestination,
       tenantId,
       payloadExpiresOn,
       payloadBytes,
@@ -275,7 +276,7 @@ export class HandOffs {
       const { id, tenantId } = event
       const eventBytes = sizeOfEvent(event)
       if (!mayHandOff(event) || eventBytes > eventBytesMax || bytes + eventBytes > batchBytesMax) continue
-      const queueId = queueIdOf(tenantId, 'callback')
+      const queueId = callbackQueueOf(tenantId)
       const count = (counts.get(queueId) ?? 0) + 1
       const to = live.find(({ refused }) => !refused.has(queueId))
       if (to === undefined || count > perQueueMax) continue

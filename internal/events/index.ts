@@ -1,12 +1,5 @@
 export { processAcknowledged } from './acknowledge.ts'
 export {
-  alertsMax,
-  type CallbackSignal,
-  listTroubledTenants,
-  noteCallbackSignals,
-  settleCallbackAlerts,
-} from './callback-alerts.ts'
-export {
   type CallbackHalt,
   type CallbackTrouble,
   countHeldDeliveries,
@@ -26,7 +19,6 @@ export {
   type Lease,
   type LoadedEvent,
   loadEvents,
-  queueOf,
   queueSessionSettings,
   wokenMaxOf,
 } from './claim.ts'
@@ -38,6 +30,13 @@ export {
   hastenDelivery,
   type ReplayFate,
 } from './cycles.ts'
+export {
+  alertsMax,
+  type DestinationSignal,
+  decideDestinationAlerts,
+  listTroubledQueues,
+  noteDestinationSignals,
+} from './destination-alerts.ts'
 export { readEventStates } from './event-states.ts'
 export type { AttemptExchange } from './exchange.ts'
 export {
@@ -140,16 +139,33 @@ export {
 } from './origin.ts'
 export { scanPayloads } from './payload-scan.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
-export { type DeliveryTarget, ownerOfQueue, type QueueId, queueIdOf } from './queue-id.ts'
-export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, forgetWaitingPulls } from './retention.ts'
+export {
+  callbackDestination,
+  callbackQueueOf,
+  type DeliveryId,
+  type DestinationKey,
+  type DestinationName,
+  deliveryIdOf,
+  destinationOf,
+  destinationOfQueue,
+  notificationsDestination,
+  type QueueId,
+  queueIdOf,
+} from './queue-id.ts'
+export {
+  createQueueExpiry,
+  forgetDedupeKeys,
+  forgetFailedDeliveries,
+  forgetWaitingPulls,
+} from './retention.ts'
 export {
   attempts,
-  callbackAlerts,
   dedupeKeys,
   deliveriesDue,
+  destinationAlerts,
   eventPayloads,
   events,
-  failedEvents,
+  failedDeliveries,
   tenantQueues,
 } from './tables.ts'
 export {

@@ -8,6 +8,7 @@ import type { TestDatabase } from '#test/support/stores.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ReceivedEvent } from './insert.ts'
 import { type BatchOutcome, partitionsOf, type StoreBatchOptions, storeBatch } from './insert.ts'
+import { callbackQueueOf } from './queue-id.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -67,7 +68,7 @@ describe('storeBatch', () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
     expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
-    expect(woken).toEqual([[one, other].toSorted()])
+    expect(woken).toEqual([[one, other].toSorted().map(callbackQueueOf)])
     const transactions = await rowsOf('SELECT DISTINCT xmin FROM events')
     expect(transactions).toHaveLength(1)
     expect(await rowsOf('SELECT tenant_id FROM tenant_queues ORDER BY 1')).toEqual(
@@ -127,7 +128,7 @@ describe('storeBatch', () => {
   test('storeBatch: wakes a sleeping tenant queue and does not write a due one', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
-      `INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
+      `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, idle_checks) VALUES ($1, 'callback', 'infinity', 2), ($2, 'callback', '2026-01-01', 0)`,
       [asleep, busy],
     )
     const before = await rowsOf('SELECT ctid FROM tenant_queues WHERE tenant_id = $1', [busy])

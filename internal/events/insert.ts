@@ -11,7 +11,7 @@ import { requeueFailed } from './cycles.ts'
 import type { HandOffPlan, HandOffs } from './hand-off.ts'
 import type { Queryable } from './list-source.ts'
 import { type EventOrigin, type OwnProvider, originByOf } from './origin.ts'
-import { notificationQueueText, queueIdOf } from './queue-id.ts'
+import { destinationOf, destinationOfText, type QueueId, queueIdOf, queueIdText } from './queue-id.ts'
 
 /**
  * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
@@ -66,8 +66,7 @@ const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
     headers, payload, payload_bytes::integer, expires_on::date, payload_expires_on::date, dedupe_expires_on::date, state, origin, origin_by,
-    lease,
-    CASE origin WHEN 'notification' THEN ${notificationQueueText('tenant_id')} ELSE tenant_id END AS queue_id
+    lease, ${destinationOfText('origin')} AS destination
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], $19::text[], $21::text[])
     AS i(key, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload,
@@ -84,34 +83,38 @@ WITH input AS MATERIALIZED (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
 ), clear_queues AS MATERIALIZED (
-  SELECT tenant_id FROM tenant_queues
-  WHERE tenant_id = ANY(ARRAY(SELECT queue_id FROM input WHERE lease IS NOT NULL))
+  SELECT ${queueIdText()} AS queue_id FROM tenant_queues
+  WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM input WHERE lease IS NOT NULL))
     AND next_due_at > now() AND suspended_at IS NULL AND breaker_until = '-infinity'
 ), due AS (
   INSERT INTO deliveries_due
-    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until, claims)
-  SELECT id, queue_id, expires_on, payload_expires_on, payload_bytes, 1, now(), CASE WHEN is_handed THEN lease END,
+    (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until, claims)
+  SELECT id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now(), CASE WHEN is_handed THEN lease END,
     CASE WHEN is_handed THEN now() + $22::integer * interval '1 ms' ELSE '-infinity' END, CASE WHEN is_handed THEN 1 ELSE 0 END
-  FROM (SELECT *, lease IS NOT NULL AND queue_id = ANY(ARRAY(SELECT tenant_id FROM clear_queues)) AS is_handed
+  FROM (SELECT *, lease IS NOT NULL AND ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM clear_queues)) AS is_handed
     FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' AND id <> ALL($20::text[])) i
-  RETURNING event_id, tenant_id, lease IS NOT NULL AS is_handed
+  RETURNING event_id, destination, tenant_id, lease IS NOT NULL AS is_handed
 ), to_pull AS (
   INSERT INTO pulls_due (event_id, tenant_id, expires_on)
   SELECT id, tenant_id, expires_on FROM input JOIN fresh ON event_id = id WHERE id = ANY($20::text[])
 ), with_work AS MATERIALIZED (
-  SELECT tenant_id, bool_and(is_handed) AS is_handed FROM due GROUP BY tenant_id ORDER BY tenant_id
+  SELECT tenant_id, destination, ${queueIdText()} AS queue_id, bool_and(is_handed) AS is_handed FROM due
+  GROUP BY tenant_id, destination ORDER BY tenant_id, destination
 ), new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work WHERE NOT is_handed ON CONFLICT DO NOTHING
+  INSERT INTO tenant_queues (tenant_id, destination, next_due_at)
+  SELECT tenant_id, destination, now() FROM with_work WHERE NOT is_handed ON CONFLICT DO NOTHING
 ), woken_queues AS (
   UPDATE tenant_queues SET idle_checks = 0, next_due_at = CASE
-    WHEN tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work WHERE is_handed))
+    WHEN ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))
       THEN least(next_due_at, now() + $22::integer * interval '1 ms')
     ELSE now() END
-  WHERE tenant_id = ANY(ARRAY(
-    SELECT tenant_id FROM tenant_queues WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND (idle_checks > 0
-      OR next_due_at > CASE WHEN tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work WHERE is_handed))
-        THEN now() + $22::integer * interval '1 ms' ELSE now() END)
-    ORDER BY tenant_id FOR UPDATE))
+  WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND ${queueIdText()} = ANY(ARRAY(
+    SELECT ${queueIdText()} FROM (SELECT tenant_id, destination FROM tenant_queues
+      WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work))
+        AND (idle_checks > 0
+          OR next_due_at > CASE WHEN ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))
+            THEN now() + $22::integer * interval '1 ms' ELSE now() END)
+      ORDER BY tenant_id, destination FOR UPDATE) locked))
 )
 SELECT event_id, event_id = ANY(ARRAY(SELECT event_id FROM due WHERE is_handed)) FROM fresh`
 
@@ -177,11 +180,11 @@ export async function insertAndHandOff(
 }
 
 /** Returns the ids of tenant queues that have events to deliver or to pull, sorted. */
-export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
-  const ids = new Set<string>()
-  for (const { state, tenantId, origin } of events)
-    if (state === 'accepted')
-      ids.add(queueIdOf(tenantId, origin.kind === 'notification' ? 'notifications' : 'callback'))
+export function queuesToWake(events: readonly ReceivedEvent[]): QueueId[] {
+  const ids = new Set<QueueId>()
+  for (const { state, tenantId, origin } of events) {
+    if (state === 'accepted') ids.add(queueIdOf({ tenantId, destination: destinationOf(origin.kind) }))
+  }
   return [...ids].sort()
 }
 
@@ -229,10 +232,10 @@ export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 export interface StoreBatchOptions {
   readonly pool: Pool
   /**
-   * Called after the commit with the tenants that have new events to deliver or to pull. Must not throw.
-   * @param handedTenantIds tenants all of whose new events were handed to a forwarder
+   * Called after the commit with the tenant queues that have new events to deliver or to pull. Must not throw.
+   * @param handedQueueIds tenant queues all of whose new events were handed to a forwarder
    */
-  wake(tenantIds: readonly string[], handedTenantIds?: readonly string[]): void
+  wake(queueIds: readonly QueueId[], handedQueueIds?: readonly QueueId[]): void
   /** Hands new events to forwarders. Default: all are claimed. */
   readonly handOffs?: HandOffs
   /** Called after the commit with the new events, without duplicates. Must not throw. */
@@ -282,8 +285,8 @@ async function storePart(
       fresh.filter(({ id }) => handed.has(id)),
     )
   if (fresh.length > 0) {
-    const due = tenantsToWake(handed.size === 0 ? fresh : fresh.filter(({ id }) => !handed.has(id)))
-    options.wake(due, handed.size === 0 ? [] : tenantsToWake(fresh).filter((id) => !due.includes(id)))
+    const due = queuesToWake(handed.size === 0 ? fresh : fresh.filter(({ id }) => !handed.has(id)))
+    options.wake(due, handed.size === 0 ? [] : queuesToWake(fresh).filter((id) => !due.includes(id)))
   }
   options.onStored?.(fresh)
   return await completeBatch(options, events, stored, onCompleted)
@@ -341,5 +344,5 @@ async function requeue(
   const nowMs = Math.max(...duplicates.map(({ receivedAtMs }) => receivedAtMs))
   const requeued = new Set(await requeueFailed(pool, candidates, nowMs))
   if (requeued.size === 0) return
-  wake(tenantsToWake(duplicates.filter((one) => requeued.has(originals.get(one.dedupeKey) ?? one.id))))
+  wake(queuesToWake(duplicates.filter((one) => requeued.has(originals.get(one.dedupeKey) ?? one.id))))
 }

@@ -2,6 +2,7 @@ import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import { textArrayParam } from '#internal/storage/index.ts'
 import type { EventSummary } from './list.ts'
 import type { Queryable } from './list-source.ts'
+import { destinationOf, destinationOfText } from './queue-id.ts'
 
 /** Statuses of responses to filter by: one status (`404`), a class of statuses (`5xx`), or `none` for no response. */
 export type StatusFilter = string & { readonly __brand: 'StatusFilter' }
@@ -49,7 +50,7 @@ export function lastAttemptConditions(
   ]
   if (wanted.length === 0) return []
   return [
-    `EXISTS (SELECT FROM (${lastAttemptText('status, duration_ms', { id: 'e.id', day: 'e.expires_on' })}) l WHERE ${wanted.join(' AND ')})`,
+    `EXISTS (SELECT FROM (${lastAttemptText('status, duration_ms', { id: 'e.id', day: 'e.expires_on', destination: destinationOfText('e.origin') })}) l WHERE ${wanted.join(' AND ')})`,
   ]
 }
 
@@ -61,9 +62,10 @@ function statusCondition(status: StatusFilter, add: (value: unknown) => string):
 
 function lastAttemptText(
   columns: string,
-  { id, day }: { readonly id: string; readonly day: string },
+  { id, day, destination }: { readonly id: string; readonly day: string; readonly destination: string },
 ): string {
-  return `SELECT ${columns} FROM attempts a WHERE a.event_id = ${id} AND a.expires_on = ${day} ORDER BY a.cycle DESC, a.attempt DESC LIMIT 1`
+  return `SELECT ${columns} FROM attempts a WHERE a.event_id = ${id} AND a.destination = ${destination} AND a.expires_on = ${day}
+    ORDER BY a.cycle DESC, a.attempt DESC LIMIT 1`
 }
 
 /** How far the delivery of an event is. */
@@ -91,10 +93,12 @@ const factsText = `
 SELECT i.id, a.cycle, coalesce(a.attempt, 0) AS attempt, a.status AS "lastStatus", a.cause AS "lastCause",
   a.duration_ms AS "lastDurationMs",
   CASE WHEN d.leased_until <= now() THEN floor(extract(epoch FROM d.due_at) * 1000)::bigint END AS "nextAttemptAtMs"
-FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM unnest($1::text[], $2::text[]) AS g(id, day)) i
+FROM (SELECT id COLLATE "C" AS id, day::date AS day, destination COLLATE "C" AS destination
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS g(id, day, destination)) i
 LEFT JOIN LATERAL (
-  ${lastAttemptText('cycle, attempt, status, cause, duration_ms', { id: 'i.id', day: 'i.day' })}) a ON true
-LEFT JOIN LATERAL (SELECT due_at, leased_until FROM deliveries_due WHERE event_id = i.id) d ON true`
+  ${lastAttemptText('cycle, attempt, status, cause, duration_ms', { id: 'i.id', day: 'i.day', destination: 'i.destination' })}) a ON true
+LEFT JOIN LATERAL (
+  SELECT due_at, leased_until FROM deliveries_due WHERE event_id = i.id AND destination = i.destination) d ON true`
 
 interface FactsRow extends Omit<DeliveryFacts, 'attemptCount'> {
   readonly id: EventId
@@ -117,7 +121,11 @@ export async function withDeliveryFacts(
   const { rows } = await connection.query<FactsRow>({
     name: 'read_delivery_facts',
     text: factsText,
-    values: [textArrayParam(ids), textArrayParam(ids.map(expiryDayOf))],
+    values: [
+      textArrayParam(ids),
+      textArrayParam(ids.map(expiryDayOf)),
+      textArrayParam(events.map(({ origin }) => destinationOf(origin.kind))),
+    ],
   })
   const found = new Map(rows.map(({ id, ...facts }) => [id, facts]))
   return events.map((event) => {

@@ -41,7 +41,7 @@ async function fill(): Promise<void> {
     if (ago < 30) await fillDay(receivedMs, 30, short, 20)
   }
   await pool.query(
-    `INSERT INTO attempts SELECT id, expires_on, 1, nth, now(), 20, 'delivered', CASE state WHEN 'processed' THEN 200 ELSE 500 END
+    `INSERT INTO attempts SELECT id, 'callback', expires_on, 1, nth, now(), 20, 'delivered', CASE state WHEN 'processed' THEN 200 ELSE 500 END
      FROM events CROSS JOIN LATERAL generate_series(1, CASE state WHEN 'processed' THEN 1 ELSE 10 END) nth`,
   )
   await listFailedEvents(pool)
@@ -124,7 +124,7 @@ const cases: readonly (readonly [what: string, filter: EventFilter, found: numbe
 
 describe.each(['before ANALYZE', 'after ANALYZE'])('event lists: plans with 200 000 events, %s', (when) => {
   beforeAll(async () => {
-    if (when === 'after ANALYZE') await pool.query('VACUUM ANALYZE events, failed_events, attempts')
+    if (when === 'after ANALYZE') await pool.query('VACUUM ANALYZE events, failed_deliveries, attempts')
   }, 120_000)
 
   test.each(cases)(
@@ -142,7 +142,7 @@ describe.each(['before ANALYZE', 'after ANALYZE'])('event lists: plans with 200 
 
   test('event lists: failed events of a tenant are read from their index alone', async () => {
     const { plans } = await page({ tenantId: large, provider: 'generic', state: 'delivery_failed' })
-    const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'failed_events')
+    const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'failed_deliveries')
     expect(scans.map((node) => node['Node Type'])).toEqual(['Index Only Scan'])
     if (when === 'after ANALYZE') expect(scans.map((node) => node['Heap Fetches'])).toEqual([0])
   })

@@ -82,14 +82,14 @@ async function completeAll(): Promise<void> {
   const failedOnce = [...idsOf('delivery_failed'), ...idsOf('processed').slice(0, 20)]
   await lab.pool.query('UPDATE events SET cycle = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
-     SELECT e.id, e.expires_on, r, 1, now(), 5000, 'refused', 599 FROM events e, generate_series(1, e.cycle) r
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
+     SELECT e.id, 'callback', e.expires_on, r, 1, now(), 5000, 'refused', 599 FROM events e, generate_series(1, e.cycle) r
      WHERE e.id = ANY($1)`,
     [failedOnce],
   )
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
-     SELECT e.id, e.expires_on, e.cycle, 2, now(), g.duration, 'refused', g.status
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
+     SELECT e.id, 'callback', e.expires_on, e.cycle, 2, now(), g.duration, 'refused', g.status
      FROM unnest($1::text[], $2::integer[], $3::smallint[]) AS g(id, duration, status) JOIN events e ON e.id = g.id`,
     [
       known.flatMap(({ id, last }) => (last ? [id] : [])),
@@ -98,9 +98,6 @@ async function completeAll(): Promise<void> {
     ],
   )
   await listFailedEvents(lab.pool)
-  // Half of the entries as a version writes them that does not copy `origin`.
-  await lab.pool.query(`UPDATE failed_events SET origin = NULL WHERE id COLLATE "C" IN (
-    SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id) AS nth FROM failed_events) n WHERE nth % 2 = 0)`)
 }
 
 /** Reference implementation of a filter without Postgres, oldest first. */
@@ -207,17 +204,17 @@ describe('scanEvents', () => {
     expect(found.size).toBeGreaterThan(20)
   })
 
-  test('scanEvents: an entry of failed_events that the next cycle has not removed yet lists its event once', async () => {
+  test('scanEvents: an entry of failed_deliveries that the next cycle has not removed yet lists its event once', async () => {
     const filter = { status: '5xx' as StatusFilter }
     const stale = known.find(({ state, last }) => state === 'accepted' && last?.status === 500)
     await lab.pool.query(
-      `INSERT INTO failed_events SELECT $1, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-         payload_expires_on, cycle, now() FROM events WHERE id = $1`,
+      `INSERT INTO failed_deliveries SELECT $1, 'callback', tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+         payload_expires_on, cycle, now(), origin FROM events WHERE id = $1`,
       [stale?.id],
     )
     const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, examinedMax: 2_000 }
     const { ids } = await walked({ ...scan, rowsMax: 1_000 })
-    await lab.pool.query('DELETE FROM failed_events WHERE id = $1', [stale?.id])
+    await lab.pool.query('DELETE FROM failed_deliveries WHERE id = $1', [stale?.id])
     expect(ids).toEqual(expected(filter).toReversed())
   })
 
@@ -290,8 +287,8 @@ describe('scanEvents', () => {
   test('scanEvents: finds accepted events in a long tenant queue', async () => {
     const tenant = tenants[0]
     await lab.pool.query(
-      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-       SELECT 'evt_none' || n, $1, current_date, current_date, 1, 1, now() FROM generate_series(1, 2100) n`,
+      `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+       SELECT 'evt_none' || n, 'callback', $1, current_date, current_date, 1, 1, now() FROM generate_series(1, 2100) n`,
       [tenant],
     )
     const filter = { state: 'accepted' as const, ...(tenant && { tenantId: tenant }) }

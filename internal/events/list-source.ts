@@ -8,10 +8,10 @@ import {
   type TenantId,
 } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import { failedFactColumns } from './complete.ts'
+import { failedEventColumns } from './complete.ts'
 import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
 import type { OriginKind } from './origin.ts'
-import { queuesOfTenantText } from './queue-id.ts'
+import { isOfTenantText } from './queue-id.ts'
 
 /**
  * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it.
@@ -110,7 +110,7 @@ export interface EventSource {
   /** Terms of ORDER BY, with the candidates' column names. */
   readonly sorted: readonly string[]
   /**
-   * Kind of the candidates. `events`: rows of `events`, which can be added during a scan. `entries`: rows of `failed_events`, which can be
+   * Kind of the candidates. `events`: rows of `events`, which can be added during a scan. `entries`: rows of `failed_deliveries`, which can be
    * added and removed during a scan. `ids`: only `id` and `expires_on` of events, from rows that can be added and removed, too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
@@ -132,6 +132,10 @@ export const eventColumns = `id, expires_on, tenant_id, provider, source_event_i
 const shortQueueMax = 2_000
 /** Tables that have a row for each accepted event. */
 const acceptedTables = ['deliveries_due', 'pulls_due'] as const
+const ofTenant = {
+  deliveries_due: isOfTenantText,
+  pulls_due: (tenantId: string) => `tenant_id = ${tenantId}`,
+}
 /** The only provider whose events can be stored without being delivered. */
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
@@ -207,20 +211,20 @@ function indexSource(request: SourceRequest, more: readonly string[] = []): Even
   return parameters.source('events', walk, { ...own, state, origin, status, slowerThanMs }, more)
 }
 
-// Columns of an entry of `failed_events`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
+// Columns of an entry of `failed_deliveries`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
 // the few events that no provider's call brought, the event is read by its key.
 const ofEvent = (column: string) =>
-  `(SELECT o.${column} FROM events o WHERE o.id = failed_events.id AND o.expires_on = failed_events.expires_on)`
-const failedColumns = `${failedFactColumns}, 'delivery_failed' AS state, coalesce(origin, ${ofEvent('origin')}) AS origin,
+  `(SELECT o.${column} FROM events o WHERE o.id = failed_deliveries.id AND o.expires_on = failed_deliveries.expires_on)`
+const failedColumns = `${failedEventColumns}, 'delivery_failed' AS state,
   CASE WHEN origin = 'provider' THEN NULL ELSE ${ofEvent('origin_by')} END AS origin_by`
 
-/** Reads failed events from the table `failed_events`. */
+/** Reads failed events from the table `failed_deliveries`. */
 function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider, origin, status, slowerThanMs } = request.filter
   const parameters = new Parameters()
   const walk = walkOf(
     request,
-    { table: 'failed_events', keys: tenantKeys(tenantId), columns: failedColumns },
+    { table: 'failed_deliveries', keys: tenantKeys(tenantId), columns: failedColumns },
     parameters,
   )
   return parameters.source('entries', walk, { type, provider, origin, status, slowerThanMs })
@@ -230,8 +234,8 @@ function tenantKeys(tenantId: TenantId | undefined): [string, string][] {
   return tenantId === undefined ? [] : [['tenant_id', tenantId]]
 }
 
-// Reads failed events from `failed_events`, and accepted ones with a delivery from the queue: all of them, or those of one tenant, whose
-// queue must be short. The state distinguishes an entry of `failed_events` that its next delivery cycle has not removed yet.
+// Reads failed events from `failed_deliveries`, and accepted ones with a delivery from the queue: all of them, or those of one tenant, whose
+// queue must be short. The state distinguishes an entry of `failed_deliveries` that its next delivery cycle has not removed yet.
 function unfinishedSource(request: SourceRequest): EventSource {
   const { filter, range, order, examinedMax } = request
   const { tenantId } = filter
@@ -239,7 +243,7 @@ function unfinishedSource(request: SourceRequest): EventSource {
   const failed = walkOf(
     request,
     {
-      table: 'failed_events',
+      table: 'failed_deliveries',
       keys: tenantKeys(tenantId),
       columns: `id, expires_on, 'delivery_failed' AS state`,
     },
@@ -252,7 +256,7 @@ function unfinishedSource(request: SourceRequest): EventSource {
   const due =
     tenantId === undefined
       ? `SELECT ${dueColumns} FROM deliveries_due WHERE ${within} ORDER BY event_id ${direction} ${limit}`
-      : `SELECT * FROM (SELECT ${dueColumns} FROM deliveries_due WHERE tenant_id = ${parameters.add(tenantId)} LIMIT ${2 * shortQueueMax}) q
+      : `SELECT * FROM (SELECT ${dueColumns} FROM deliveries_due WHERE ${isOfTenantText(`${parameters.add(tenantId)}::text`)} LIMIT ${2 * shortQueueMax}) q
          WHERE ${within.replaceAll('event_id', 'q.id')}`
   const candidates = `SELECT id, expires_on, state FROM ((${failed.candidates}) UNION ALL (${due})) w ORDER BY id ${direction} ${limit}`
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter), [
@@ -286,7 +290,7 @@ function tenantQueueSource(
   const direction = directionOf(order)
   const parts = acceptedTables.map(
     (table) =>
-      `(SELECT event_id AS id, expires_on FROM ${table} WHERE tenant_id = ANY(${queuesOfTenantText(`${tenant}::text`)}) LIMIT ${2 * shortQueueMax})`,
+      `(SELECT event_id AS id, expires_on FROM ${table} WHERE ${ofTenant[table](`${tenant}::text`)} LIMIT ${2 * shortQueueMax})`,
   )
   const candidates = `WITH q AS MATERIALIZED (${parts.join(' UNION ALL ')})
     SELECT id, expires_on FROM q WHERE ${within} ORDER BY id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`
@@ -307,7 +311,7 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
 }
 
 interface Walk {
-  readonly table: 'events' | 'failed_events'
+  readonly table: 'events' | 'failed_deliveries'
   /** Names and values of the columns that precede the id in the index. */
   readonly keys: readonly (readonly [name: string, value: string])[]
   readonly columns: string
@@ -338,8 +342,7 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
     name: 'is_queue_short',
     text: `SELECT count(*) FROM (${acceptedTables
       .map(
-        (table) =>
-          `(SELECT 1 FROM ${table} WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) LIMIT ${shortQueueMax + 1})`,
+        (table) => `(SELECT 1 FROM ${table} WHERE ${ofTenant[table]('$1::text')} LIMIT ${shortQueueMax + 1})`,
       )
       .join(' UNION ALL ')}) q`,
     rowMode: 'array',

@@ -8,6 +8,7 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
+import { callbackQueueOf } from './queue-id.ts'
 import { listAttemptPlaces, readAttemptsAt, readEvent, readPayload } from './view.ts'
 
 const dayMs = 86_400_000
@@ -179,7 +180,7 @@ describe('readEvent', () => {
     const { forwarder, stop } = lab.forwarder()
     await lab.becomes('delivery_failed', 'SELECT state FROM events WHERE id = $1', [id])
     await replayEvent(lab.pool, { eventId: id, by: 'ann' }, Date.now())
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes(2, 'SELECT count(*) FROM attempts')
     await lab.becomes('delivery_failed', 'SELECT state FROM events WHERE id = $1', [id])
     await stop()
@@ -205,8 +206,8 @@ describe('readEvent', () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
-      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
-       SELECT id, expires_on, n / 10, n % 10, now(), 1, 'failed' FROM events, generate_series(10, 260) n`,
+      `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+       SELECT id, 'callback', expires_on, n / 10, n % 10, now(), 1, 'failed' FROM events, generate_series(10, 260) n`,
     )
     const found = await read(id)
     expect(found?.attempts).toHaveLength(200)
@@ -219,8 +220,8 @@ describe('readEvent', () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
-      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
-       SELECT id, expires_on, n / 10, n % 10, now(), n, 'failed' FROM events, generate_series(10, 260) n`,
+      `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+       SELECT id, 'callback', expires_on, n / 10, n % 10, now(), n, 'failed' FROM events, generate_series(10, 260) n`,
     )
     const some = (attempts: readonly number[], owner = tenantId) => {
       const named = attempts.map((attempt) => ({ cycle: 1, attempt }))

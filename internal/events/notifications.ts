@@ -11,7 +11,7 @@ import type { Queryable } from './list-source.ts'
 import { derivedEventFields, type EventSource } from './new-event.ts'
 import { type NoticeType, testNoticeType } from './notification-samples.ts'
 import { type EventOrigin, originHeaders, ownProvider } from './origin.ts'
-import { type QueueId, queueIdOf } from './queue-id.ts'
+import { notificationsDestination, type QueueId, queueIdOf } from './queue-id.ts'
 
 /** Content of a notification for the owner of a tenant. */
 export interface Notice {
@@ -90,7 +90,7 @@ export async function prepareNotice(
  */
 export async function storeNotice(connection: Queryable, event: ReceivedEvent): Promise<QueueId | undefined> {
   const isNew = (await insertEvents(connection, [event])).has(event.id)
-  return isNew ? queueIdOf(event.tenantId, 'notifications') : undefined
+  return isNew ? queueIdOf({ tenantId: event.tenantId, destination: notificationsDestination }) : undefined
 }
 
 /**

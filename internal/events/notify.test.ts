@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
 import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './notify.ts'
+import { callbackQueueOf } from './queue-id.ts'
+
+const queue = (tenantId: string) => callbackQueueOf(tenantId as TenantId)
+const [queueA, queueB] = [queue('ten_a'), queue('ten_b')]
+const tenants = ['ten_a', 'ten_b'] as TenantId[]
 
 describe('messages of due work', () => {
   test('due message: names a few tenants', () => {
-    expect(decodeDue(encodeDue(['ten_a', 'ten_b']))).toEqual(['ten_a', 'ten_b'])
+    expect(decodeDue(encodeDue([queueA, queueB]))).toEqual([queueA, queueB])
   })
 
   test('due message: more than fifty tenants become all', () => {
-    const ids = Array.from({ length: 51 }, (_, index) => `ten_${String(index).padStart(26, '0')}`)
+    const ids = Array.from({ length: 51 }, (_, index) => queue(`ten_${String(index).padStart(26, '0')}`))
     expect(decodeDue(encodeDue(ids.slice(0, 50)))).toEqual(ids.slice(0, 50))
     expect(encodeDue(ids)).toBe('*')
     expect(decodeDue('*')).toBe('all')
@@ -28,23 +34,25 @@ test('HandedNews: names tenants in one message, which readers of feeds decode an
   const { promise, resolve } = Promise.withResolvers<string>()
   const news = new HandedNews(async (message) => resolve(message))
   news.add([])
-  news.add(['ten_a'])
-  news.add(['ten_b', 'ten_a'])
+  news.add([queueA])
+  news.add([queueB, queueA])
   const decoded = decodeDue(await promise)
-  expect(storedOf(decoded)).toEqual(['ten_a', 'ten_b'])
+  expect(storedOf(decoded)).toEqual(tenants)
   expect(dueOf(decoded)).toEqual([])
 })
 
 test('HandedNews: more than 50 tenants are all for readers of feeds, and none for forwarders', async () => {
   const { promise, resolve } = Promise.withResolvers<string>()
-  new HandedNews(async (message) => resolve(message)).add(Array.from({ length: 51 }, (_, n) => `ten_${n}`))
+  new HandedNews(async (message) => resolve(message)).add(
+    Array.from({ length: 51 }, (_, n) => queue(`ten_${n}`)),
+  )
   const decoded = decodeDue(await promise)
   expect(storedOf(decoded)).toBe('all')
   expect(dueOf(decoded)).toEqual([])
 })
 
 test('due message: tenants with work are for forwarders and for readers of feeds', () => {
-  const decoded = decodeDue(encodeDue(['ten_a']))
-  expect([dueOf(decoded), storedOf(decoded)]).toEqual([['ten_a'], ['ten_a']])
+  const decoded = decodeDue(encodeDue([queueA]))
+  expect([dueOf(decoded), storedOf(decoded)]).toEqual([[queueA], tenants.slice(0, 1)])
   expect([dueOf('all'), storedOf('all')]).toEqual(['all', 'all'])
 })

@@ -1,23 +1,25 @@
+import type { TenantId } from '#internal/base/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
+import { destinationOfQueue, type QueueId } from './queue-id.ts'
 
-/** Redis channel for the ids of tenants with new work, published after the commit. A lost message delays this work until the next poll. */
+/** Redis channel for the ids of tenant queues with new work, published after the commit. A lost message delays this work until the next poll. */
 export const dueChannel = 'latchkey:due'
 
-/** Message about new work: the ids of tenants that have new work, or `all` if any tenant can have some. */
-export type DueNews = readonly string[] | 'all'
+/** Message about new work: the ids of tenant queues that have new work, or `all` if any can have some. */
+export type DueNews = readonly QueueId[] | 'all'
 
-const tenantIdsMax = 50
-/** Precedes the id of a tenant whose new events were handed to a forwarder, and concern only readers of its feed. */
+const queueIdsMax = 50
+/** Precedes the id of a tenant queue whose new events were handed to a forwarder, and concern only readers of its feed. */
 const handedMark = '='
 const everyone = '*'
 const messageCharsMax = 4_096
 
 /**
- * Notifies all forwarders that these tenants have work. Call it after the commit. Safe to repeat.
+ * Notifies all forwarders that these tenant queues have work. Call it after the commit. Safe to repeat.
  * @throws RedisUnavailable; forwarders then find the work by polling
  */
-export async function notifyForwarders(redis: RedisConnection, tenantIds: readonly string[]): Promise<void> {
-  if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
+export async function notifyForwarders(redis: RedisConnection, queueIds: readonly QueueId[]): Promise<void> {
+  if (queueIds.length > 0) await redis.publish(dueChannel, encodeDue(queueIds))
 }
 
 /** Time in which news of handed events are gathered for one message. They concern feeds only, whose readers wait for it at most. */
@@ -26,7 +28,7 @@ const gatherMs = 10
 /** Notifies the readers of feeds of events that were handed to forwarders, whose work needs no message. */
 export class HandedNews {
   readonly #publish: (message: string) => Promise<unknown>
-  readonly #tenantIds = new Set<string>()
+  readonly #queueIds = new Set<string>()
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** @param publish publishes a message on `dueChannel`; its failure is ignored, since readers also poll */
@@ -34,34 +36,35 @@ export class HandedNews {
     this.#publish = publish
   }
 
-  /** Adds tenants that have new events. They are named in a message within 10 ms. */
-  add(tenantIds: readonly string[]): void {
-    for (const id of tenantIds) this.#tenantIds.add(id)
-    if (tenantIds.length > 0) this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+  /** Adds tenant queues that have new events. They are named in a message within 10 ms. */
+  add(queueIds: readonly QueueId[]): void {
+    for (const id of queueIds) this.#queueIds.add(id)
+    if (queueIds.length > 0) this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
   }
 
   #flush(): void {
     this.#timer = undefined
-    const ids = this.#tenantIds.size > tenantIdsMax ? [everyone] : [...this.#tenantIds]
-    this.#tenantIds.clear()
+    const ids = this.#queueIds.size > queueIdsMax ? [everyone] : [...this.#queueIds]
+    this.#queueIds.clear()
     this.#publish(encodeDue(ids.map((id) => `${handedMark}${id}`))).catch(() => undefined)
   }
 }
 
-/** Returns the tenants of a message that have work for forwarders. Pure. */
+/** Returns the tenant queues of a message that have work for forwarders. Pure. */
 export function dueOf(news: DueNews): DueNews {
   return news === 'all' ? news : news.filter((id) => !id.startsWith(handedMark))
 }
 
-/** Returns all tenants of a message, including those whose events were handed to a forwarder. Pure. */
-export function storedOf(news: DueNews): DueNews {
-  if (news === 'all' || news.includes(`${handedMark}${everyone}`)) return 'all'
-  return news.map((id) => (id.startsWith(handedMark) ? id.slice(1) : id))
+/** Returns the tenants of a message, including those whose events were handed to a forwarder. Pure. */
+export function storedOf(news: DueNews): readonly TenantId[] | 'all' {
+  const ids: readonly string[] = news === 'all' ? [everyone] : news
+  if (ids.includes(everyone) || ids.includes(`${handedMark}${everyone}`)) return 'all'
+  return ids.map((id) => destinationOfQueue(id.startsWith(handedMark) ? id.slice(1) : id).tenantId)
 }
 
-/** Encodes the ids of tenants with new work as a message. More than 50 ids become `all`. */
-export function encodeDue(tenantIds: readonly string[]): string {
-  return tenantIds.length > tenantIdsMax ? everyone : JSON.stringify(tenantIds)
+/** Encodes the ids of tenant queues with new work as a message. More than 50 ids become `all`. */
+export function encodeDue(queueIds: readonly string[]): string {
+  return queueIds.length > queueIdsMax ? everyone : JSON.stringify(queueIds)
 }
 
 /** Decodes a message about new work. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
@@ -69,9 +72,13 @@ export function decodeDue(message: string): DueNews {
   if (message === everyone || message.length > messageCharsMax) return 'all'
   try {
     const ids: unknown = JSON.parse(message)
-    const isList = Array.isArray(ids) && ids.length <= tenantIdsMax
-    return isList && ids.every((id) => typeof id === 'string') ? ids : 'all'
+    const isList = Array.isArray(ids) && ids.length <= queueIdsMax
+    return isList && ids.every(isQueueId) ? ids : 'all'
   } catch {
     return 'all'
   }
+}
+
+function isQueueId(id: unknown): id is QueueId {
+  return typeof id === 'string'
 }

@@ -7,6 +7,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, loadEvents, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
+import { callbackQueueOf } from './queue-id.ts'
 import { readQueueDepth } from './tenant-queue.ts'
 
 const backlog = 100_000
@@ -33,14 +34,14 @@ function onePool(url: string): Pool {
 async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
   const { expiresOn, payloadExpiresOn } = receivedEvent()
   await pool.query(
-    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-     SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
+    `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+     SELECT $5 || lpad(n::text, 14, '0'), 'callback', $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
      FROM generate_series(1, $2::integer) n`,
     // The first characters of an id determine the day of expiry.
     [tenantId, count, expiresOn, payloadExpiresOn, receivedEvent().id.slice(0, 16)],
   )
   await pool.query(
-    'INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()',
+    `INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', now()) ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = now()`,
     [tenantId],
   )
 }
@@ -83,13 +84,16 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     const client = await one.connect()
     const plans: PlanNode[] = []
     try {
-      const request = { ...claimRequest(), rooms: new Map([[dead.id as string, 0]]) }
+      const request = { ...claimRequest(), rooms: new Map([[callbackQueueOf(dead.id), 0]]) }
       plans.push(...(await explained(client, (pool) => claimDue(pool, request))))
       plans.push(...(await explained(client, (pool) => claimDue(pool, claimRequest()))))
     } finally {
       client.release()
     }
-    const mine = await lab.claim({ woken: [dead.id], lease: { token: 'lab', lengthMs: 90_000 } })
+    const mine = await lab.claim({
+      woken: [callbackQueueOf(dead.id)],
+      lease: { token: 'lab', lengthMs: 90_000 },
+    })
     expect(idsOf(mine.claimed)).toHaveLength(64)
     const held = async (): Promise<[all: number, leased: number]> => {
       const count = 'SELECT count(*) FROM deliveries_due WHERE tenant_id = $1'

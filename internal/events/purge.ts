@@ -1,14 +1,14 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
-import { queuesOfTenantText } from './queue-id.ts'
+import { isOfTenantText, queueIdText } from './queue-id.ts'
 import { withinBytes } from './within-bytes.ts'
 
 /** Steps that remove a deleted tenant's events with all their data. Deliveries are removed first, so that no further attempts are made. */
 export const purgeEventSteps: readonly PurgeStep[] = [
   purgeDeliveries,
   purgeByKey('pulls_due', ['event_id']),
-  purgeByKey('callback_alerts', ['tenant_id']),
-  purgeByKey('failed_events', ['id']),
+  purgeByKey('destination_alerts', ['tenant_id', 'destination']),
+  purgeByKey('failed_deliveries', ['id', 'destination']),
   purgeEvents,
 ]
 
@@ -37,14 +37,11 @@ const payloadBytesMax = 64 * 1024 * 1024
 // the tenant queue when no delivery is left.
 async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
-    `DELETE FROM deliveries_due WHERE event_id IN
-       (SELECT event_id FROM deliveries_due WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) ORDER BY is_retry, due_at LIMIT $2)`,
+    `DELETE FROM deliveries_due WHERE (event_id, destination) IN
+       (SELECT event_id, destination FROM deliveries_due WHERE ${isOfTenantText('$1')} ORDER BY ${queueIdText()}, is_retry, due_at LIMIT $2)`,
     [id, rowsMax],
   )
-  if (rowCount === 0)
-    await pool.query(`DELETE FROM tenant_queues WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')})`, [
-      id,
-    ])
+  if (rowCount === 0) await pool.query('DELETE FROM tenant_queues WHERE tenant_id = $1', [id])
   return rowCount ?? 0
 }
 

@@ -26,8 +26,8 @@ async function queue(
   const id = createEventId(nowMs - agoDays * dayMs, eventDays)
   await lab.pool.query(
     `INSERT INTO deliveries_due
-       (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until)
-     VALUES ($1, $2, $3, $3, 1, 1, 'infinity', $4, $5)`,
+       (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until)
+     VALUES ($1, 'callback', $2, $3, $3, 1, 1, 'infinity', $4, $5)`,
     [id, tenantId, expiryDayOf(id), more.lease ?? null, more.leasedUntil ?? '-infinity'],
   )
   return id
@@ -90,8 +90,8 @@ test('queue expiry: examines a long queue to its end in bounded steps', async ()
 
 async function pile(owner: TenantId, count: number, receivedMs: number, expiresOn: string): Promise<void> {
   await lab.pool.query(
-    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-     SELECT substr($1, 1, 16) || lpad(nth::text, 14, '0'), $2, $3::date, $3::date, 1, 1, now() FROM generate_series(1, $4) nth`,
+    `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+     SELECT substr($1, 1, 16) || lpad(nth::text, 14, '0'), 'callback', $2, $3::date, $3::date, 1, 1, now() FROM generate_series(1, $4) nth`,
     [lowestIdOf(receivedMs), owner, expiresOn, count],
   )
 }

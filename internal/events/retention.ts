@@ -1,6 +1,7 @@
 import { type EventId } from '#internal/base/index.ts'
 import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { lowestIdOf } from './list-source.ts'
+import { isAmongText } from './queue-id.ts'
 
 /** Scan that removes expired deliveries from the queue. */
 export interface QueueExpiry {
@@ -18,13 +19,13 @@ const dayMs = 86_400_000
 // deliveries in progress and locked rows; the next scan finds them. Safe to repeat.
 const expireText = `
 WITH seen AS MATERIALIZED (
-  SELECT event_id, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
+  SELECT event_id, destination, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
 ), taken AS MATERIALIZED (
-  SELECT d.event_id FROM deliveries_due d
+  SELECT d.event_id, d.destination FROM deliveries_due d
   WHERE d.event_id = ANY(ARRAY(SELECT event_id FROM seen WHERE expires_on <= $3::date))
     AND d.leased_until <= now() FOR UPDATE SKIP LOCKED
 ), removed AS (
-  DELETE FROM deliveries_due WHERE event_id = ANY(ARRAY(SELECT event_id FROM taken)) RETURNING 1
+  DELETE FROM deliveries_due WHERE ${isAmongText('taken')} RETURNING 1
 )
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
@@ -52,11 +53,11 @@ export function createQueueExpiry(): QueueExpiry {
 }
 
 /**
- * Removes at most 5 000 expired entries of failed events. Safe to repeat and to run concurrently.
+ * Removes at most 5 000 expired entries of failed deliveries. Safe to repeat and to run concurrently.
  * @throws errors of Postgres
  */
-export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRows> {
-  return removeOldest(pool, { table: 'failed_events', lastDay: lastExpiredDay(nowMs) })
+export function forgetFailedDeliveries(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'failed_deliveries', lastDay: lastExpiredDay(nowMs) })
 }
 
 /**

@@ -1,7 +1,15 @@
 import { and, eq, gt, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import { isCallbackQueueText, type QueueId, queuesOfTenantText, tenantOfQueueText } from './queue-id.ts'
+import {
+  callbackDestination,
+  callbackQueueOf,
+  type DestinationKey,
+  isInQueueText,
+  type QueueId,
+  queueIdOf,
+  queueIdText,
+} from './queue-id.ts'
 import { tenantQueues } from './tables.ts'
 
 /** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
@@ -10,25 +18,26 @@ export type SuspendedCause = 'gone' | 'disabled'
 /** Tenants whose deliveries the platform has paused. */
 export interface PausedForwarding {
   readonly all: boolean
-  readonly tenants: ReadonlySet<string>
+  readonly tenants: ReadonlySet<TenantId>
 }
 
 /** Delay before the next probe, after a probe that was not sent. */
 const probeAgainMs = 1_000
-const { tenantId: idColumn, breakerUntil } = tenantQueues
+const { breakerUntil } = tenantQueues
+const isCallback = `destination = '${callbackDestination}'`
 const closed = sql`'-infinity'`
 
 // The following functions each change one row of tenant_queues by its key. Claims lock such a row only briefly.
 
-// The same statement records the suspension of a callback for its owner's notification; see `callback-alerts.ts`.
+// The same statement records the suspension of a callback for its owner's notification; see `destination-alerts.ts`.
 const suspendText = `
 WITH suspended AS (
   UPDATE tenant_queues SET suspended_at = now(), suspended_cause = $2
-  WHERE tenant_id = $1 AND suspended_at IS NULL RETURNING tenant_id
+  WHERE tenant_id = $1 AND destination = $4 AND suspended_at IS NULL RETURNING tenant_id, destination
 ), noted AS (
-  INSERT INTO callback_alerts AS a (tenant_id, is_suspended, since, failures, cause, last_failure_at, check_at)
-  SELECT tenant_id, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallbackQueueText('tenant_id')}
-  ON CONFLICT (tenant_id) DO UPDATE SET is_suspended = true, cause = $2, last_failure_at = $3, check_at = $3,
+  INSERT INTO destination_alerts AS a (tenant_id, destination, is_suspended, since, failures, cause, last_failure_at, check_at)
+  SELECT tenant_id, destination, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallback}
+  ON CONFLICT (tenant_id, destination) DO UPDATE SET is_suspended = true, cause = $2, last_failure_at = $3, check_at = $3,
     failures = a.failures + 1, since = CASE WHEN a.open IS NULL THEN $3 ELSE a.since END
 )
 SELECT FROM suspended`
@@ -40,24 +49,28 @@ SELECT FROM suspended`
  */
 export async function suspendQueue(
   pool: Pool,
-  queueId: QueueId,
+  { tenantId, destination }: DestinationKey,
   { cause, nowMs }: { readonly cause: SuspendedCause; readonly nowMs: number },
 ): Promise<boolean> {
-  const { rowCount } = await pool.query({ text: suspendText, values: [queueId, cause, new Date(nowMs)] })
+  const { rowCount } = await pool.query({
+    text: suspendText,
+    values: [tenantId, cause, new Date(nowMs), destination],
+  })
   return rowCount === 1
 }
 
 const resumeText = `
 WITH resumed AS (
   UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = now(), next_due_at = now(), idle_checks = 0
-  WHERE tenant_id = ANY(${queuesOfTenantText('$1::text')}) AND suspended_at IS NOT NULL RETURNING tenant_id
+  WHERE tenant_id = $1 AND suspended_at IS NOT NULL RETURNING tenant_id, destination
 ), noted AS (
-  UPDATE callback_alerts SET is_suspended = false, check_at = now() WHERE tenant_id IN (SELECT tenant_id FROM resumed)
+  UPDATE destination_alerts SET is_suspended = false, check_at = now()
+  WHERE (tenant_id, destination) IN (SELECT tenant_id, destination FROM resumed)
 )
-SELECT tenant_id AS "queueId" FROM resumed`
+SELECT ${queueIdText()} AS "queueId" FROM resumed`
 
 /**
- * Resumes the suspended deliveries of a tenant, to its callback and of its notifications. Their circuit breakers are half-open: one delivery
+ * Resumes the suspended deliveries of a tenant, to all of its destinations. Their circuit breakers are half-open: one delivery
  * is sent first, and the others wait for its success, so that a receiver that still answers 410 ends one event and not all. Call
  * `notifyForwarders` with the returned queues afterwards. Safe to repeat.
  * @returns the tenant queues that were suspended
@@ -73,15 +86,16 @@ export async function resumeQueues(connection: Pool | PoolClient, tenantId: Tena
  */
 export async function countDeliveriesBefore(
   pool: Pool,
-  queueId: QueueId,
+  key: DestinationKey,
   dueAtMs: number,
   countMax: number,
 ): Promise<number> {
   const { rows } = await pool.query<[number]>({
     text: `SELECT count(*)::integer FROM (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
       SELECT FROM deliveries_due
-      WHERE tenant_id = $1 AND is_retry = kind.is_retry AND due_at < $2 AND leased_until <= now() LIMIT $3) d LIMIT $3) counted`,
-    values: [queueId, new Date(dueAtMs), countMax],
+      WHERE ${queueIdText()} = $1 AND is_retry = kind.is_retry AND due_at < $2 AND leased_until <= now() LIMIT $3) d
+      LIMIT $3) counted`,
+    values: [queueIdOf(key), new Date(dueAtMs), countMax],
     rowMode: 'array',
   })
   return rows[0]?.[0] ?? 0
@@ -91,16 +105,20 @@ export async function countDeliveriesBefore(
 // two end times the later one is kept.
 const openText = `
 UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')
-FROM (SELECT tenant_id, breaker_until FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE) was
-WHERE q.tenant_id = $1 AND q.tenant_id = was.tenant_id
+FROM (SELECT tenant_id, destination, breaker_until FROM tenant_queues WHERE tenant_id = $1 AND destination = $3 FOR UPDATE) was
+WHERE q.tenant_id = $1 AND q.destination = $3 AND q.tenant_id = was.tenant_id AND q.destination = was.destination
 RETURNING was.breaker_until = '-infinity' AS opened`
 
 /**
  * Opens the circuit breaker of a tenant queue: for `openMs` no delivery is claimed, then one delivery at a time probes the callback. Safe to repeat.
  * @returns true for the one call, over all processes, that found the breaker closed; false while the breaker is open or half-open
  */
-export async function openBreaker(pool: Pool, queueId: QueueId, openMs: number): Promise<boolean> {
-  const { rows } = await pool.query<{ opened: boolean }>(openText, [queueId, openMs])
+export async function openBreaker(
+  pool: Pool,
+  { tenantId, destination }: DestinationKey,
+  openMs: number,
+): Promise<boolean> {
+  const { rows } = await pool.query<{ opened: boolean }>(openText, [tenantId, openMs, destination])
   return rows[0]?.opened === true
 }
 
@@ -108,32 +126,38 @@ export async function openBreaker(pool: Pool, queueId: QueueId, openMs: number):
  * Allows another probe of a half-open circuit breaker after one second. Call it when a claimed probe was not sent. If the breaker is open,
  * this shortens the open time, and the next probe checks the callback. Safe to repeat.
  */
-export async function releaseProbe(pool: Pool, queueId: QueueId): Promise<void> {
+export async function releaseProbe(pool: Pool, key: DestinationKey): Promise<void> {
   const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
   await orm(pool)
     .update(tenantQueues)
     .set({ breakerUntil: soon })
-    .where(and(eq(idColumn, queueId), gt(breakerUntil, sql`now()`)))
+    .where(and(isQueue(key), gt(breakerUntil, sql`now()`)))
+}
+
+function isQueue({ tenantId, destination }: DestinationKey) {
+  return and(eq(tenantQueues.tenantId, tenantId), eq(tenantQueues.destination, destination))
 }
 
 /** Closes the circuit breaker of a tenant queue, so that its queued deliveries can be claimed immediately. Safe to repeat. */
-export async function closeBreaker(pool: Pool, queueId: QueueId): Promise<void> {
+export async function closeBreaker(pool: Pool, key: DestinationKey): Promise<void> {
   await orm(pool)
     .update(tenantQueues)
     .set({ breakerUntil: closed, nextDueAt: sql`least(${tenantQueues.nextDueAt}, now())`, idleChecks: 0 })
-    .where(and(eq(idColumn, queueId), gt(breakerUntil, closed)))
+    .where(and(isQueue(key), gt(breakerUntil, closed)))
 }
 
 /**
  * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Locks rows in the order of their ids to
  * prevent deadlocks. Neither locks nor writes a tenant queue that is already due and was not empty at its last check, so that busy tenants
  * have no hot row.
- * @param condition SQL after `tenant_id`, such as `= ANY($1::text[])`; never input from outside
+ * @param keys SQL of a FROM clause with the columns `tenant_id` and `destination`; never input from outside
  */
-export function wakeTenantQueuesText(condition: string): string {
-  return `UPDATE tenant_queues SET next_due_at = now(), idle_checks = 0 WHERE tenant_id = ANY(ARRAY(
-    SELECT tenant_id FROM tenant_queues WHERE tenant_id ${condition} AND (next_due_at > now() OR idle_checks > 0)
-    ORDER BY tenant_id FOR UPDATE))`
+export function wakeTenantQueuesText(keys: string): string {
+  const isAmong = `tenant_id = ANY(ARRAY(SELECT tenant_id FROM ${keys})) AND ${queueIdText()} = ANY(ARRAY(`
+  return `UPDATE tenant_queues SET next_due_at = now(), idle_checks = 0 WHERE ${isAmong}
+    SELECT ${queueIdText()} FROM (SELECT tenant_id, destination FROM tenant_queues
+      WHERE ${isAmong}SELECT ${queueIdText()} FROM ${keys})) AND (next_due_at > now() OR idle_checks > 0)
+      ORDER BY tenant_id, destination FOR UPDATE) locked))`
 }
 
 /**
@@ -143,30 +167,32 @@ export function wakeTenantQueuesText(condition: string): string {
 const graceMs = 8_000
 const sweptMax = 100_000
 
-// Steps from tenant to tenant through the index instead of reading all rows: three index probes per tenant, and one for each row whose
-// lease expired recently. Skips suspended tenants, suspended callbacks and tenants without a callback, whose queues are checked rarely on
-// purpose.
+// Steps from tenant queue to tenant queue through the index instead of reading all rows: three index probes per queue, and one for each row
+// whose lease expired recently. Skips suspended tenants, suspended destinations and destinations that the tenant no longer has, whose
+// queues are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
-  (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
+  (SELECT tenant_id, destination FROM deliveries_due ORDER BY ${queueIdText()} LIMIT 1)
   UNION ALL
-  SELECT (SELECT d.tenant_id FROM deliveries_due d WHERE d.tenant_id > w.tenant_id ORDER BY d.tenant_id LIMIT 1)
-  FROM waiting w WHERE w.tenant_id IS NOT NULL
+  SELECT n.tenant_id, n.destination FROM waiting w CROSS JOIN LATERAL (
+    SELECT tenant_id, destination FROM deliveries_due WHERE ${queueIdText()} > ${queueIdText('w.')}
+    ORDER BY ${queueIdText()} LIMIT 1) n
 ), overdue AS MATERIALIZED (
-  SELECT w.tenant_id FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${sweptMax}) w
+  SELECT w.tenant_id, w.destination FROM (SELECT tenant_id, destination FROM waiting LIMIT ${sweptMax}) w
   WHERE EXISTS (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
-    SELECT FROM deliveries_due WHERE tenant_id = w.tenant_id AND is_retry = kind.is_retry
+    SELECT FROM deliveries_due WHERE ${isInQueueText('w.')} AND is_retry = kind.is_retry
       AND due_at < now() - $1::integer * interval '1 ms' AND leased_until < now() - $1::integer * interval '1 ms' LIMIT 1) d)
 ), missed AS (
-  SELECT o.tenant_id FROM overdue o
-  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = ${tenantOfQueueText('o.tenant_id')} AND NOT suspended
-    AND CASE id WHEN o.tenant_id THEN has_callback ELSE has_notifications END AND deleted_at IS NULL OFFSET 0) t
-  LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM tenant_queues WHERE tenant_id = o.tenant_id OFFSET 0) q ON true
+  SELECT o.tenant_id, o.destination FROM overdue o
+  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended
+    AND o.destination = ANY(destinations) AND deleted_at IS NULL OFFSET 0) t
+  LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM tenant_queues
+    WHERE tenant_id = o.tenant_id AND destination = o.destination OFFSET 0) q ON true
   WHERE q.suspended_at IS NULL AND (q.next_due_at IS NULL OR q.next_due_at > now())
-  ORDER BY o.tenant_id
+  ORDER BY o.tenant_id, o.destination
 )
-INSERT INTO tenant_queues AS q (tenant_id, next_due_at) SELECT tenant_id, now() FROM missed
-ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now(), idle_checks = 0 WHERE q.next_due_at > now()
+INSERT INTO tenant_queues AS q (tenant_id, destination, next_due_at) SELECT tenant_id, destination, now() FROM missed
+ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = now(), idle_checks = 0 WHERE q.next_due_at > now()
 RETURNING tenant_id`
 
 /**
@@ -179,7 +205,7 @@ export async function sweepTenantQueues(pool: Pool, overdueMs = graceMs): Promis
 }
 
 /**
- * Returns whether a tenant has at least `count` due retries and replays. Reads at most `count` rows, plus one for each row under a lease.
+ * Returns whether a tenant's callback has at least `count` due retries and replays. Reads at most `count` rows, plus one for each row under a lease.
  * @throws errors of Postgres
  */
 export async function hasDueRetries(
@@ -188,10 +214,10 @@ export async function hasDueRetries(
   count: number,
 ): Promise<boolean> {
   const { rows } = await connection.query<[number]>({
-    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 AND is_retry AND due_at <= now()
+    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE ${queueIdText()} = $1 AND is_retry AND due_at <= now()
       AND leased_until <= now() LIMIT $2) q`,
     rowMode: 'array',
-    values: [tenantId, count],
+    values: [callbackQueueOf(tenantId), count],
   })
   return (rows[0]?.[0] ?? 0) >= count
 }
@@ -213,21 +239,21 @@ const openQueuesMax = 1_000
 // and one step for each row under a lease. Above 10 000 due rows it returns the estimate that autovacuum maintains for the table.
 const depthText = `
 WITH open_queues AS MATERIALIZED (
-  SELECT tenant_id FROM tenant_queues
+  SELECT tenant_id, destination FROM tenant_queues
   WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
-    AND NOT $1::boolean AND tenant_id <> ALL($2::text[]) ORDER BY next_due_at LIMIT ${openQueuesMax}
+    AND NOT $1::boolean AND (tenant_id <> ALL($2::text[]) OR NOT ${isCallback}) ORDER BY next_due_at LIMIT ${openQueuesMax}
 ), kinds AS (
-  SELECT tenant_id, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
+  SELECT tenant_id, destination, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
 ), counted AS (
   SELECT count(*) AS due FROM (
     SELECT FROM kinds k CROSS JOIN LATERAL (
-      SELECT FROM deliveries_due WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry
+      SELECT FROM deliveries_due WHERE ${isInQueueText('k.')} AND is_retry = k.is_retry
         AND due_at <= now() AND leased_until <= now()
       LIMIT ${countedMax + 1}) d
     LIMIT ${countedMax + 1}) all_due
 ), oldest AS (
   SELECT min((SELECT due_at FROM deliveries_due
-    WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND due_at <= now() AND leased_until <= now()
+    WHERE ${isInQueueText('k.')} AND is_retry = k.is_retry AND due_at <= now() AND leased_until <= now()
     ORDER BY due_at LIMIT 1)) AS due_at
   FROM kinds k
 )
@@ -235,8 +261,8 @@ SELECT
   CASE WHEN due > ${countedMax} THEN greatest(due, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'deliveries_due'::regclass))
     ELSE due END,
   coalesce(greatest(0, extract(epoch FROM now() - oldest.due_at) * 1000), 0)::bigint,
-  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackQueueText('tenant_id')}),
-  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallbackQueueText('tenant_id')})
+  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallback}),
+  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallback})
 FROM counted, oldest`
 
 /**

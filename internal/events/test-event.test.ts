@@ -51,7 +51,7 @@ test('test event: until its response is stored it is failed without an attempt, 
   const stored = await view(event)
   expect(stored?.event).toMatchObject({ state: 'delivery_failed', completedAtMs: expect.any(Number) })
   expect([stored?.attempts, stored?.delivery]).toEqual([[], undefined])
-  expect(await lab.value('SELECT count(*) FROM failed_events')).toBe(1)
+  expect(await lab.value('SELECT count(*) FROM failed_deliveries')).toBe(1)
   expect(await lab.value('SELECT count(*) FROM tenant_queues')).toBe(0)
 })
 
@@ -72,7 +72,7 @@ test('test event: an accepted one is processed and keeps the response', async ()
     headersOmitted: 3,
     isAnswerCut: true,
   })
-  expect(await lab.value('SELECT count(*) FROM failed_events')).toBe(0)
+  expect(await lab.value('SELECT count(*) FROM failed_deliveries')).toBe(0)
 })
 
 test('test event: a repeat with the same key returns id and time of the stored event', async () => {

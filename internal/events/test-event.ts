@@ -4,6 +4,7 @@ import { checkedDay } from './claim.ts'
 import { type AttemptRecord, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
 import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
+import { callbackDestination } from './queue-id.ts'
 
 /**
  * Stores a test event, or finds the event that was stored with the same dedupe key, and returns it as it is to be sent. It gets no queue
@@ -28,9 +29,9 @@ export async function storeTestEvent(pool: Pool, event: ReceivedEvent): Promise<
 // Adds an attempt after the last one. The caller holds the lock on the event, so that attempts have different numbers. Attempts beyond the
 // largest smallint are not kept.
 const attemptText = (day: string) => `
-INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
-SELECT $1, '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7, $8 FROM attempts
-WHERE expires_on = '${day}' AND event_id = $1 AND cycle = 1
+INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+SELECT $1, '${callbackDestination}', '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7, $8 FROM attempts
+WHERE expires_on = '${day}' AND event_id = $1 AND destination = '${callbackDestination}' AND cycle = 1
 ON CONFLICT DO NOTHING`
 
 /**
@@ -62,10 +63,11 @@ async function close(
         WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND id = $1 AND origin = 'test'
         RETURNING ${failedEventColumns}, state
       ), failures AS (
-        INSERT INTO failed_events (${failedEventColumns}) SELECT ${failedEventColumns} FROM closed WHERE state = 'delivery_failed'
-        ON CONFLICT (tenant_id, id) DO UPDATE SET completed_at = excluded.completed_at
+        INSERT INTO failed_deliveries (${failedEventColumns}, destination)
+        SELECT ${failedEventColumns}, '${callbackDestination}' FROM closed WHERE state = 'delivery_failed'
+        ON CONFLICT (tenant_id, id, destination) DO UPDATE SET completed_at = excluded.completed_at
       ), unlisted AS (
-        DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed'))
+        DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed'))
       )
       SELECT FROM closed`,
     values: [id, state],

@@ -5,6 +5,7 @@ import type { AttemptRecord } from './complete.ts'
 import { parseExchange } from './exchange.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { originInHeaders } from './origin.ts'
+import { destinationOfText } from './queue-id.ts'
 
 /** A completed delivery attempt. */
 export interface AttemptView extends AttemptRecord {
@@ -63,7 +64,7 @@ const viewText = (day: Day) => `
 SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint AS "dueAtMs",
   d.leased_until > now() AS "isClaimed", d.attempts AS "attemptCount",
   ${selectedColumns}
-FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
+FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id AND d.destination = ${destinationOfText('e.origin')}
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
 
 /**

@@ -1,7 +1,7 @@
 import { date, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
 
-/** Refused calls, partitioned by `expires_on`. Migration 0002 creates the index over tenant and id. */
+/** Refused calls, partitioned by `expires_on`. `baseline/intake.sql` creates the index over tenant and id. */
 export const refusedCalls = pgTable(
   'refused_calls',
   {

@@ -3,7 +3,7 @@ import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
 
-/** Lock history, partitioned by the day on which a row expires. Migration 0003 creates the indexes. */
+/** Lock history, partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
 export const executions = pgTable(
   'executions',
   {
@@ -24,7 +24,7 @@ export const executions = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.fence, table.expiresOn] })],
 )
 
-/** Records and locks in Postgres, partitioned by the day on which a row expires. Migration 0016 describes the columns. */
+/** Records and locks in Postgres, partitioned by the day on which a row expires. `baseline/records.sql` describes the columns. */
 export const recordEntries = pgTable(
   'record_entries',
   {

@@ -92,7 +92,7 @@ test('finished replays: the owner is notified once, when all deliveries have end
   await end('processed', 3)
   expect(await settled(0)).toEqual([])
   await end('delivery_failed', 2)
-  expect(await settled(60_000)).toEqual([queueIdOf(tenant.id, 'notifications')])
+  expect(await settled(60_000)).toEqual([queueIdOf({ tenantId: tenant.id, destination: 'notifications' })])
   expect(await settled(120_000)).toEqual([])
   expect(await payloads()).toMatchObject([
     {

@@ -1,5 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, dayAfter, type EventId } from '#internal/base/index.ts'
+import { callbackQueueOf } from '#internal/events/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
@@ -64,7 +65,7 @@ describe('replayEvent', () => {
       const { tenant, id } = await ended(state)
       const { forwarder, stop } = lab.forwarder()
       expect(await replay(id)).toEqual({ kind: 'queued', tenantId: tenant.id, cycle: 2 })
-      forwarder.notify([tenant.id])
+      forwarder.notify([callbackQueueOf(tenant.id)])
       const [call] = await receiver.received(1)
       await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [id])
       await stop()
@@ -76,7 +77,7 @@ describe('replayEvent', () => {
   test('replay of an event: without a notification a forwarder finds the replay by polling', async () => {
     const { id } = await ended('processed')
     await lab.pool.query(
-      "INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
+      "INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT tenant_id, 'callback', 'infinity' FROM events ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
     )
     const { stop } = lab.forwarder()
     await replay(id)

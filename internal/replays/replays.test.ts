@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
-import type { ReceivedEvent, StatusFilter } from '#internal/events/index.ts'
+import { callbackQueueOf, type ReceivedEvent, type StatusFilter } from '#internal/events/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -50,8 +50,8 @@ async function failed(
     [ids],
   )
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
-     SELECT id, expires_on, cycle, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+     SELECT id, 'callback', expires_on, cycle, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
     [ids],
   )
   await listFailedEvents(lab.pool)
@@ -273,8 +273,8 @@ describe('replay jobs', () => {
   test('replay job: waits while its tenant has 1 000 due retries', async () => {
     await failed(5)
     const job = await started()
-    const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, is_retry)
-      SELECT 'evt_busy' || n, $1, current_date, current_date, 1, 1, now(), true FROM generate_series(1, 1000) n`
+    const busy = `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, is_retry)
+      SELECT 'evt_busy' || n, 'callback', $1, current_date, current_date, 1, 1, now(), true FROM generate_series(1, 1000) n`
     await lab.pool.query(busy, [tenantId])
     expect(await stepReplay(pool, Date.now())).toMatchObject({ kind: 'waiting' })
     expect(await readReplay(pool, { id: job.id })).toMatchObject({ isWaiting: true, queuedCount: 0 })
@@ -323,12 +323,12 @@ describe('replay jobs', () => {
       runOnce: (signal) =>
         stepReplays(
           { pool, clock: systemClock },
-          (step) => step.kind === 'stepped' && forwarder.notify(step.tenantIds),
+          (step) => step.kind === 'stepped' && forwarder.notify(step.queueIds),
           signal,
         ),
     })
     const fresh = await lab.accept(tenant.id, 20)
-    forwarder.notify([tenant.id])
+    forwarder.notify([callbackQueueOf(tenant.id)])
     const calls = await receiver.received(420)
     await lab.becomes('completed', 'SELECT state FROM replays')
     await replayer.stop()

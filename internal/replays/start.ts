@@ -241,7 +241,7 @@ async function checkBounds(
 ): Promise<StartReplayResult | undefined> {
   const { rows } = await client.query<[isKnown: boolean, hasCallback: boolean, own: number, busy: number]>({
     text: `SELECT $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL),
-        $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND has_callback),
+        $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND 'callback' = ANY(destinations)),
         count(*) FILTER (WHERE tenant_id IS NOT DISTINCT FROM $1), count(*) FILTER (WHERE NOT is_waiting)
       FROM replays WHERE state IN ('queued', 'running')`,
     rowMode: 'array',

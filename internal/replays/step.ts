@@ -5,6 +5,7 @@ import {
   cycleEventsMax,
   hasDueRetries,
   type Queryable,
+  type QueueId,
   rangeBeyond,
   rangeOf,
   type ScannedEvents,
@@ -34,7 +35,7 @@ export type ReplayStep =
       readonly queuedCount: number
       readonly skippedCount: number
       /** Ids of tenants with new deliveries. */
-      readonly tenantIds: readonly TenantId[]
+      readonly queueIds: readonly QueueId[]
       readonly isCompleted: boolean
     }
 
@@ -124,7 +125,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
     queuedCount: queued.length,
     isCompleted: searchedTo === undefined,
     skippedCount: events.length - queued.length,
-    tenantIds: [...new Set(queued.flatMap((result) => result.tenantId ?? []))],
+    queueIds: [...new Set(queued.flatMap((result) => result.queueId ?? []))],
   }
 }
 

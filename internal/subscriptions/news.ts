@@ -1,5 +1,5 @@
 import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
-import { type DueNews, type FeedPosition, feedStart, findReadyFeeds } from '#internal/events/index.ts'
+import { type FeedPosition, feedStart, findReadyFeeds } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
 /** Dependencies of the news of a process. */
@@ -39,7 +39,7 @@ export class FeedNews {
   }
 
   /** Wakes the readers of tenants that have new events. */
-  notify(news: DueNews): void {
+  notify(news: readonly TenantId[] | 'all'): void {
     for (const reader of this.#readers) if (news === 'all' || news.includes(reader.tenantId)) reader.ring()
   }
 

@@ -181,7 +181,7 @@ export async function listPullOnlyTenants(
   pool: Pool,
   rowsMax: number,
 ): Promise<{ readonly total: number; readonly tenants: readonly ResourceName[] }> {
-  const isPullOnly = and(isNull(deletedAtMs), eq(tenants.hasCallback, false))
+  const isPullOnly = and(isNull(deletedAtMs), sql`NOT ${tenants.destinations} @> ARRAY['callback']`)
   const rows = await orm(pool)
     .select({ namespace, name })
     .from(tenants)

@@ -7,7 +7,7 @@ import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
 
-/** Version counter of tenant changes, in one row. Migration 0001 explains why versions become visible in order. */
+/** Version counter of tenant changes, in one row. `baseline/tenants.sql` explains why versions become visible in order. */
 export const directoryVersion = pgTable('directory_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
@@ -27,8 +27,8 @@ export const tenants = pgTable('tenants', {
   name: text('name').notNull(),
   slug: text('slug'),
   suspended: boolean('suspended').notNull(),
-  hasCallback: boolean('has_callback').notNull().generatedAlwaysAs(sql`spec ? 'callback'`),
-  hasNotifications: boolean('has_notifications').notNull().generatedAlwaysAs(sql`spec ? 'notifications'`),
+  /** Names of the destinations that the spec configures. */
+  destinations: text('destinations').array().notNull().generatedAlwaysAs(sql`destinations_of(spec)`),
   /** Spec of the tenant; emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),

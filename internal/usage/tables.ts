@@ -43,7 +43,7 @@ export const recordEpochs = pgTable('record_epochs', {
   seededAtMs: epochMs('seeded_at').notNull(),
 })
 
-/** Meters of locks and bytes of records in Postgres, by stripe. Migration 0016 describes the columns. */
+/** Meters of locks and bytes of records in Postgres, by stripe. `baseline/records.sql` describes the columns. */
 export const recordMeters = pgTable(
   'record_meters',
   {

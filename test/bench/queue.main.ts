@@ -153,7 +153,7 @@ async function splitWay(pool: Pool): Promise<Way> {
 
 async function seed({ rows, claims }: Case): Promise<void> {
   await observer.query(
-    'TRUNCATE deliveries_due, tenant_queues, events, event_payloads, attempts, failed_events',
+    'TRUNCATE deliveries_due, tenant_queues, events, event_payloads, attempts, failed_deliveries',
   )
   const count = Math.ceil((rows * claims * 2 * (pairs + warmPairs) * 1.1) / tenantCount) + 100
   for (let n = 0; n < tenantCount; n += 1) {

@@ -170,7 +170,7 @@ test('Tenant with a suspended callback: a condition names the annotation that re
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
-    `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')`,
+    `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, suspended_at, suspended_cause) VALUES ($1, 'callback', now(), now(), 'gone')`,
     [id],
   )
   const callback = (object: TenantObject) => conditionOf(object, 'CallbackAllowed')

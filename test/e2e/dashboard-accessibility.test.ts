@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { pages } from '#internal/dashboard/pages/pages.ts'
-import { queueIdOf, suspendQueue } from '#internal/events/index.ts'
+import { suspendQueue } from '#internal/events/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
@@ -338,7 +338,7 @@ test(
     await acceptEvents(backoffice.pool, [event])
     await backoffice.pool.query('UPDATE events SET cycle = 2')
     const suspension = { cause: 'gone', nowMs: Date.now() } as const
-    await suspendQueue(backoffice.pool, queueIdOf(acme.tenantId, 'callback'), suspension)
+    await suspendQueue(backoffice.pool, { tenantId: acme.tenantId, destination: 'callback' }, suspension)
     const page = await visit('/events')
     await page
       .getByText(/^Accepted, (paused|suspended)$/)

@@ -492,8 +492,8 @@ test('versions: an event that N stored under the lease of a forwarder that is go
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   try {
     await pair.pool.query(
-      `INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, 'infinity')
-      ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 0`,
+      `INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', 'infinity')
+      ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = 'infinity', idle_checks = 0`,
       [tenantId],
     )
     const leaseToken = randomToken()
@@ -580,7 +580,8 @@ test('versions: events simulated at N whose delivery fails at N−1 are listed w
   }
   const abort = { status: 500, headers: { 'webhook-delivery': 'abort-message' } }
   receiver.answer(() => new Response(null, abort))
-  const listed = 'SELECT count(*) = 3 FROM failed_events f JOIN events e USING (id) WHERE e.origin_by = $1'
+  const listed =
+    'SELECT count(*) = 3 FROM failed_deliveries f JOIN events e USING (id) WHERE e.origin_by = $1'
   await other.withForwarder(async () => {
     await becomes(true, listed, simulationId)
   })

@@ -217,8 +217,8 @@ test.each([
 async function pile(tenantId: TenantId): Promise<void> {
   await seedWaiting(pool, { tenantId, count: backlog - behindThose })
   await pool.query(
-    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-     SELECT left(d.event_id, 16) || lpad(n::text, 14, '0'), tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now()
+    `INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+     SELECT left(d.event_id, 16) || lpad(n::text, 14, '0'), destination, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now()
      FROM generate_series(1, $2::integer) n, (SELECT * FROM deliveries_due WHERE tenant_id = $1 LIMIT 1) d`,
     [tenantId, behindThose],
   )

@@ -37,8 +37,8 @@ export async function addAttempt(pool: Pool, id: EventId, fields: Partial<Attemp
   const day = expiryDayOf(id)
   await ensurePartitions(pool, [{ table: 'attempts', day }])
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
-     VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), $6, $7, $8, $9, $10, $11)`,
+    `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+     VALUES ($1, 'callback', $2, $3, $4, to_timestamp($5::double precision / 1000), $6, $7, $8, $9, $10, $11)`,
     [
       id,
       day,

@@ -3,13 +3,13 @@ import type { Pool } from '#internal/storage/index.ts'
 const eventTables = [
   'dedupe_keys',
   'events',
-  'failed_events',
+  'failed_deliveries',
   'event_payloads',
   'attempts',
   'deliveries_due',
   'pulls_due',
   'tenant_queues',
-  'callback_alerts',
+  'destination_alerts',
 ]
 
 /** Truncates events and their related tables, and these other tables. Waits for readers. */

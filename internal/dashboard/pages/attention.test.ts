@@ -91,8 +91,8 @@ test.each([
     const { pool, tenantId } = backoffice
     for (const name of ['acme', 'crate'])
       await pool.query(
-        `INSERT INTO tenant_queues (tenant_id, next_due_at, breaker_until) VALUES ($1, now(), now() + interval '1 min')
-       ON CONFLICT (tenant_id) DO UPDATE SET breaker_until = now() + interval '1 min'`,
+        `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, breaker_until) VALUES ($1, 'callback', now(), now() + interval '1 min')
+       ON CONFLICT (tenant_id, destination) DO UPDATE SET breaker_until = now() + interval '1 min'`,
         [tenantId(name)],
       )
     await pool.query(

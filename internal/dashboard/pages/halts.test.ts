@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
-import { closeBreaker, openBreaker, queueIdOf, suspendQueue } from '#internal/events/index.ts'
+import { closeBreaker, openBreaker, suspendQueue } from '#internal/events/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
@@ -27,15 +27,15 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => backoffice.close())
 beforeEach(async () => {
-  await backoffice.pool.query('DELETE FROM callback_alerts')
+  await backoffice.pool.query('DELETE FROM destination_alerts')
   await backoffice.pool.query(
-    `INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT id, now() FROM tenants ON CONFLICT (tenant_id) DO UPDATE
+    `INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT id, 'callback', now() FROM tenants ON CONFLICT (tenant_id, destination) DO UPDATE
      SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity'`,
   )
   await backoffice.pool.query('DELETE FROM settings')
 })
 
-const queueOf = (name: string) => queueIdOf(backoffice.tenantId(name), 'callback')
+const queueOf = (name: string) => ({ tenantId: backoffice.tenantId(name), destination: 'callback' })
 const pause = (fields: Record<string, string>) =>
   operator.post('/settings/change', { value: 'true', version: '0', ...fields })
 const suspend = () =>
@@ -190,12 +190,12 @@ describe('trouble of a callback', () => {
     await openBreaker(pool, queueOf('acme'), 30_000)
     const alert = (column: string, ageSeconds: number) =>
       pool.query(
-        `UPDATE callback_alerts SET ${column} = now() - $2::integer * interval '1 s' WHERE tenant_id = $1`,
+        `UPDATE destination_alerts SET ${column} = now() - $2::integer * interval '1 s' WHERE tenant_id = $1`,
         [tenantId('acme'), ageSeconds],
       )
     await pool.query(
-      `INSERT INTO callback_alerts (tenant_id, since, failures, cause, last_failure_at, check_at)
-       VALUES ($1, now() - interval '1 h', 12, 'http_500', now(), now())`,
+      `INSERT INTO destination_alerts (tenant_id, destination, since, failures, cause, last_failure_at, check_at)
+       VALUES ($1, 'callback', now() - interval '1 h', 12, 'http_500', now(), now())`,
       [tenantId('acme')],
     )
     expect(await listed()).toContain('circuit breaker is open: every 30 s one event is attempted as a probe')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { closeBreaker, queueIdOf, suspendQueue } from '#internal/events/index.ts'
+import { closeBreaker, suspendQueue } from '#internal/events/index.ts'
 import {
   type AskedRight,
   someUser,
@@ -199,11 +199,15 @@ describe('test event', () => {
 
 test('suspended callback: the tenant page shows the suspension, and its form resumes the callback', async () => {
   await backoffice.pool.query(
-    'INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT DO NOTHING',
+    `INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', now()) ON CONFLICT DO NOTHING`,
     [acme],
   )
   const nowMs = Date.now()
-  await suspendQueue(backoffice.pool, queueIdOf(acme as TenantId, 'callback'), { cause: 'gone', nowMs })
+  await suspendQueue(
+    backoffice.pool,
+    { tenantId: acme as TenantId, destination: 'callback' },
+    { cause: 'gone', nowMs },
+  )
   const { html } = await session.get('/tenants/acme')
   expect(html).toContain('<strong>Callback suspended</strong>')
   expect(html).toContain(
@@ -222,7 +226,7 @@ test('suspended callback: the tenant page shows the suspension, and its form res
     expect((await session.get(path)).html).not.toContain('Callback suspended')
   // The callback is not proven yet: one event is sent first.
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Callback resumed')
-  await closeBreaker(backoffice.pool, queueIdOf(acme as TenantId, 'callback'))
+  await closeBreaker(backoffice.pool, { tenantId: acme as TenantId, destination: 'callback' })
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Ready')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
 })

@@ -132,7 +132,7 @@ async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>
 /** Column with the expiry day, by table. The column is indexed. */
 const dayColumns = {
   dedupe_keys: 'expires_on',
-  failed_events: 'expires_on',
+  failed_deliveries: 'expires_on',
   pulls_due: 'expires_on',
 } as const
 /** Column with the time of a row, by table. The column is indexed. */

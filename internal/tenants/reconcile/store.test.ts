@@ -181,18 +181,18 @@ describe('reconcile', () => {
     write('a.yaml', tenant('one'))
     await controller().runOnce()
     const before = secretFile()
-    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([true, 1])
+    expect([(await tenantRow('one'))?.destinations, await sealed()]).toEqual([['callback'], 1])
     write('a.yaml', tenant('one').replace(/ {2}callback: .*\n/, ''))
     const one = controller()
     await one.runOnce()
-    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([false, 0])
+    expect([(await tenantRow('one'))?.destinations, await sealed()]).toEqual([[], 0])
     expect([reasonOf(one, 'one', 'CallbackAllowed'), reasonOf(one, 'one', 'Ready')]).toEqual([
       'NoCallback',
       'InForce',
     ])
     write('a.yaml', tenant('one'))
     await controller().runOnce()
-    expect([(await tenantRow('one'))?.has_callback, await sealed()]).toEqual([true, 1])
+    expect([(await tenantRow('one'))?.destinations, await sealed()]).toEqual([['callback'], 1])
     expect(secretFile()).toBe(before)
   })
 

@@ -80,7 +80,7 @@ export async function seedEvents(pool: Pool, { count, tenantIds, lanes }: SeedOp
     'events',
     'event_payloads',
     'attempts',
-    'failed_events',
+    'failed_deliveries',
     'refused_calls',
     'dedupe_keys',
   ])
@@ -167,7 +167,7 @@ function attemptsText(events: string): string {
 }
 
 function failedText(events: string): string {
-  return `INSERT INTO failed_events (${failedEventColumns}) SELECT ${failedEventColumns} FROM ${events} WHERE state = 'delivery_failed'`
+  return `INSERT INTO failed_deliveries (${failedEventColumns}, destination) SELECT ${failedEventColumns}, 'callback' FROM ${events} WHERE state = 'delivery_failed'`
 }
 
 function payloadsText(events: string): string {

@@ -56,11 +56,11 @@ LIMIT least(50, $1::integer)`
 const rowsText = `
 SELECT d.event_id, s.tenant_id, d.is_retry FROM unnest($1::text[], $2::text[]) AS s(tenant_id, share) CROSS JOIN LATERAL (
   SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now()
+    WHERE tenant_id || '/' || destination = s.tenant_id || '/callback' AND is_retry AND due_at <= now() AND leased_until <= now()
     ORDER BY due_at LIMIT s.share::integer FOR UPDATE SKIP LOCKED) r
   UNION ALL
   SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
-    WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now()
+    WHERE tenant_id || '/' || destination = s.tenant_id || '/callback' AND NOT is_retry AND due_at <= now() AND leased_until <= now()
     ORDER BY due_at LIMIT s.share::integer FOR UPDATE SKIP LOCKED) f) d`
 
 const leaseText = `
@@ -70,7 +70,7 @@ RETURNING event_id, tenant_id, to_char(payload_expires_on, 'YYYY-MM-DD'), payloa
 
 const soonestText = `
 SELECT i.tenant_id, (SELECT min(due_at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
-  SELECT due_at FROM deliveries_due WHERE tenant_id = i.tenant_id AND is_retry = kind.is_retry AND due_at > now()
+  SELECT due_at FROM deliveries_due WHERE tenant_id || '/' || destination = i.tenant_id || '/callback' AND is_retry = kind.is_retry AND due_at > now()
   ORDER BY due_at LIMIT 1) d)::text
 FROM unnest($1::text[]) AS i(tenant_id)`
 
@@ -138,7 +138,18 @@ export async function claimInSteps(client: PoolClient, request: BenchClaim): Pro
   return claimed.map(
     ([eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry]) => {
       const isProbe = queues.get(tenantId)?.isHalfOpen === true
-      return { eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe }
+      return {
+        eventId,
+        destination: 'callback',
+        tenantId,
+        payloadExpiresOn,
+        payloadBytes,
+        cycle,
+        attempts,
+        claims,
+        isRetry,
+        isProbe,
+      }
     },
   )
 }
@@ -160,8 +171,8 @@ UPDATE deliveries_due d SET is_retry = true, due_at = $2::timestamptz, lease = N
 
 const attemptsText = (day: Day) => `
 INSERT INTO ${partitionName({ table: 'attempts', day })}
-  (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
-SELECT id, '${day}', cycle::smallint, attempt::smallint, started_at::timestamptz, duration_ms::integer, outcome, status::smallint,
+  (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
+SELECT id, 'callback', '${day}', cycle::smallint, attempt::smallint, started_at::timestamptz, duration_ms::integer, outcome, status::smallint,
   cause, answer, exchange
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::text[])
@@ -176,12 +187,12 @@ WHERE ctid = ANY(ARRAY(SELECT e.place FROM unnest($1::text[], $2::text[]) AS i(i
   WHERE e.id = i.id AND e.tenant_id = i.tenant_id))`
 
 const columns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-  payload_expires_on, cycle, completed_at`
+  payload_expires_on, cycle, completed_at, origin`
 
 const failuresText = (day: Day) => `
-INSERT INTO failed_events (${columns}) SELECT ${columns} FROM ${partitionName({ table: 'events', day })}
+INSERT INTO failed_deliveries (${columns}, destination) SELECT ${columns}, 'callback' FROM ${partitionName({ table: 'events', day })}
 WHERE id = ANY($1::text[]) AND state = 'delivery_failed'
-ON CONFLICT (tenant_id, id) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at`
+ON CONFLICT (tenant_id, id, destination) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at`
 
 const wakeText = `
 UPDATE tenant_queues SET next_due_at = least(next_due_at, $2::timestamptz), idle_checks = 0 WHERE tenant_id = ANY(ARRAY(
@@ -239,7 +250,9 @@ export async function completeInSteps(
     ]),
     failed.length > 0 && read(`failures_${day}`, failuresText(day), [column(failed, id)]),
     again.length > 0 &&
-      read('forget_failures', 'DELETE FROM failed_events WHERE id = ANY($1::text[])', [column(again, id)]),
+      read('forget_failures', 'DELETE FROM failed_deliveries WHERE id = ANY($1::text[])', [
+        column(again, id),
+      ]),
     later.length > 0 && read('wake', wakeText, [column(later, ({ delivery }) => delivery.tenantId), dueAt]),
     client.query('COMMIT'),
   ])

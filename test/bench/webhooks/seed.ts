@@ -32,11 +32,11 @@ export async function seedWaiting(
      ), payloads AS (
        INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, $5::date, $6 FROM new
      ), queue AS (
-       INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($3, now())
-       ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()
+       INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($3, 'callback', now())
+       ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = now()
      )
-     INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-     SELECT id, $3, $4::date, $5::date, length($6), 1, now() FROM new`,
+     INSERT INTO deliveries_due (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+     SELECT id, 'callback', $3, $4::date, $5::date, length($6), 1, now() FROM new`,
     values,
   )
   // Updates planner statistics, as autovacuum would within a minute.

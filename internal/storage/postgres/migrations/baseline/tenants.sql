@@ -12,9 +12,17 @@ CREATE TABLE writer_fence (
   lease_transitions bigint NOT NULL
 );
 
+-- Names of the destinations that a tenant's spec configures.
+CREATE FUNCTION destinations_of(spec jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS
+$$ SELECT array_remove(ARRAY[CASE WHEN spec ? 'callback' THEN 'callback' END,
+  CASE WHEN spec ? 'notifications' THEN 'notifications' END], NULL) $$;
+
 -- Ids compare byte by byte everywhere: an index on one collation does not serve a join on another.
 -- A deleted tenant keeps its row (deleted_at), so that directories learn of the deletion by version.
 -- slug is null while another tenant holds it or it is reserved; the wish stays in spec.
+-- record_store: where new records and locks of the tenant are written. record_store_before: the store that had them before and may still
+-- have some; null once it has none. The generation grows with every move. record_fence: the earlier store gave no higher one before its
+-- last entry ended.
 CREATE TABLE tenants (
   id text COLLATE "C" PRIMARY KEY,
   uid text NOT NULL UNIQUE,
@@ -28,13 +36,20 @@ CREATE TABLE tenants (
   resource_created_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL,
-  deleted_at timestamptz
+  deleted_at timestamptz,
+  destinations text[] COLLATE "C" NOT NULL GENERATED ALWAYS AS (destinations_of(spec)) STORED,
+  record_store text COLLATE "C" NOT NULL DEFAULT 'redis',
+  record_store_before text COLLATE "C",
+  record_store_moved_at timestamptz,
+  record_store_generation integer NOT NULL DEFAULT 0,
+  record_fence bigint NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX tenants_live_slug ON tenants (slug) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX tenants_live_name ON tenants (namespace, name) WHERE deleted_at IS NULL;
 CREATE INDEX tenants_waiting_slug ON tenants ((spec ->> 'slug'), resource_created_at, uid)
   WHERE deleted_at IS NULL AND slug IS NULL;
 CREATE INDEX tenants_version ON tenants (version, id);
+CREATE INDEX tenants_deleted ON tenants (deleted_at) WHERE deleted_at IS NOT NULL;
 
 -- A freed slug waits for the resource that had it, so that a provider's calls never reach the next taker.
 CREATE TABLE slug_reservations (
@@ -44,7 +59,8 @@ CREATE TABLE slug_reservations (
   reserved_until timestamptz NOT NULL
 );
 
--- Keys are stored as SHA-256 only. ends_at is set once the key was rotated out.
+-- Keys are stored as SHA-256 only. ends_at is set once the key was rotated out. prefix: the start of the key, for callers who search its
+-- owner and must not see the whole: `lk_` and 8 of its characters, which leaves a generated key 208 random bits.
 CREATE TABLE api_keys (
   sha256 bytea PRIMARY KEY CHECK (octet_length(sha256) = 32),
   tenant_id text COLLATE "C" NOT NULL REFERENCES tenants (id),
@@ -52,8 +68,10 @@ CREATE TABLE api_keys (
   scopes text[] NOT NULL,
   expires_at timestamptz,
   ends_at timestamptz,
-  created_at timestamptz NOT NULL
+  created_at timestamptz NOT NULL,
+  prefix text CHECK (length(prefix) = 11)
 );
+CREATE INDEX api_keys_prefix ON api_keys (prefix) WHERE prefix IS NOT NULL;
 CREATE INDEX api_keys_tenant ON api_keys (tenant_id, name);
 
 -- AES-256-GCM; the authenticated data is the tenant's id and field. ordinal tells apart the live values of one field.
@@ -70,28 +88,16 @@ CREATE TABLE tenant_secrets (
   PRIMARY KEY (tenant_id, field, ordinal)
 );
 
-CREATE TABLE audit (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  at timestamptz NOT NULL,
-  actor text NOT NULL,
-  action text NOT NULL,
-  tenant_id text COLLATE "C",
-  detail jsonb NOT NULL DEFAULT '{}'
+-- Declarations of Provider resources in force. declaration is JSON text, which intake compiles; null once the resource is gone, so that
+-- directories, which read rows with a newer version, forget it.
+CREATE TABLE providers (
+  name text PRIMARY KEY,
+  uid text NOT NULL,
+  generation bigint NOT NULL,
+  aliases text[] NOT NULL,
+  is_unverified boolean NOT NULL,
+  declaration text,
+  version bigint NOT NULL,
+  updated_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX audit_tenant ON audit (tenant_id, id);
-
--- Absolute amounts: a flush that is repeated changes nothing.
-CREATE TABLE usage_hourly (
-  tenant_id text COLLATE "C" NOT NULL,
-  meter text NOT NULL,
-  hour timestamptz NOT NULL,
-  amount bigint NOT NULL,
-  PRIMARY KEY (tenant_id, meter, hour)
-);
-
--- Which life of its Redis data a tenant was last seeded for; another one in Redis means that records were lost.
-CREATE TABLE record_epochs (
-  tenant_id text COLLATE "C" PRIMARY KEY,
-  epoch text NOT NULL,
-  seeded_at timestamptz NOT NULL
-);
+CREATE INDEX providers_by_version ON providers (version);

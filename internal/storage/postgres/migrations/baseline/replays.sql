@@ -2,6 +2,9 @@
 -- a step's transaction, in which the events are queued and examined_to moves: what is cut short was never done, and is done once.
 -- tenant_id: null for all tenants. state: queued, running, completed, cancelled, failed. ends_before: an event's id; what was
 -- received later is not replayed. skipped: amounts by cause. failures: steps in a row that failed.
+-- queued: the first thousand events that a replay queued, each as its id, a colon and the number of the delivery cycle. notify_at: time from
+-- which the tenant's owner can be notified that the replay has ended; null if there is no notification, or no further one.
+-- outcome: result of the first thousand queued events, as last counted. count_at: when it is counted next; null for never.
 CREATE TABLE replays (
   id text COLLATE "C" PRIMARY KEY,
   idempotency_key text COLLATE "C" NOT NULL,
@@ -23,7 +26,16 @@ CREATE TABLE replays (
   started_at timestamptz,
   ended_at timestamptz,
   next_step_at timestamptz NOT NULL,
+  queued text[] NOT NULL DEFAULT '{}',
+  notify_at timestamptz,
+  step_at timestamptz,
+  filter_more jsonb,
+  outcome jsonb,
+  count_at timestamptz DEFAULT now(),
   UNIQUE NULLS NOT DISTINCT (tenant_id, idempotency_key)
 );
 CREATE INDEX replays_unfinished ON replays (next_step_at) WHERE state IN ('queued', 'running');
 CREATE INDEX replays_tenant ON replays (tenant_id, id);
+CREATE INDEX replays_to_notify ON replays (notify_at) WHERE notify_at IS NOT NULL;
+CREATE INDEX replays_due ON replays (coalesce(step_at, next_step_at)) WHERE state IN ('queued', 'running');
+CREATE INDEX replays_to_count ON replays (count_at) WHERE ended_at IS NOT NULL AND count_at IS NOT NULL;

@@ -1,11 +1,9 @@
-import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam, withTx } from '#internal/storage/index.ts'
 import { type Notice, type NoticeParts, prepareNotice, storeNotice } from './notifications.ts'
-import type { QueueId } from './queue-id.ts'
+import { type DestinationKey, type QueueId, queueIdText } from './queue-id.ts'
 
 /** Outcomes of a callback's attempts that a process has counted since its last report. */
-export interface CallbackSignal {
-  readonly tenantId: TenantId
+export interface DestinationSignal extends DestinationKey {
   /** Number of failed attempts. */
   readonly failures: number
   /** Time of the last failed attempt; undefined if none failed. */
@@ -18,9 +16,8 @@ export interface CallbackSignal {
   readonly isAlarm: boolean
 }
 
-/** What is known about a callback in trouble; see the table `callback_alerts`. Times are in milliseconds since the epoch. */
-export interface CallbackAlert {
-  readonly tenantId: TenantId
+/** What is known about a callback in trouble; see the table `destination_alerts`. Times are in milliseconds since the epoch. */
+export interface DestinationAlert extends DestinationKey {
   readonly isSuspended: boolean
   readonly sinceMs: number
   readonly failures: number
@@ -57,7 +54,7 @@ const forgottenMs = 7 * 86_400_000
  * Decides whether the owner of a callback is notified. A callback that fails and succeeds in turns is failing until it has had no failure for
  * five minutes, so that it causes one notification and not one per turn. Pure.
  */
-export function decideAlert(alert: CallbackAlert, nowMs: number): AlertDecision {
+export function decideAlert(alert: DestinationAlert, nowMs: number): AlertDecision {
   const { isSuspended, open, lastFailureAtMs, lastSuccessAtMs } = alert
   const mayNotifyAfter = (lastMs: number) => nowMs - lastMs >= debounceMs
   if (isSuspended) {
@@ -84,13 +81,15 @@ export const alertsMax = 10_000
 // New trouble begins with an alarm; other signals change rows that exist. Rows are locked in the order of their ids to prevent deadlocks.
 const noteText = `
 WITH input AS MATERIALIZED (
-  SELECT tenant_id, failures::bigint, cause, failed_at::timestamptz, succeeded_at::timestamptz, is_alarm::boolean
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
-    AS i(tenant_id, failures, cause, failed_at, succeeded_at, is_alarm)
+  SELECT tenant_id, destination, failures::bigint, cause, failed_at::timestamptz, succeeded_at::timestamptz, is_alarm::boolean
+  FROM unnest($1::text[], $8::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    AS i(tenant_id, destination, failures, cause, failed_at, succeeded_at, is_alarm)
 ), known AS MATERIALIZED (
-  SELECT a.tenant_id FROM callback_alerts a WHERE a.tenant_id = ANY($1::text[]) ORDER BY a.tenant_id FOR UPDATE
+  SELECT a.tenant_id, a.destination FROM destination_alerts a
+  WHERE a.tenant_id = ANY($1::text[]) AND (a.tenant_id, a.destination) IN (SELECT tenant_id, destination FROM input)
+  ORDER BY a.tenant_id, a.destination FOR UPDATE
 ), changed AS (
-  UPDATE callback_alerts a SET
+  UPDATE destination_alerts a SET
     failures = CASE WHEN n.is_new THEN 0 ELSE a.failures END + i.failures,
     since = CASE WHEN n.is_new THEN i.failed_at ELSE a.since END,
     cause = CASE WHEN i.failures > 0 AND NOT a.is_suspended THEN i.cause ELSE a.cause END,
@@ -99,23 +98,27 @@ WITH input AS MATERIALIZED (
     last_success_at = greatest(a.last_success_at, i.succeeded_at)
   FROM input i CROSS JOIN LATERAL (SELECT i.is_alarm AND o.open IS NULL AND o.last_success_at > o.last_failure_at
       AND i.failed_at - o.last_failure_at >= $7::integer * interval '1 ms' AS is_new
-    FROM callback_alerts o WHERE o.tenant_id = i.tenant_id) n
-  WHERE a.tenant_id = i.tenant_id AND a.tenant_id IN (SELECT tenant_id FROM known)
+    FROM destination_alerts o WHERE o.tenant_id = i.tenant_id AND o.destination = i.destination) n
+  WHERE a.tenant_id = i.tenant_id AND a.destination = i.destination
+    AND (a.tenant_id, a.destination) IN (SELECT tenant_id, destination FROM known)
 )
-INSERT INTO callback_alerts AS a (tenant_id, since, failures, cause, last_failure_at, last_success_at, check_at)
-SELECT tenant_id, failed_at, failures, cause, failed_at, succeeded_at, failed_at FROM input
-WHERE is_alarm AND tenant_id NOT IN (SELECT tenant_id FROM known) ORDER BY tenant_id
-ON CONFLICT (tenant_id) DO UPDATE SET failures = a.failures + excluded.failures,
+INSERT INTO destination_alerts AS a (tenant_id, destination, since, failures, cause, last_failure_at, last_success_at, check_at)
+SELECT tenant_id, destination, failed_at, failures, cause, failed_at, succeeded_at, failed_at FROM input
+WHERE is_alarm AND (tenant_id, destination) NOT IN (SELECT tenant_id, destination FROM known) ORDER BY tenant_id, destination
+ON CONFLICT (tenant_id, destination) DO UPDATE SET failures = a.failures + excluded.failures,
   last_failure_at = greatest(a.last_failure_at, excluded.last_failure_at),
   last_success_at = greatest(a.last_success_at, excluded.last_success_at)`
 
-/** Records outcomes of attempts for callbacks in trouble. @param signals no tenant twice @throws errors of Postgres */
-export async function noteCallbackSignals(pool: Pool, signals: readonly CallbackSignal[]): Promise<void> {
+/** Records outcomes of attempts for callbacks in trouble. @param signals no destination twice @throws errors of Postgres */
+export async function noteDestinationSignals(
+  pool: Pool,
+  signals: readonly DestinationSignal[],
+): Promise<void> {
   if (signals.length === 0) return
-  const column = (pick: (signal: CallbackSignal) => string) => textArrayParam(signals.map(pick))
+  const column = (pick: (signal: DestinationSignal) => string) => textArrayParam(signals.map(pick))
   const time = (ms: number | undefined) => (ms === undefined ? '-infinity' : new Date(ms).toISOString())
   await pool.query({
-    name: 'note_callback_signals',
+    name: 'note_destination_signals',
     text: noteText,
     values: [
       column(({ tenantId }) => tenantId),
@@ -125,15 +128,16 @@ export async function noteCallbackSignals(pool: Pool, signals: readonly Callback
       column(({ lastSuccessAtMs }) => time(lastSuccessAtMs)),
       column(({ isAlarm }) => String(isAlarm)),
       stableMs,
+      column(({ destination }) => destination),
     ],
   })
 }
 
-/** Lists the tenants whose callbacks are in trouble, at most 10 000. @throws errors of Postgres */
-export async function listTroubledTenants(pool: Pool): Promise<TenantId[]> {
-  const { rows } = await pool.query<[TenantId]>({
-    name: 'list_troubled_tenants',
-    text: `SELECT tenant_id FROM callback_alerts ORDER BY tenant_id LIMIT ${alertsMax}`,
+/** Lists the tenant queues of destinations in trouble, at most 10 000. @throws errors of Postgres */
+export async function listTroubledQueues(pool: Pool): Promise<QueueId[]> {
+  const { rows } = await pool.query<[QueueId]>({
+    name: 'list_troubled_queues',
+    text: `SELECT ${queueIdText()} FROM destination_alerts ORDER BY tenant_id, destination LIMIT ${alertsMax}`,
     rowMode: 'array',
   })
   return rows.map(([id]) => id)
@@ -146,7 +150,7 @@ const decidedMax = 500
 
 const atMs = (column: string) =>
   `coalesce(nullif(floor(extract(epoch FROM ${column}) * 1000), '-Infinity')::bigint, 0)`
-const dueColumns = `tenant_id AS "tenantId", is_suspended AS "isSuspended", ${atMs('since')} AS "sinceMs", failures, cause,
+const dueColumns = `tenant_id AS "tenantId", destination, is_suspended AS "isSuspended", ${atMs('since')} AS "sinceMs", failures, cause,
   ${atMs('last_failure_at')} AS "lastFailureAtMs", ${atMs('last_success_at')} AS "lastSuccessAtMs", open,
   ${atMs('suspended_notified_at')} AS "suspendedNotifiedAtMs", ${atMs('failing_notified_at')} AS "failingNotifiedAtMs"`
 
@@ -155,23 +159,23 @@ const dueColumns = `tenant_id AS "tenantId", is_suspended AS "isSuspended", ${at
  * transaction that holds the lock of its row, so any number of processes store one notification per change. Returns the tenant queues of
  * the notifications. @throws errors of Postgres; a change whose transaction failed is decided again
  */
-export async function settleCallbackAlerts(parts: NoticeParts, nowMs: number): Promise<QueueId[]> {
-  const { rows } = await parts.pool.query<{ tenantId: TenantId }>({
-    name: 'list_due_callback_alerts',
-    text: `SELECT tenant_id AS "tenantId" FROM callback_alerts WHERE check_at <= $1 ORDER BY check_at LIMIT ${decidedMax}`,
+export async function decideDestinationAlerts(parts: NoticeParts, nowMs: number): Promise<QueueId[]> {
+  const { rows } = await parts.pool.query<DestinationKey>({
+    name: 'list_due_destination_alerts',
+    text: `SELECT tenant_id AS "tenantId", destination FROM destination_alerts WHERE check_at <= $1 ORDER BY check_at LIMIT ${decidedMax}`,
     values: [new Date(nowMs)],
   })
   const queues: QueueId[] = []
-  for (const { tenantId } of rows) {
-    const queueId = await settleAlert(parts, tenantId, nowMs)
+  for (const key of rows) {
+    const queueId = await decideUnderLock(parts, key, nowMs)
     if (queueId) queues.push(queueId)
   }
   return queues
 }
 
-async function settleAlert(parts: NoticeParts, tenantId: TenantId, nowMs: number) {
+async function decideUnderLock(parts: NoticeParts, key: DestinationKey, nowMs: number) {
   // Most decisions are to wait. The decision is repeated under the lock, after partitions for the event exist.
-  const seen = await readDue(parts.pool, tenantId, nowMs)
+  const seen = await readDue(parts.pool, key, nowMs)
   const seenDecision = seen && decideAlert(seen, nowMs)
   if (!seen || !seenDecision) return undefined
   const event =
@@ -179,7 +183,7 @@ async function settleAlert(parts: NoticeParts, tenantId: TenantId, nowMs: number
       ? await prepareNotice(parts, noticeOf(seen, seenDecision.what, nowMs), nowMs)
       : undefined
   const queueId = await withTx(parts.pool, async (client) => {
-    const alert = await readDue(client, tenantId, nowMs, 'FOR UPDATE SKIP LOCKED')
+    const alert = await readDue(client, key, nowMs, 'FOR UPDATE SKIP LOCKED')
     const decision = alert && decideAlert(alert, nowMs)
     // A signal came in between: the next turn decides.
     const isSame = decision?.kind === seenDecision.kind && alert?.open === seen.open
@@ -188,7 +192,7 @@ async function settleAlert(parts: NoticeParts, tenantId: TenantId, nowMs: number
       (decision.kind === 'notify' && !('what' in seenDecision && seenDecision.what === decision.what))
     )
       return undefined
-    await writeDecision(client, { tenantId, decision, nowMs })
+    await writeDecision(client, { key, decision, nowMs })
     return event && (await storeNotice(client, event))
   })
   if (queueId && event && 'what' in seenDecision) parts.onNotified(`latchkey.callback.${seenDecision.what}`)
@@ -197,13 +201,13 @@ async function settleAlert(parts: NoticeParts, tenantId: TenantId, nowMs: number
 
 async function readDue(
   connection: Pick<Pool | PoolClient, 'query'>,
-  tenantId: TenantId,
+  { tenantId, destination }: DestinationKey,
   nowMs: number,
   lock: '' | 'FOR UPDATE SKIP LOCKED' = '',
-): Promise<CallbackAlert | undefined> {
-  const { rows } = await connection.query<CallbackAlert>(
-    `SELECT ${dueColumns} FROM callback_alerts WHERE tenant_id = $1 AND check_at <= $2 ${lock}`,
-    [tenantId, new Date(nowMs)],
+): Promise<DestinationAlert | undefined> {
+  const { rows } = await connection.query<DestinationAlert>(
+    `SELECT ${dueColumns} FROM destination_alerts WHERE tenant_id = $1 AND destination = $3 AND check_at <= $2 ${lock}`,
+    [tenantId, new Date(nowMs), destination],
   )
   return rows[0]
 }
@@ -211,22 +215,25 @@ async function readDue(
 async function writeDecision(
   client: PoolClient,
   {
-    tenantId,
+    key: { tenantId, destination },
     decision,
     nowMs,
-  }: { readonly tenantId: TenantId; readonly decision: AlertDecision; readonly nowMs: number },
+  }: { readonly key: DestinationKey; readonly decision: AlertDecision; readonly nowMs: number },
 ): Promise<void> {
   if (decision.kind === 'forget') {
-    await client.query('DELETE FROM callback_alerts WHERE tenant_id = $1', [tenantId])
+    await client.query('DELETE FROM destination_alerts WHERE tenant_id = $1 AND destination = $2', [
+      tenantId,
+      destination,
+    ])
     return
   }
   const what = decision.kind === 'notify' ? decision.what : undefined
   await client.query(
-    `UPDATE callback_alerts SET check_at = $2, open = CASE $3::text WHEN 'recovered' THEN NULL ELSE coalesce($3, open) END,
+    `UPDATE destination_alerts SET check_at = $2, open = CASE $3::text WHEN 'recovered' THEN NULL ELSE coalesce($3, open) END,
       suspended_notified_at = CASE $3 WHEN 'suspended' THEN $4 ELSE suspended_notified_at END,
       failing_notified_at = CASE $3 WHEN 'failing' THEN $4 ELSE failing_notified_at END
-     WHERE tenant_id = $1`,
-    [tenantId, new Date(nowMs + checkMs), what ?? null, new Date(nowMs)],
+     WHERE tenant_id = $1 AND destination = $5`,
+    [tenantId, new Date(nowMs + checkMs), what ?? null, new Date(nowMs), destination],
   )
 }
 
@@ -239,7 +246,7 @@ const advice = {
     'Deliveries continue. Events whose last attempt failed are not sent again by themselves: replay them.',
 }
 
-function noticeOf(alert: CallbackAlert, what: keyof typeof advice, nowMs: number): Notice {
+function noticeOf(alert: DestinationAlert, what: keyof typeof advice, nowMs: number): Notice {
   const { tenantId, sinceMs, failures, cause, open, lastFailureAtMs } = alert
   return {
     tenantId,

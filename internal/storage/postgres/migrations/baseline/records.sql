@@ -1,11 +1,31 @@
--- Where new records and locks of a tenant are written. record_store_before: the store that had them before and may still have some; null once
--- it has none. The generation grows with every move. record_fence: the earlier store gave no higher one before its last entry ended.
-ALTER TABLE tenants
-  ADD COLUMN record_store text COLLATE "C" NOT NULL DEFAULT 'redis',
-  ADD COLUMN record_store_before text COLLATE "C",
-  ADD COLUMN record_store_moved_at timestamptz,
-  ADD COLUMN record_store_generation integer NOT NULL DEFAULT 0,
-  ADD COLUMN record_fence bigint NOT NULL DEFAULT 0;
+-- Which life of its Redis data a tenant was last seeded for; another one in Redis means that records were lost.
+CREATE TABLE record_epochs (
+  tenant_id text COLLATE "C" PRIMARY KEY,
+  epoch text NOT NULL,
+  seeded_at timestamptz NOT NULL
+);
+
+-- The history of locks, for people who ask what happened: no decision rests on it. fence is the lock's fencing token, which is also
+-- the moment of its acquisition in microseconds of Redis' clock, so that the primary key is the order of a tenant's history.
+-- A lock's beginning and its end come from any process and in any order, and each alone makes a row. held_until and extended_at
+-- belong together, of the latest extension; ended_at, ending and status too, of the earliest end.
+-- ending: open, completed (then with the saved response's status), released, taken_over.
+CREATE TABLE executions (
+  tenant_id text COLLATE "C" NOT NULL,
+  fence bigint NOT NULL,
+  expires_on date NOT NULL,
+  scope text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  held_until timestamptz,
+  extended_at timestamptz,
+  ended_at timestamptz,
+  ending text COLLATE "C" NOT NULL,
+  status smallint,
+  PRIMARY KEY (tenant_id, fence, expires_on)
+) PARTITION BY RANGE (expires_on);
+CREATE INDEX executions_key ON executions (tenant_id, scope, key, fence);
+-- Most complete; whoever looks for the others must not pass by all of those.
+CREATE INDEX executions_uncompleted ON executions (tenant_id, ending, fence) WHERE ending <> 'completed';
 
 -- Records and locks of tenants whose `records.durability` is postgres. One row is a lock (record is null) or a record. `id`: 4 bytes that
 -- are the same for a tenant, so that its rows are found through the primary key, then 12 of the SHA-256 of tenant, scope and key. Times are

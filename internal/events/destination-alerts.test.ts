@@ -5,11 +5,11 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import {
   type AlertDecision,
-  type CallbackAlert,
+  type DestinationAlert,
   decideAlert,
-  noteCallbackSignals,
-  settleCallbackAlerts,
-} from './callback-alerts.ts'
+  decideDestinationAlerts,
+  noteDestinationSignals,
+} from './destination-alerts.ts'
 import { type NoticeType, noticeProblems } from './notification-samples.ts'
 import type { NoticeParts } from './notifications.ts'
 import { queueIdOf } from './queue-id.ts'
@@ -19,7 +19,8 @@ import { resumeQueues, suspendQueue } from './tenant-queue.ts'
 const startMs = Date.now() + 86_400_000
 const at = (minutes: number) => startMs + minutes * 60_000
 
-const failing: CallbackAlert = {
+const failing: DestinationAlert = {
+  destination: 'callback',
   tenantId: 'ten_a' as TenantId,
   isSuspended: false,
   sinceMs: at(0),
@@ -32,7 +33,7 @@ const failing: CallbackAlert = {
   failingNotifiedAtMs: 0,
 }
 
-test.each<[string, Partial<CallbackAlert>, minutes: number, AlertDecision]>([
+test.each<[string, Partial<DestinationAlert>, minutes: number, AlertDecision]>([
   ['trouble of 4 minutes', {}, 4, { kind: 'wait' }],
   ['trouble of 5 minutes', {}, 5, { kind: 'notify', what: 'failing' }],
   ['trouble whose owner knows', { open: 'failing' }, 60, { kind: 'wait' }],
@@ -113,9 +114,10 @@ const stored = () =>
     "SELECT coalesce(array_agg(type ORDER BY id), '{}') FROM events WHERE provider = 'latchkey'",
   )
 const note = (tenantId: TenantId, nowMs: number, succeeded: boolean, isAlarm = !succeeded) =>
-  noteCallbackSignals(lab.pool, [
+  noteDestinationSignals(lab.pool, [
     {
       tenantId,
+      destination: 'callback',
       failures: succeeded ? 0 : 1,
       cause: 'http_503',
       isAlarm,
@@ -138,11 +140,11 @@ test.each([
       const succeeded = minute >= steps || Math.floor(minute / turn) % 2 === 1
       await note(tenant.id, at(minute), succeeded)
       // Two processes decide at the same time.
-      await Promise.all([one, other].map((parts) => settleCallbackAlerts(parts, at(minute))))
+      await Promise.all([one, other].map((parts) => decideDestinationAlerts(parts, at(minute))))
     }
     expect(await stored()).toEqual(expected)
     expect([...one.counted, ...other.counted].sort()).toEqual(expected)
-    expect(await lab.value('SELECT count(*) FROM callback_alerts')).toBe(0)
+    expect(await lab.value('SELECT count(*) FROM destination_alerts')).toBe(0)
   },
   60_000,
 )
@@ -152,7 +154,7 @@ test('callback alerts: a callback that fails and recovers every 10 minutes cause
   const parts = noticesOf(tenant)
   for (let minute = 0; minute < 180; minute += 1) {
     await note(tenant.id, at(minute), Math.floor(minute / 10) % 2 === 1)
-    await settleCallbackAlerts(parts, at(minute))
+    await decideDestinationAlerts(parts, at(minute))
   }
   const times = await lab.value<number[]>(
     "SELECT array_agg(extract(epoch FROM occurred_at)::float8 ORDER BY id) FROM events WHERE type = 'latchkey.callback.failing'",
@@ -167,7 +169,7 @@ test('callback alerts: a success alone begins no trouble, and a failure without 
   const tenant = await lab.addTenant({ notifications })
   await note(tenant.id, at(0), true)
   await note(tenant.id, at(0), false, false)
-  expect(await lab.value('SELECT count(*) FROM callback_alerts')).toBe(0)
+  expect(await lab.value('SELECT count(*) FROM destination_alerts')).toBe(0)
 })
 
 /** Expects that all stored notifications have the form of the samples of their types. */
@@ -183,11 +185,19 @@ test('callback alerts: a suspension is notified of once, by any of several proce
   const [tenant, other] = [await lab.addTenant({ notifications }), await lab.addTenant({ notifications })]
   await lab.accept(tenant.id)
   await lab.claim()
-  await suspendQueue(lab.pool, queueIdOf(tenant.id, 'callback'), { cause: 'gone', nowMs: at(0) })
-  await suspendQueue(lab.pool, queueIdOf(tenant.id, 'callback'), { cause: 'disabled', nowMs: at(1) })
+  await suspendQueue(
+    lab.pool,
+    { tenantId: tenant.id, destination: 'callback' },
+    { cause: 'gone', nowMs: at(0) },
+  )
+  await suspendQueue(
+    lab.pool,
+    { tenantId: tenant.id, destination: 'callback' },
+    { cause: 'disabled', nowMs: at(1) },
+  )
   const all = Array.from({ length: 8 }, () => noticesOf(tenant, other))
-  const settled = await Promise.all(all.map((parts) => settleCallbackAlerts(parts, at(1))))
-  expect(settled.flat()).toEqual([queueIdOf(tenant.id, 'notifications')])
+  const settled = await Promise.all(all.map((parts) => decideDestinationAlerts(parts, at(1))))
+  expect(settled.flat()).toEqual([queueIdOf({ tenantId: tenant.id, destination: 'notifications' })])
   expect(
     await lab.value(
       "SELECT tenant_id || ' ' || type || ' ' || provider || ' ' || origin FROM events WHERE provider = 'latchkey'",
@@ -207,10 +217,12 @@ test('callback alerts: a suspension is notified of once, by any of several proce
     lastFailureAt: new Date(at(0)).toISOString(),
     advice: expect.stringContaining('resume'),
   })
-  expect(await resumeQueues(lab.pool, tenant.id)).toEqual([queueIdOf(tenant.id, 'callback')])
+  expect(await resumeQueues(lab.pool, tenant.id)).toEqual([
+    queueIdOf({ tenantId: tenant.id, destination: 'callback' }),
+  ])
   await note(tenant.id, at(2), true)
-  await Promise.all(all.map((parts) => settleCallbackAlerts(parts, at(8))))
-  await Promise.all(all.map((parts) => settleCallbackAlerts(parts, at(9))))
+  await Promise.all(all.map((parts) => decideDestinationAlerts(parts, at(8))))
+  await Promise.all(all.map((parts) => decideDestinationAlerts(parts, at(9))))
   expect(await stored()).toEqual(['latchkey.callback.suspended', 'latchkey.callback.recovered'])
   await expectSampledForm()
 })
@@ -221,6 +233,6 @@ test.each([
 ])('callback alerts: nothing is stored for a tenant that %s', async (_what, wanted) => {
   const tenant = await lab.addTenant(wanted ? { notifications: wanted } : {})
   await note(tenant.id, at(0), false)
-  await settleCallbackAlerts(noticesOf(tenant), at(6))
+  await decideDestinationAlerts(noticesOf(tenant), at(6))
   expect(await stored()).toEqual([])
 })
