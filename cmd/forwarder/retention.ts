@@ -98,7 +98,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
     before: [step('deliveries_due', queue.removeBatch)],
     after: [
       step('dedupe_keys', forgetDedupeKeys),
-      step('failed_events', forgetFailedDeliveries),
+      step('failed_deliveries', forgetFailedDeliveries),
       step('pulls_due', forgetWaitingPulls),
       step('feed_marks', forgetFeedMarks),
       step('replays', forgetReplays),

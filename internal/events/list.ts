@@ -243,7 +243,7 @@ async function walkEvents(
   return { events, searchedTo: last?.id }
 }
 
-// Reads the candidates and the first matching events in one statement, since candidates (rows of the queue or of `failed_events`) can be
+// Reads the candidates and the first matching events in one statement, since candidates (rows of the queue or of `failed_deliveries`) can be
 // removed between two statements. Reads each event by its key in the partition of its day. Takes no locks.
 async function walkFound(
   connection: Queryable,
