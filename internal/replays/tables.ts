@@ -29,8 +29,6 @@ export const replays = pgTable('replays', {
   endedAt: at('ended_at'),
   nextStepAt: at('next_step_at').notNull(),
   notifyAt: at('notify_at'),
-  stepAt: at('step_at'),
-  filterMore: jsonb('filter_more').$type<never>(),
   outcome: jsonb('outcome').$type<ReplayOutcome>(),
   countAt: at('count_at').default(sql`now()`),
 })

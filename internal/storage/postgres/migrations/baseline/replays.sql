@@ -28,8 +28,6 @@ CREATE TABLE replays (
   next_step_at timestamptz NOT NULL,
   queued text[] NOT NULL DEFAULT '{}',
   notify_at timestamptz,
-  step_at timestamptz,
-  filter_more jsonb,
   outcome jsonb,
   count_at timestamptz DEFAULT now(),
   UNIQUE NULLS NOT DISTINCT (tenant_id, idempotency_key)
@@ -37,5 +35,4 @@ CREATE TABLE replays (
 CREATE INDEX replays_unfinished ON replays (next_step_at) WHERE state IN ('queued', 'running');
 CREATE INDEX replays_tenant ON replays (tenant_id, id);
 CREATE INDEX replays_to_notify ON replays (notify_at) WHERE notify_at IS NOT NULL;
-CREATE INDEX replays_due ON replays (coalesce(step_at, next_step_at)) WHERE state IN ('queued', 'running');
 CREATE INDEX replays_to_count ON replays (count_at) WHERE ended_at IS NOT NULL AND count_at IS NOT NULL;
