@@ -57,7 +57,7 @@ async function failed(count: number): Promise<EventId[]> {
 async function end(state: string, ids: readonly EventId[]): Promise<void> {
   await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [ids])
   await lab.pool.query('UPDATE events SET state = $2, completed_at = now() WHERE id = ANY($1)', [ids, state])
-  await lab.pool.query('DELETE FROM failed_events')
+  await lab.pool.query('DELETE FROM failed_deliveries')
   await listFailedEvents(lab.pool)
 }
 

@@ -5,7 +5,7 @@ import type { ReplayOutcome } from './progress.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 
-/** Replay jobs. The migrations 0006, 0020 and 0026 explain the columns. */
+/** Replay jobs. `baseline/replays.sql` explains the columns. */
 export const replays = pgTable('replays', {
   id: text('id').$type<ReplayId>().primaryKey(),
   idempotencyKey: text('idempotency_key').notNull(),
