@@ -1,3 +1,4 @@
+import { diffArrays } from 'diff'
 import type { AttemptDetail, ShownHeader } from '#internal/backoffice/index.ts'
 import { jsonTokens } from '../components/json.tsx'
 import { durationText } from '../components/text.tsx'
@@ -80,37 +81,10 @@ function linesOf(text: string): string[] {
 /** Compares two texts by lines. Returns an empty list if their lines are equal. Pure. */
 export function lineDifference(before: string, after: string): DiffLine[] {
   const [one, other] = [linesOf(before), linesOf(after)]
-  const all = merged(one, other)
+  const all = diffArrays(one, other).flatMap(({ value, added, removed }) =>
+    value.map((text): DiffLine => ({ kind: added ? 'added' : removed ? 'removed' : 'same', text })),
+  )
   return all.every(({ kind }) => kind === 'same') ? [] : nearDifferences(all)
-}
-
-/** Merges two lists along their longest common subsequence. */
-function merged(one: readonly string[], other: readonly string[]): DiffLine[] {
-  // lengths[i][j]: length of the longest common subsequence of one[i…] and other[j…].
-  const lengths = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1))
-  const lengthAt = (i: number, j: number) => lengths[i]?.[j] ?? 0
-  for (let i = one.length - 1; i >= 0; i -= 1) {
-    const row = lengths[i] ?? new Uint16Array(0)
-    for (let j = other.length - 1; j >= 0; j -= 1)
-      row[j] =
-        one[i] === other[j] ? lengthAt(i + 1, j + 1) + 1 : Math.max(lengthAt(i + 1, j), lengthAt(i, j + 1))
-  }
-  const lines: DiffLine[] = []
-  let [i, j] = [0, 0]
-  while (i < one.length || j < other.length) {
-    if (i < one.length && j < other.length && one[i] === other[j]) {
-      lines.push({ kind: 'same', text: one[i] ?? '' })
-      i += 1
-      j += 1
-    } else if (i < one.length && (j === other.length || lengthAt(i + 1, j) >= lengthAt(i, j + 1))) {
-      lines.push({ kind: 'removed', text: one[i] ?? '' })
-      i += 1
-    } else {
-      lines.push({ kind: 'added', text: other[j] ?? '' })
-      j += 1
-    }
-  }
-  return lines
 }
 
 function nearDifferences(all: readonly DiffLine[]): DiffLine[] {
