@@ -15,9 +15,8 @@ import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { type Directory, type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { createStatsNote, startDemo } from './demo.ts'
-import { createRefusedLines } from './refused-lines.ts'
 import { awaitTenants, sinkAddress } from './tenants.ts'
-import { knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.ts'
+import { createRefusedLines, knowsSampleKey, repeating, sampleTenant, welcomeText } from './welcome.ts'
 
 /** Base of relative folders, independent of the folder in which the command was started. */
 const root = resolve(import.meta.dir, '../..')

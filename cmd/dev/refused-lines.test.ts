@@ -3,7 +3,7 @@ import { tenantIdFromBytes } from '#internal/base/index.ts'
 import { demoHeader, timeOf } from '#internal/dev/index.ts'
 import type { RefusedNote } from '#internal/intake/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { createRefusedLines, refusedLinesPerSecondMax } from './refused-lines.ts'
+import { createRefusedLines, refusedLinesPerSecondMax } from './welcome.ts'
 
 const refused: RefusedNote = {
   tenantId: tenantIdFromBytes(new Uint8Array(16)),

@@ -1,5 +1,7 @@
 import type { SigningKey } from '#internal/delivery/index.ts'
 import type { EventContent } from '#internal/events/index.ts'
+import { type ApiClient, memberText } from './api-client.ts'
+import type { Result } from './cli.ts'
 
 /** Fields of an event of the API that a delivery has, besides its payload and headers. */
 export interface EventFields {
@@ -44,4 +46,28 @@ export async function localCall(
   // The caller limits the time.
   const target = { url, allowedCIDRs: [], timeoutMs: 0, keys: [key] }
   return signedCall(target, content, { ...carriedHeaders(headers), nowMs })
+}
+
+/** Returns the delivery of an event as a curl command, made and signed like a call of the forwarder. */
+export async function curlOf(
+  api: ApiClient<'public'>,
+  {
+    id,
+    url,
+    key,
+    nowMs,
+  }: { readonly id: string; readonly url: string; readonly key: SigningKey; readonly nowMs: number },
+): Promise<Result> {
+  const path = { eventId: id }
+  const detail = await api.call('readEvent', { path })
+  if (detail.kind === 'problem') return detail
+  const stored = await api.call('readEventPayload', { path })
+  if (stored.kind === 'problem') return stored
+  const payload = memberText(stored.text, 'payload')
+  const headers = JSON.stringify(detail.body.headers)
+  const call = await localCall({ event: detail.body.event, payload, headers }, { url, key, nowMs })
+  // Loaded here, since most commands need nothing of the stores.
+  const { curlCommand } = await import('#internal/delivery/index.ts')
+  const command = curlCommand({ url, headers: Object.entries(call.headers), body: call.body })
+  return { text: command, json: { command } }
 }

@@ -75,8 +75,15 @@ export async function createProgram(cli: Cli, args: readonly string[] = []): Pro
     add(program, cli)
   const isComplete = args[0] === '--version' || program.commands.some((each) => each.name() === args[0])
   if (!isComplete) {
-    const { addOperatorCommands } = await import('./operator-commands.ts')
-    addOperatorCommands(program, cli)
+    program.commandsGroup('For operators, beside the service:')
+    const { addCheckCommand } = await import('./check.ts')
+    addCheckCommand(program, cli)
+    const { addRemoveFinalizersCommand } = await import('./remove-finalizers.ts')
+    addRemoveFinalizersCommand(program, cli)
+    const { addOperatorsCommand } = await import('./operators.ts')
+    addOperatorsCommand(program, cli)
+    const { addProvidersCommand } = await import('./providers.ts')
+    addProvidersCommand(program, cli)
   }
   program.commandsGroup('More:').helpCommand('help [command]', 'prints the help of a command')
   // The package of types changes nothing else about a command.

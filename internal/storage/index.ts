@@ -1,5 +1,4 @@
 export { BatchWriter, BufferedWriter, retryWithBackoff, writeRows, writeRowsOrThrow } from './batch-writer.ts'
-export { type AdvisoryLock, tryAdvisoryLock } from './postgres/advisory-lock.ts'
 export { migrate, readDatabaseId } from './postgres/migrate.ts'
 export {
   type ExpiredPartition,
@@ -13,16 +12,20 @@ export {
   type WantedPartition,
 } from './postgres/partitions.ts'
 export {
+  type AdvisoryLock,
   createPool,
   numberArrayParam,
   type Pool,
   type PoolClient,
   type PoolOptions,
   textArrayParam,
+  tryAdvisoryLock,
   withTx,
 } from './postgres/pool.ts'
-export { type PurgeStep, purgeByKey, purgeByPartition } from './postgres/purge.ts'
 export {
+  type PurgeStep,
+  purgeByKey,
+  purgeByPartition,
   type RemovedRows,
   type RetentionObserver,
   type RetentionStep,
@@ -32,12 +35,17 @@ export {
 export { epochMs, int8, orm } from './postgres/schema.ts'
 export { classifySqlError, isMistake, sqlErrorOf, withoutParameters } from './postgres/sql-failure.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
-export { openRedis, type RedisConnection, type RedisOptions } from './redis/client.ts'
+export {
+  defineScript,
+  openRedis,
+  type RedisConnection,
+  type RedisOptions,
+  type RedisScript,
+} from './redis/client.ts'
+export type { RedisDurability } from './redis/durability.ts'
 export {
   type ChannelListener,
   type RedisFailure,
   RedisUnavailable,
-} from './redis/connection.ts'
-export type { RedisDurability } from './redis/durability.ts'
-export { defineScript, type RedisScript } from './redis/script.ts'
+} from './redis/session.ts'
 export { type StoreAddress, type StoreTls, TlsFailure } from './tls.ts'

@@ -3,7 +3,7 @@ import type { Check, CheckResult } from '#internal/telemetry/index.ts'
 import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
 import type { Pool } from './postgres/pool.ts'
 import type { RedisConnection } from './redis/client.ts'
-import { type RedisServerFacts, RedisUnavailable } from './redis/connection.ts'
+import { type RedisServerFacts, RedisUnavailable } from './redis/session.ts'
 import { TlsFailure } from './tls.ts'
 
 const redisMajorMin = 7

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+
+const root = resolve(import.meta.dir, '../../..')
 
 /** Arguments of `bun build` that make the program. */
 export interface CompileCommand {
@@ -21,4 +23,11 @@ export function compileCommand(sources: string): CompileCommand {
     options: words.filter((word) => word.startsWith('--') && !/^--(target|outfile)=/.test(word)),
     entryPoints: words.filter((word) => !word.startsWith('--')),
   }
+}
+
+/** Runs a command in the repository's folder. @throws with its output if it fails */
+export async function runTool(command: readonly string[]): Promise<void> {
+  const child = Bun.spawn([...command], { cwd: root, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])
+  if ((await child.exited) !== 0) throw new Error(`${command.slice(0, 2).join(' ')} failed:\n${out}${err}`)
 }

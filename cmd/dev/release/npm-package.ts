@@ -2,8 +2,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { description, engines, license, name, packageManager, version } from '../../../package.json'
 import { noticesPath } from '../notices.ts'
-import { compileCommand } from './compile-command.ts'
-import { runTool } from './run-tool.ts'
+import { compileCommand, runTool } from './compile-command.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 /** Platforms of the package, as npm names the runtime for them. Each has its own package, of which npm installs one. */

@@ -5,9 +5,8 @@ import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 import { version } from '../../../package.json'
 import { noticesPath } from '../notices.ts'
-import { compileCommand } from './compile-command.ts'
+import { compileCommand, runTool } from './compile-command.ts'
 import { hasValidHashes, signAdHoc } from './mach-o.ts'
-import { runTool } from './run-tool.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 /** Modification time of all archived files, the one that npm gives to the files of a package. */

@@ -1,4 +1,5 @@
 import type { AttemptPlace } from '#internal/events/index.ts'
+import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 
 /** Returns the name of an attempt in paths, forms and anchors: its delivery cycle and number, such as `1-3`. */
 export function attemptName({ cycle, attempt }: AttemptPlace): string {
@@ -14,4 +15,29 @@ export function parseAttemptName(name: string | undefined): AttemptPlace | undef
 /** Returns the title of an attempt; of an event with several delivery cycles, with its cycle. */
 export function attemptTitle({ cycle, attempt }: AttemptPlace, event: { readonly cycle: number }): string {
   return event.cycle === 1 ? `Attempt ${attempt}` : `Attempt ${attempt} of delivery cycle ${cycle}`
+}
+
+/** Replays of several events that began delivery cycles of an event, by the number of the cycle. */
+export type CycleOrigins = ReadonlyMap<number, ReplayId>
+
+/** Maximum cycles whose replays an address has, the latest ones: 1.7 KB. */
+const namedMax = 50
+
+/** Formats replays for the address of live updates, such as `3!2.rpl_…`: what is known of an event in its delivery cycle 3. Pure. */
+export function originsText(cycle: number, origins: CycleOrigins): string {
+  const latest = [...origins].toSorted(([a], [b]) => a - b).slice(-namedMax)
+  return `${cycle}!${latest.map(([nth, id]) => `${nth}.${id}`).join('!')}`
+}
+
+/** Parses replays that are known of an event in this delivery cycle. Undefined if the text is of another cycle, or has another form. Pure. */
+export function parseOrigins(text: string | undefined, cycle: number): CycleOrigins | undefined {
+  const [known, ...named] = text?.split('!') ?? []
+  if (known !== String(cycle) || named.length > namedMax) return undefined
+  return new Map(
+    named.flatMap((each) => {
+      const [nth, idText = ''] = each.split('.')
+      const id = parseReplayId(idText)
+      return id === undefined ? [] : [[Number(nth), id] as const]
+    }),
+  )
 }

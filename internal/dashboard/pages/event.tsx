@@ -28,8 +28,13 @@ import {
 } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { attemptCurl, attemptPath } from './attempt.tsx'
-import { attemptName, parseAttemptName } from './attempt-name.ts'
-import { type CycleOrigins, originsText, parseOrigins } from './cycle-origins.ts'
+import {
+  attemptName,
+  type CycleOrigins,
+  originsText,
+  parseAttemptName,
+  parseOrigins,
+} from './attempt-name.ts'
 import { deedRows } from './deed.tsx'
 import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { listPathOf } from './events.tsx'

@@ -15,9 +15,8 @@ import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { redisCheck } from '../readiness.ts'
-import { openRedis } from './client.ts'
-import type { RedisFailure } from './connection.ts'
-import { defineScript } from './script.ts'
+import { defineScript, openRedis } from './client.ts'
+import type { RedisFailure } from './session.ts'
 
 const connections = openConnections()
 let server: TestRedis

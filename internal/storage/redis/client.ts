@@ -1,12 +1,8 @@
+import { createHash } from 'node:crypto'
+import { tracingChannel } from 'node:diagnostics_channel'
 import { ErrorReply } from '@redis/client'
 import { Deadlines } from '#internal/base/index.ts'
 import { type StoreAddress, TlsFailure, tlsReader } from '../tls.ts'
-import {
-  type ChannelListener,
-  type RedisFailure,
-  type RedisServerFacts,
-  RedisUnavailable,
-} from './connection.ts'
 import { createDriver, type RedisDriver } from './driver.ts'
 import {
   durabilityCommands,
@@ -16,9 +12,30 @@ import {
   parseKept,
   type RedisDurability,
 } from './durability.ts'
-import type { RedisScript } from './script.ts'
-import { completeTracingChannel } from './tracing-channel.ts'
+import {
+  type ChannelListener,
+  type RedisFailure,
+  type RedisServerFacts,
+  RedisUnavailable,
+} from './session.ts'
 import { parseRedisUrl } from './url.ts'
+
+/** A Lua script that Redis runs as one atomic step. */
+export interface RedisScript {
+  readonly name: string
+  readonly source: string
+  /** SHA-1 of the source, which EVALSHA uses as the script's name. */
+  readonly sha: string
+}
+
+/**
+ * Joins the parts of a script and computes its digest for EVALSHA.
+ * @param flags flags of the Redis 7 shebang, such as `no-writes`; an empty text means no flags
+ */
+export function defineScript(name: string, flags: string, parts: readonly string[]): RedisScript {
+  const source = [flags === '' ? '#!lua' : `#!lua flags=${flags}`, ...parts].join('\n')
+  return { name, source, sha: createHash('sha1').update(source).digest('hex') }
+}
 
 /** Options of a Redis connection. */
 export interface RedisOptions extends StoreAddress {
@@ -231,4 +248,22 @@ function reasonOf(error: unknown): RedisFailure | undefined {
 function parseInfo(text: string): RedisServerFacts {
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1] ?? ''
   return { version: field('redis_version'), maxmemoryPolicy: field('maxmemory_policy') }
+}
+
+const tracingEvents = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'] as const
+
+/**
+ * Adds the property `hasSubscribers` to TracingChannel, which Node.js provides and Bun 1.4.5 lacks
+ * (https://nodejs.org/api/diagnostics_channel.html#tracingchannelhassubscribers, read 2026-11). Without it, node-redis prepares trace data
+ * for every command although there are no subscribers, which costs more than encoding the command. Safe to repeat.
+ */
+export function completeTracingChannel(): void {
+  const prototype = Object.getPrototypeOf(tracingChannel('latchkey:probe')) as object
+  if ('hasSubscribers' in prototype) return
+  Object.defineProperty(prototype, 'hasSubscribers', {
+    configurable: true,
+    get(this: Record<(typeof tracingEvents)[number], { readonly hasSubscribers: boolean }>) {
+      return tracingEvents.some((event) => this[event].hasSubscribers)
+    },
+  })
 }

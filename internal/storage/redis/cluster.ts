@@ -1,9 +1,8 @@
 import { ErrorReply } from '@redis/client'
 import { within } from '#internal/base/index.ts'
-import { RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
 import { dataTarget, nodeName, Pulse, type RedisLink, RedisPeer } from './link.ts'
-import { type RedisServers, RedisSession } from './session.ts'
+import { type RedisServers, RedisSession, RedisUnavailable } from './session.ts'
 import {
   parseRedirection,
   parseSlotRanges,

@@ -4,7 +4,7 @@ import { replicatedArgs, startReplicaOf } from '#test/support/redis-replica.ts'
 import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { defineScript } from './script.ts'
+import { defineScript } from './client.ts'
 
 const connections = openConnections()
 let server: TestRedis

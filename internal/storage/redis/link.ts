@@ -1,6 +1,5 @@
 import { Bell, backoffMs, within } from '#internal/base/index.ts'
-import { RedisUnavailable } from './connection.ts'
-import { type RedisServers, RedisSession, type RedisTarget } from './session.ts'
+import { type RedisServers, RedisSession, type RedisTarget, RedisUnavailable } from './session.ts'
 import type { RedisNode } from './url.ts'
 
 /** Callbacks of a `RedisLink`. */

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { openConnections, put, testHealthyRedis, untilWorks } from '#test/support/redis-connection.ts'
 import { command, type SentinelTopology, startSentinel } from '#test/support/redis-topology.ts'
 import { until } from '#test/support/until.ts'
-import { RedisUnavailable } from './connection.ts'
 import { decideMaster } from './sentinel.ts'
+import { RedisUnavailable } from './session.ts'
 
 const a = { host: 'a', port: 1 }
 const b = { host: 'b', port: 1 }

@@ -1,7 +1,7 @@
 import { ErrorReply } from '@redis/client'
-import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import type { RedisPeer } from './link.ts'
 import type { RedisSession } from './session.ts'
+import { type ChannelListener, RedisUnavailable } from './session.ts'
 
 interface Channel {
   /** Listeners of the channel; empty after `unsubscribe`. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { tracingChannel } from 'node:diagnostics_channel'
-import { completeTracingChannel } from './tracing-channel.ts'
+import { completeTracingChannel } from './client.ts'
 
 test('tracing channel: `hasSubscribers` reports whether the channel has subscribers', () => {
   completeTracingChannel()
