@@ -1,6 +1,7 @@
 import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
 import { mayGrow } from '#internal/http/index.ts'
-import { replayEventOutcomes, replayedOrigins, replayStates } from '#internal/replays/index.ts'
+import { replayStates } from '#internal/replays/index.ts'
+import { replayFilterAnswer } from './event-filters.ts'
 import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
 import { at, eventId, isNew, tenantId } from './http-answers.ts'
@@ -19,7 +20,6 @@ import {
   of,
   orNull,
   pageOf,
-  providerOf,
   text,
   time,
   unshown,
@@ -171,22 +171,6 @@ export const EventRetried = answer(
 )
 
 const countOf = (count: number) => objectOf({ count: whole(count), isExact: flag(true) })
-const filter = objectOf(
-  { from: time(at('00:00:00')) },
-  {
-    to: time(),
-    tenantId,
-    provider: providerOf(),
-    type: text(),
-    status: text(),
-    slowerThanMs: whole(),
-    state: wordOf(eventStates, 'delivery_failed'),
-    ids: unshown(listOf(idOf('evt'))),
-    origin: growingWordOf(replayedOrigins),
-    replayId: described('Earlier replay whose events the filter covers.', unshown(idOf('rpl'))),
-    outcome: unshown(growingWordOf(replayEventOutcomes)),
-  },
-)
 const replayOutcome = objectOf({
   examinedCount: whole(400),
   deliveredCount: whole(391),
@@ -201,7 +185,7 @@ export const Replay = answer(
   'Replay',
   objectOf({
     id: idOf('rpl', 'rpl_06gw979vs1d9q6mddfvvx375s4'),
-    filter,
+    filter: replayFilterAnswer,
     ratePerSecond: whole(100),
     requestedBy: text('user:ada'),
     state: wordOf(replayStates, 'running'),

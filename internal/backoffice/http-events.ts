@@ -1,9 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
 import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
-import { eventStates, originKinds } from '#internal/events/index.ts'
-import { plainText, textParam, wordParam } from '#internal/http/index.ts'
-import { replayEventOutcomes } from '#internal/replays/index.ts'
+import { plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
+import { eventListParams } from './event-filters.ts'
 import type { RawPayload } from './events.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import { EventDetail } from './http-attempt-answers.ts'
@@ -15,22 +14,7 @@ import {
   Explanation,
   StoredPayload,
 } from './http-event-answers.ts'
-import {
-  eventParam,
-  idSchema,
-  outcomeText,
-  pageParams,
-  providerField,
-  providerParam,
-  readTimes,
-  replayParam,
-  slowerThanParam,
-  statusParam,
-  timeParam,
-  timestamp,
-  typeFilterText,
-  withNamed,
-} from './http-params.ts'
+import { idSchema, pageParams, providerField, readTimes, timestamp, withNamed } from './http-params.ts'
 import { searchPayloads } from './http-payload-search.ts'
 import { invalid } from './outcome.ts'
 
@@ -65,12 +49,6 @@ function memberText(text: string, name: string): string {
   return span === undefined ? '' : text.slice(span.start, span.end)
 }
 
-const sourceIdText = {
-  backoffice:
-    'The provider’s id. Without `tenantId` and `namespaces` it is looked for in all tenants, at most 10 000; `provider` makes it faster.',
-  public: 'The provider’s id.',
-}
-
 function eventPath({ base }: Pick<SharedApi<never>, 'base'>): string {
   return `${base}/events/:eventId`
 }
@@ -88,18 +66,7 @@ function listEvents<Parts>(api: SharedApi<Parts>) {
     query: {
       ...pageParams,
       ...api.tenantParams,
-      provider: providerParam,
-      type: textParam(typeFilterText, { charsMax: 255 }),
-      state: wordParam('State of the event.', eventStates),
-      origin: wordParam('Origin of the event.', originKinds),
-      status: statusParam,
-      slowerThanMs: slowerThanParam,
-      from: timeParam('Received then or later.'),
-      to: timeParam('Received earlier.'),
-      id: eventParam,
-      sourceEventId: textParam(sourceIdText[api.name], { charsMax: 255 }),
-      replayId: replayParam,
-      outcome: wordParam(outcomeText, replayEventOutcomes),
+      ...eventListParams(api),
     },
     act: ({ backoffice, actor, query: { from, to, ...query } }) =>
       backoffice.events.list(actor, { ...query, fromMs: from, toMs: to }),

@@ -4,18 +4,11 @@ import {
   type EventId,
   idPattern,
   isTenantId,
-  parseEventId,
   parseTimestamp,
   type TenantId,
   timestampMsMax,
   timestampPattern,
 } from '#internal/base/index.ts'
-import {
-  parseStatusFilter,
-  type StatusFilter,
-  slowerThanMsMax,
-  statusFilterPattern,
-} from '#internal/events/index.ts'
 import {
   expectation,
   integerParam,
@@ -26,7 +19,6 @@ import {
   textParam,
 } from '#internal/http/index.ts'
 import { providerNameParam } from '#internal/providers/index.ts'
-import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 import { settingNameSchema } from '#internal/settings/index.ts'
 import { subscriptionNamePattern } from '#internal/subscriptions/index.ts'
 import {
@@ -164,59 +156,8 @@ export const tenantParam: Param<TenantId> = {
   schema: idSchema('ten'),
 }
 
-/** Query parameter: the event to filter by. */
-export const eventParam: Param<EventId> = {
-  parse: parseEventId,
-  description: 'Id of an event.',
-  schema: idSchema('evt'),
-}
-
-/** Query parameter: the replay of the events to filter by. */
-export const replayParam: Param<ReplayId> = {
-  parse: parseReplayId,
-  description: 'Id of a replay: only events that it queued, of its first 1 000.',
-  schema: idSchema('rpl'),
-}
-
-/** Description of the outcome to filter by. */
-export const outcomeText =
-  'Only with `replayId`: outcome in that replay. `failed`: its delivery failed again, and the event was not replayed once more since. `pending`: its delivery is in progress.'
-
 /** Query parameter: the provider to filter by. */
 export const providerParam = providerNameParam(providerText('A provider'))
-
-const statusExpected = 'a status such as 404, a class of statuses such as 5xx, or none for no response'
-
-/** Query parameter: the status of the last attempt to filter by. */
-export const statusParam: Param<StatusFilter> = {
-  parse: parseStatusFilter,
-  description: statusText(),
-  schema: statusSchema(),
-}
-
-/** Body schema of the status of the last attempt to filter by. */
-export const statusField = t.Unsafe<StatusFilter>(t.String({ ...statusSchema(), description: statusText() }))
-
-function statusSchema() {
-  return { type: 'string', pattern: statusFilterPattern, expected: statusExpected }
-}
-
-function statusText(): string {
-  return 'Response to the last attempt: a status such as `404`, a class such as `5xx`, or `none` for no response. A status other than 2xx, without `state`, finds pending and failed events only.'
-}
-
-const slowerBounds = { minimum: 1, maximum: slowerThanMsMax }
-const slowerText = 'The last attempt took longer than this, in milliseconds.'
-
-/** Query parameter: the duration of the last attempt to filter by. */
-export const slowerThanParam = integerParam(slowerText, slowerBounds)
-
-/** Body schema of the duration of the last attempt to filter by. */
-export const slowerThanField = t.Integer({ ...slowerBounds, description: slowerText })
-
-/** Description of a filter by type. */
-export const typeFilterText =
-  'Normalized type, or a family of types: `payment.*` stands for all types that begin with `payment.`. In any case.'
 
 /** Body schema of a provider: a built-in or a declared one. `parseProviderName` converts the value. */
 export const providerField = (description: string) =>

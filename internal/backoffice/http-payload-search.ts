@@ -1,11 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
-import { eventStates } from '#internal/events/index.ts'
-import { oneOf, plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
+import { searchFilterFields } from './event-filters.ts'
 import { eventId } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import { EventSummary } from './http-event-answers.ts'
-import { idSchema, providerField, readTimes, timestamp, typeFilterText } from './http-params.ts'
+import { idSchema, readTimes, timestamp } from './http-params.ts'
 import { answer, described, listOf, objectOf, text, time, whole } from './http-schemas.ts'
 import { defined, invalid } from './outcome.ts'
 import {
@@ -62,9 +61,7 @@ const searchFields = {
         'Value at the path: a whole text, or a number, `true`, `false` or `null`. Numbers are compared as JavaScript compares them.',
     }),
   ),
-  provider: t.Optional(providerField('Provider of the events')),
-  type: t.Optional(plainText(255, { description: typeFilterText })),
-  state: t.Optional(oneOf(eventStates, 'State of the events.')),
+  ...searchFilterFields,
   after: t.Optional(idSchema('evt', { description: '`next` of the previous page.' })),
   limit: t.Optional(t.Integer({ minimum: 1, maximum: 100, description: 'Maximum matches. Default: 50.' })),
 }

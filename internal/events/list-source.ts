@@ -154,16 +154,16 @@ class Parameters {
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
-    { type, status, slowerThanMs, ...rest }: Rest,
+    { tenantId, provider, type, state, origin, ...lastAttempt }: Rest,
     more: readonly string[] = [],
   ): EventSource {
     const candidateValuesCount = this.values.length
     const prefix = type === undefined ? undefined : familyPrefixOf(type)
     const equal = {
-      tenant_id: rest.tenantId,
-      provider: rest.provider,
-      state: rest.state,
-      origin: rest.origin,
+      tenant_id: tenantId,
+      provider,
+      state,
+      origin,
     }
     const ofType = { type: prefix === undefined ? type : undefined }
     const conditions = [
@@ -172,7 +172,7 @@ class Parameters {
       ),
       ...(prefix === undefined ? [] : [`e.type ^@ ${this.add(prefix)}`]),
       ...more,
-      ...lastAttemptConditions({ status, slowerThanMs }, (value) => this.add(value)),
+      ...lastAttemptConditions(lastAttempt, (value) => this.add(value)),
     ]
     return { kind, candidates, sorted, conditions, values: this.values, candidateValuesCount }
   }
@@ -198,8 +198,9 @@ export async function chooseSource(connection: Queryable, request: SourceRequest
 
 /** Scans one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
 function indexSource(request: SourceRequest, more: readonly string[] = []): EventSource {
-  const { tenantId, type, state, origin, status, slowerThanMs } = request.filter
-  const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
+  const { tenantId, provider: named, type, ...rest } = restOf(request.filter)
+  const { state } = request.filter
+  const provider = named ?? (state === 'verified' ? triedOutProvider : undefined)
   const wholeType = type !== undefined && familyPrefixOf(type) === undefined ? type : undefined
   const parameters = new Parameters()
   const keys: [name: string, value: string][] = []
@@ -208,7 +209,7 @@ function indexSource(request: SourceRequest, more: readonly string[] = []): Even
   else if (provider !== undefined) keys.push(['provider', provider])
   const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
   const own = wholeType === undefined ? { type } : { provider }
-  return parameters.source('events', walk, { ...own, state, origin, status, slowerThanMs }, more)
+  return parameters.source('events', walk, { ...own, ...rest, state }, more)
 }
 
 // Columns of an entry of `failed_deliveries`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
@@ -220,14 +221,14 @@ const failedColumns = `${failedEventColumns}, 'delivery_failed' AS state,
 
 /** Reads failed events from the table `failed_deliveries`. */
 function failedSource(request: SourceRequest): EventSource {
-  const { tenantId, type, provider, origin, status, slowerThanMs } = request.filter
+  const { tenantId, ...rest } = restOf(request.filter)
   const parameters = new Parameters()
   const walk = walkOf(
     request,
     { table: 'failed_deliveries', keys: tenantKeys(tenantId), columns: failedColumns },
     parameters,
   )
-  return parameters.source('entries', walk, { type, provider, origin, status, slowerThanMs })
+  return parameters.source('entries', walk, rest)
 }
 
 function tenantKeys(tenantId: TenantId | undefined): [string, string][] {
@@ -351,9 +352,9 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   return (rows[0]?.[0] ?? 0) <= shortQueueMax
 }
 
-/** Returns the conditions on an event that is found through the queue or by its id. */
-function restOf({ tenantId, provider, type, origin, status, slowerThanMs }: EventFilter): Rest {
-  return { tenantId, provider, type, origin, status, slowerThanMs }
+/** Returns the conditions on an event that is found through the queue or by its id: all but the range, the ids and the state. */
+function restOf({ fromMs: _fromMs, toMs: _toMs, ids: _ids, state: _state, ...rest }: EventFilter): Rest {
+  return rest
 }
 
 function directionOf(order: SourceRequest['order']): 'DESC' | 'ASC' {

@@ -126,7 +126,7 @@ export function replayFields({
   filter,
   ratePerSecond,
 }: ReplayRequest): Readonly<Record<string, string | undefined>> {
-  const { tenantId: tenant, replayId: replay, ids: _ids, fromMs, toMs, slowerThanMs, ...sameNames } = filter
+  const { tenantId: tenant, replayId: replay, ids: _ids, fromMs, toMs, ...sameNames } = filter
   const common = {
     tenant,
     rate: String(ratePerSecond),
@@ -136,10 +136,9 @@ export function replayFields({
   if (selection !== undefined) return { ...common, ids: selection.join(',') }
   return {
     ...common,
-    ...sameNames,
+    ...Object.fromEntries(Object.entries(sameNames).map(([name, value]) => [name, String(value)])),
     replay,
     from: timeFieldText(fromMs),
-    slowerThanMs: slowerThanMs === undefined ? undefined : String(slowerThanMs),
   }
 }
 
@@ -408,22 +407,7 @@ const startReplayRow: ActionRow = {
   path: '/replays',
   section: 'replays',
   back: '/replays/new',
-  backKeeps: [
-    'state',
-    'provider',
-    'type',
-    'origin',
-    'status',
-    'slowerThanMs',
-    'from',
-    'to',
-    'zone',
-    'rate',
-    'ids',
-    'replay',
-    'outcome',
-    'list',
-  ],
+  backKeeps: [...formFields.map(({ name }) => name), 'zone', 'ids', 'list'],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })
