@@ -2,23 +2,14 @@ import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startSubscription } from '#cmd/serving/loop.ts'
 import type { OnNotified } from '#cmd/serving/notifications.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
-import { pausedBy } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
-import type { TenantId } from '#internal/base/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { Forwarder } from '#internal/delivery/index.ts'
+import { createForwarder } from '#internal/delivery/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-import {
-  decodeDue,
-  dueChannel,
-  dueOf,
-  notifyForwarders,
-  offersChannelFrom,
-  queueSessionSettings,
-} from '#internal/events/index.ts'
+import { dueChannel, queueSessionSettings } from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
@@ -49,7 +40,6 @@ const queuePool = {
   /** A session caches one plan per daily partition, so connections are replaced to limit that cache. */
   lifetimeMsMax: 3_600_000,
 }
-const allPaused = { all: true, tenants: new Set<TenantId>() }
 /**
  * Maximum time in ms for stopping deliveries: the longest callback call and the statements after it. A shorter shutdown grace period of the
  * process shortens this time.
@@ -80,44 +70,29 @@ export async function startDeliveries(
     open: () => createOutbound({ ...callbackBoundsOf(config), egressProxy: config.egressProxy }),
     close: (opened) => opened.close(),
   })
-  const offersChannel = offersChannelFrom(pool)
-  const receive = (message: string) => forwarder.receive(message)
-  const forwarder: Forwarder = await host.scope.open({
+  const { forwarder, receiveDue } = createForwarder({
+    pool,
+    redis,
+    directory,
+    outbound,
+    tracing,
+    health,
+    observer: countAttemptsByTenant(observer, host.metrics, directory),
+    secrets,
+    clock: systemClock,
+    settings,
+    keyRingGate,
+  })
+  await host.scope.open({
     name: 'deliveries',
-    open: () => {
-      const opened = new Forwarder({
-        pool,
-        directory,
-        outbound,
-        tracing,
-        health,
-        observer: countAttemptsByTenant(observer, host.metrics, directory),
-        secrets,
-        clock: systemClock,
-        // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
-        paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
-        retentionDefaults: () => settings.current.retention,
-        // `subscribe` costs a message only after the connection broke. If a message is lost, the lease of its events expires, and they are
-        // claimed.
-        publishOffer: async (message, channel) => {
-          await redis.subscribe(channel, receive)
-          await redis.publish(await offersChannel(), message)
-        },
-        onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
-      })
-      opened.start()
-      return opened
-    },
-    close: (opened, leftMs) => opened.stop(Math.max(0, Math.min(stopMsMax, leftMs) - reserveMs)),
+    open: () => forwarder.start(),
+    close: (_opened, leftMs) => forwarder.stop(Math.max(0, Math.min(stopMsMax, leftMs) - reserveMs)),
     closeMsMax: stopMsMax,
   })
-  settings.onChange(() => forwarder.notify('all'))
-  void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
-  // If a Redis message is lost, the forwarder still finds the due deliveries by polling.
   await startSubscription(host, redis, {
     name: 'delivery subscription',
     channel: dueChannel,
-    onMessage: (message) => forwarder.notify(dueOf(decodeDue(message))),
+    onMessage: receiveDue,
   })
 }

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '#internal/base/index.ts'
-import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/events/index.ts'
+import { pausedBy } from '#internal/delivery/index.ts'
+import { type QueueDepth, readQueueDepth } from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
@@ -77,11 +78,6 @@ export async function startQueueStats(host: Host, { pool, settings, stats }: Que
     },
     onError: (cause, failures) => host.log.debug({ failures, cause }, 'queue depth read failed'),
   })
-}
-
-/** Returns which deliveries the settings pause. Everything is paused until the settings have been read once. */
-export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
-  return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }
 
 /**
