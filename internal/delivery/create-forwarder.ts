@@ -44,7 +44,7 @@ export function createForwarder({ redis, settings, keyRingGate, ...parts }: Forw
       await redis.subscribe(channel, receive)
       await redis.publish(await offersChannel(), message)
     },
-    onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
+    onReleased: (queueIds) => void notifyForwarders(redis, queueIds).catch(() => undefined),
   })
   settings.onChange(() => forwarder.notify('all'))
   void keyRingGate.opened.then(() => forwarder.notify('all'))
