@@ -1,10 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { matrixPath, withMatrix } from '#clients/conformance/matrix.ts'
+import { Cli } from '#cmd/latchkey/cli.ts'
+import { createProgram } from '#cmd/latchkey/run-latchkey.ts'
+import { systemClock } from '#internal/base/index.ts'
 import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText } from './api-types.ts'
 import { cliContractFiles } from './cli-contract.ts'
-import { cliPagePath, withCliHelp } from './cli-help.ts'
 import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
@@ -75,6 +78,39 @@ service in one process, \`dev\` for the development server, and \`latchkey\` for
 /** Returns the page with one row per setting. */
 function configPageText(): string {
   return `${configIntro}\n${configTable()}\n`
+}
+
+/** Path of the page about the command line, whose second half is generated. */
+const cliPagePath = 'docs/reference/cli.md'
+
+/** Replaces the generated part of the page by the help of each command. */
+async function withCliHelp(page: string): Promise<string> {
+  const part = /(?<=<!-- help:begin -->\n)[\s\S]*?(?=<!-- help:end -->)/
+  const help = (await cliHelp()).join('\n\n')
+  return page.replace(part, () => `\n${help}\n\n`)
+}
+
+async function cliHelp(): Promise<readonly string[]> {
+  let shown = ''
+  const terminal = {
+    env: {},
+    isColoured: false,
+    read: () => Promise.resolve(''),
+    say: (text: string) => void (shown += `${text}\n`),
+    complain: () => undefined,
+  }
+  const sectionsOf = (command: CommandUnknownOpts, parents: string): string[] => {
+    const path = `${parents} ${command.name()}`.trim()
+    shown = ''
+    command.outputHelp()
+    const section = `### ${path}\n\n\`\`\`text\n${shown.trim()}\n\`\`\``
+    const commands = command
+      .createHelp()
+      .visibleCommands(command)
+      .filter((each) => each.name() !== 'help')
+    return [section, ...commands.flatMap((each) => sectionsOf(each, path))]
+  }
+  return sectionsOf(await createProgram(new Cli(terminal, systemClock)), '')
 }
 
 if (import.meta.main) {
