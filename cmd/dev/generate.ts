@@ -20,18 +20,22 @@ import { crdPagePath, crdPageText } from './reference/crd-page.ts'
 import { errorPages, refusedPagePath, refusedPageText } from './reference/error-pages.ts'
 import { metricsPagePath, metricsPageText } from './reference/metrics-page.ts'
 import { providerPages } from './reference/provider-pages.ts'
+import { tenantCrdPath, tenantCrdText } from './tenant-crd.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
 /** Returns the text of each committed file that is generated from code, by its path from the repository root. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
+  const definitions = new Map([
+    [providerCrdPath, providerCrdText()],
+    [tenantCrdPath, tenantCrdText()],
+  ])
   const crds = readdirSync(resolve(root, 'crds')).map((name) => {
-    const isGenerated = providerCrdPath.endsWith(name)
-    const text = isGenerated ? providerCrdText() : readFileSync(resolve(root, 'crds', name), 'utf8')
+    const text = definitions.get(`crds/${name}`) ?? readFileSync(resolve(root, 'crds', name), 'utf8')
     return [`charts/latchkey/files/crds/${name}`, kept(text)] as const
   })
   return new Map([
-    [providerCrdPath, providerCrdText()],
+    ...definitions,
     ...crds,
     [configPagePath, configPageText()],
     ...apiPages(),

@@ -1,50 +1,32 @@
-import { stringify } from 'yaml'
 import { timestampPattern } from '#internal/base/index.ts'
 import { DeclarationSchema } from '#internal/providers/index.ts'
-import { acceptedProviderNames, tenantApiVersion } from '#internal/tenants/index.ts'
+import { acceptedProviderNames } from '#internal/tenants/index.ts'
+import { column, crdText, type Schema, structural } from './crd.ts'
 
 /** Path of the generated definition of Providers. */
 export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
 
-type Schema = Readonly<Record<string, unknown>>
-
-const [group = '', version = ''] = tenantApiVersion.split('/')
 const reserved = `[${acceptedProviderNames.map((name) => `'${name}'`).join(', ')}]`
 
 /** Returns the definition of Providers, whose spec is the schema that a folder's manifests are checked with. */
 export function providerCrdText(): string {
   const { name: _name, ...properties } = DeclarationSchema.properties
   const required = DeclarationSchema.required?.filter((field) => field !== 'name') ?? []
-  const definition = {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: `providers.${group}` },
-    spec: {
-      group,
+  return crdText(
+    {
+      kind: 'Provider',
+      plural: 'providers',
+      shortName: 'lkp',
       scope: 'Cluster',
-      names: {
-        kind: 'Provider',
-        listKind: 'ProviderList',
-        plural: 'providers',
-        singular: 'provider',
-        shortNames: ['lkp'],
-        categories: ['latchkey'],
-      },
-      versions: [
-        {
-          name: version,
-          served: true,
-          storage: true,
-          subresources: { status: {} },
-          additionalPrinterColumns: columns,
-          schema: { openAPIV3Schema: rootOf(structural({ ...DeclarationSchema, properties, required })) },
-        },
-      ],
+      columns,
+      description: 'Declaration of a provider: how its calls are signed, and what they mean.',
+      name: { type: 'string', maxLength: 40, description: 'Name in paths, and first part of derived types.' },
+      spec: structural({ ...DeclarationSchema, properties, required }, false),
+      status,
+      rules,
     },
-  }
-  const heading =
-    '# Written by `npm run generate` from the schema in internal/providers/declared/schema.ts, with which a folder’s manifests are checked.\n'
-  return heading + stringify(definition, { lineWidth: 0, aliasDuplicateObjects: false })
+    'internal/providers/declared/schema.ts',
+  )
 }
 
 const ready = '.status.conditions[?(@.type=="Ready")]'
@@ -57,53 +39,26 @@ const columns = [
   { ...column('Message', 'string', 'Message of the condition Ready.', `${ready}.message`), priority: 1 },
 ]
 
-function column(name: string, type: string, description: string, jsonPath: string) {
-  return { name, type, description, jsonPath }
-}
-
-function rootOf(spec: Schema): Schema {
-  return {
-    type: 'object',
-    description: 'Declaration of a provider: how its calls are signed, and what they mean.',
-    required: ['spec'],
-    properties: {
-      apiVersion: { type: 'string', description: `Always ${tenantApiVersion}.` },
-      kind: { type: 'string', description: 'Always Provider.' },
-      metadata: {
-        type: 'object',
-        properties: {
-          name: {
-            type: 'string',
-            maxLength: 40,
-            description: 'Name in paths, and first part of derived types.',
-          },
-        },
-      },
-      spec,
-      status,
-    },
-    'x-kubernetes-validations': [
-      {
-        rule: "self.metadata.name.matches('^[a-z][a-z0-9]{1,39}$')",
-        message: 'metadata.name must have 2 to 40 letters and digits, the first of them a letter',
-      },
-      {
-        rule: `!(self.metadata.name in ${reserved})`,
-        message: 'metadata.name is a name of a built-in provider: choose another one',
-      },
-      {
-        rule: `!has(self.spec.aliases) || self.spec.aliases.all(alias, !(alias in ${reserved}))`,
-        message: 'an alias is a name of a built-in provider: choose another one',
-        fieldPath: '.spec.aliases',
-      },
-      {
-        rule: 'has(self.spec.body.json) || has(self.spec.body.form)',
-        message: 'must have json, form or both',
-        fieldPath: '.spec.body',
-      },
-    ],
-  }
-}
+const rules = [
+  {
+    rule: "self.metadata.name.matches('^[a-z][a-z0-9]{1,39}$')",
+    message: 'metadata.name must have 2 to 40 letters and digits, the first of them a letter',
+  },
+  {
+    rule: `!(self.metadata.name in ${reserved})`,
+    message: 'metadata.name is a name of a built-in provider: choose another one',
+  },
+  {
+    rule: `!has(self.spec.aliases) || self.spec.aliases.all(alias, !(alias in ${reserved}))`,
+    message: 'an alias is a name of a built-in provider: choose another one',
+    fieldPath: '.spec.aliases',
+  },
+  {
+    rule: 'has(self.spec.body.json) || has(self.spec.body.form)',
+    message: 'must have json, form or both',
+    fieldPath: '.spec.body',
+  },
+]
 
 const text = (maxLength: number, description: string) => ({ type: 'string', maxLength, description })
 const count = (description: string) => ({ type: 'integer', minimum: 0, format: 'int64', description })
@@ -152,52 +107,4 @@ const status: Schema = {
       },
     },
   },
-}
-
-const bounds = [
-  'minLength',
-  'maxLength',
-  'minimum',
-  'maximum',
-  'minItems',
-  'maxItems',
-  'minProperties',
-  'maxProperties',
-]
-
-/** Converts a schema of TypeBox to a structural schema. A union of scalars becomes a value of any type, which the operator checks. */
-function structural(schema: Schema): Schema {
-  const described = schema['description'] === undefined ? {} : { description: schema['description'] }
-  if (schema['anyOf'] !== undefined) return { ...described, 'x-kubernetes-preserve-unknown-fields': true }
-  const kept = Object.fromEntries(
-    bounds.flatMap((name) => (schema[name] === undefined ? [] : [[name, schema[name]]])),
-  )
-  const shared = { type: schema['type'], ...described, ...kept }
-  if (schema['enum'] !== undefined) {
-    const { minLength: _min, maxLength: _max, ...rest } = shared as Record<string, unknown>
-    return { ...rest, enum: schema['enum'] }
-  }
-  switch (schema['type']) {
-    case 'array':
-      return {
-        ...shared,
-        'x-kubernetes-list-type': 'atomic',
-        items: structural(schema['items'] as Schema),
-      }
-    case 'object':
-      return { ...shared, ...fieldsOf(schema) }
-    default:
-      return { ...shared, ...(schema['pattern'] !== undefined && { pattern: schema['pattern'] }) }
-  }
-}
-
-function fieldsOf(schema: Schema): Schema {
-  const [values] = Object.values((schema['patternProperties'] ?? {}) as Record<string, Schema>)
-  if (values) return { additionalProperties: structural(values) }
-  const fields = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>)
-  const required = (schema['required'] ?? []) as readonly string[]
-  return {
-    ...(required.length > 0 && { required }),
-    properties: Object.fromEntries(fields.map(([name, field]) => [name, structural(field)])),
-  }
 }

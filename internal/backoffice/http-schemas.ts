@@ -77,7 +77,7 @@ export function pageOf(name: string, item: DocumentedAnswer, next?: string): Doc
 
 /**
  * Marks every set of values in a schema of a Tenant, to which any minor version may add values. Names of providers are such a set, too: those
- * of built-in ones, to which declared ones add.
+ * of built-in ones, to which declared ones add. Leaves out what only the API server of a cluster reads.
  */
 export function withGrowingSets(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withGrowingSets)
@@ -86,6 +86,8 @@ export function withGrowingSets(schema: unknown): unknown {
     const { type, description } = ProviderNameSchema
     return { type, enum: acceptedProviderNames, description, ...mayGrow }
   }
-  const fields = Object.entries(schema).map(([name, inner]) => [name, withGrowingSets(inner)])
+  const fields = Object.entries(schema)
+    .filter(([name]) => !name.startsWith('x-kubernetes-'))
+    .map(([name, inner]) => [name, withGrowingSets(inner)])
   return { ...Object.fromEntries(fields), ...('enum' in schema && mayGrow) }
 }

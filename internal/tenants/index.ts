@@ -40,7 +40,6 @@ export type {
   RecordDurability,
   RetentionDays,
   TenantSpec,
-  WebhookUrl,
 } from './model.ts'
 export {
   type AcceptedProviderName,
@@ -63,7 +62,6 @@ export {
   retentionOf,
   Tenant,
   tenantApiVersion,
-  webhookUrls,
 } from './model.ts'
 export {
   neutralProviderName,
@@ -108,7 +106,14 @@ export {
   lockLiveTenant,
 } from './store.ts'
 export { tenants } from './tables.ts'
-export { type TenantObject, tenantFinalizer, tenantIdOfUid, tenantObjects } from './tenant-object.ts'
+export {
+  type TenantObject,
+  tenantFinalizer,
+  tenantIdOfUid,
+  tenantObjects,
+  type WebhookUrl,
+  webhookUrls,
+} from './tenant-object.ts'
 export {
   findTenantHead,
   listTenantHeads,

@@ -1,6 +1,21 @@
 import { type Static, type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 import { timestampPattern } from '#internal/base/index.ts'
 import {
+  callbackRules,
+  cidrRule,
+  emittedKindRule,
+  limitRule,
+  notificationRules,
+  providerRules,
+  providersRule,
+  retentionRule,
+  retryWaitRule,
+  slugRule,
+  urlRules,
+  validatedBy,
+  walletRolloutRule,
+} from './cel-rules.ts'
+import {
   type EmittedLimitName,
   emittedKindOf,
   emittedKindsMax,
@@ -62,7 +77,7 @@ export type ApiKeyScope = (typeof apiKeyScopes)[number]
 /** Declares an object schema that refuses unknown fields, so that a misspelt field is not ignored. */
 function strict<P extends TProperties>(
   properties: P,
-  options: { description: string; default?: unknown },
+  options: { description: string; default?: unknown; 'x-kubernetes-validations'?: readonly unknown[] },
 ): TObject<P> {
   return t.Object(properties, { additionalProperties: false, ...options })
 }
@@ -100,7 +115,12 @@ const timeoutSeconds = t.Integer({
 })
 
 const allowedCIDRs = t.Array(
-  t.String({ minLength: 3, maxLength: 43, description: 'A network such as 10.20.0.0/16.' }),
+  t.String({
+    minLength: 3,
+    maxLength: 43,
+    description: 'A network such as 10.20.0.0/16.',
+    ...validatedBy(cidrRule),
+  }),
   {
     maxItems: 32,
     uniqueItems: true,
@@ -115,6 +135,7 @@ const callback = strict(
       minLength: 1,
       maxLength: 2048,
       description: 'URL that receives events: https, or http to addresses in allowedCIDRs.',
+      ...validatedBy(...urlRules),
     }),
     timeoutSeconds,
     allowedCIDRs,
@@ -136,6 +157,7 @@ const callback = strict(
             // Each unit allows enough digits for a day. More digits would overflow CEL's duration().
             pattern: '^([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)+$',
             description: 'A duration such as 30m.',
+            ...validatedBy(retryWaitRule),
           }),
           {
             minItems: 1,
@@ -154,7 +176,10 @@ const callback = strict(
       { default: {}, description: 'Retry schedule of failed deliveries.' },
     ),
   },
-  { description: 'Receiver of events. Absent: events wait until a subscription acknowledges them.' },
+  {
+    description: 'Receiver of events. Absent: events wait until a subscription acknowledges them.',
+    ...validatedBy(...callbackRules),
+  },
 )
 
 /** Schema of the name of a tenant's provider. */
@@ -182,6 +207,7 @@ const notifications = strict(
         minLength: 1,
         maxLength: 2048,
         description: 'URL that receives notifications: https, or http to addresses in allowedCIDRs.',
+        ...validatedBy(...urlRules),
       }),
     ),
     urlSecretRef: t.Optional(
@@ -213,6 +239,7 @@ const notifications = strict(
   {
     description:
       'Receiver of notifications about this tenant’s operation, which never go to the callback. Absent: there are none.',
+    ...validatedBy(...notificationRules),
   },
 )
 
@@ -265,7 +292,7 @@ const provider = strict(
       ),
     ),
   },
-  { description: 'A provider that may call.' },
+  { description: 'A provider that may call.', ...validatedBy(...providerRules(providerAliases)) },
 )
 
 const walletRollout = strict(
@@ -290,7 +317,11 @@ const walletRollout = strict(
       ),
     ),
   },
-  { default: {}, description: 'Rollout of wallet traffic to this tenant.' },
+  {
+    default: {},
+    description: 'Rollout of wallet traffic to this tenant.',
+    ...validatedBy(walletRolloutRule),
+  },
 )
 
 const apiKey = strict(
@@ -353,7 +384,7 @@ const bounds = {
   soft: amount('Threshold of a warning.'),
   hard: amount('Threshold from which calls are limited.'),
 }
-const limit = (description: string) => t.Optional(strict(bounds, { description }))
+const limit = (description: string) => t.Optional(strict(bounds, { description, ...validatedBy(limitRule) }))
 
 const emittedLimit = strict(
   {
@@ -361,10 +392,11 @@ const emittedLimit = strict(
       pattern: usageKindPattern,
       maxLength: usageKindCharsMax,
       description: 'Kind of usage: dotted lowercase, neither locks nor events.',
+      ...validatedBy(emittedKindRule),
     }),
     ...bounds,
   },
-  { description: 'Limit on a kind of usage in a UTC month.' },
+  { description: 'Limit on a kind of usage in a UTC month.', ...validatedBy(limitRule) },
 )
 
 const limits = strict(
@@ -381,7 +413,7 @@ const limits = strict(
             description: 'Accepts and marks, or refuses, events over hard.',
           }),
         },
-        { description: 'Events accepted in a UTC month.' },
+        { description: 'Events accepted in a UTC month.', ...validatedBy(limitRule) },
       ),
     ),
     recordBytes: limit(
@@ -392,6 +424,7 @@ const limits = strict(
         maxItems: emittedKindsMax,
         description:
           'Limits on usage that other services report, each for a UTC month. A kind is listed once.',
+        'x-kubernetes-list-map-keys': ['kind'],
       }),
     ),
   },
@@ -414,6 +447,7 @@ const retention = strict(
   {
     default: {},
     description: 'Retention. Absent values have the platform’s defaults: 30 and 90 days unless changed.',
+    ...validatedBy(retentionRule),
   },
 )
 
@@ -435,6 +469,7 @@ const spec = strict(
       pattern: dnsLabel,
       maxLength: 63,
       description: 'Path segment of its webhook URLs: unique in the installation, immutable.',
+      ...validatedBy(slugRule),
     }),
     displayName: t.Optional(
       t.String({ minLength: 1, maxLength: 128, description: 'Name shown in the dashboard.' }),
@@ -450,12 +485,15 @@ const spec = strict(
       maxItems: providersMax,
       default: [],
       description: 'Providers that may call.',
+      'x-kubernetes-list-map-keys': ['name'],
+      ...validatedBy(providersRule(providerAliases)),
     }),
     walletRollout,
     apiKeys: t.Array(apiKey, {
       maxItems: 20,
       default: [],
       description: 'API keys of the tenant.',
+      'x-kubernetes-list-map-keys': ['name'],
     }),
     records,
     limits,
@@ -555,30 +593,4 @@ export interface RetentionDays {
 export function retentionOf(own: TenantSpec['retention'], defaults: RetentionDays): RetentionDays {
   const eventDays = own.eventDays ?? Math.max(defaults.eventDays, own.payloadDays ?? 0)
   return { payloadDays: Math.min(own.payloadDays ?? defaults.payloadDays, eventDays), eventDays }
-}
-
-/** Webhook URL of a provider. */
-export interface WebhookUrl {
-  readonly provider: string
-  readonly url: string
-}
-
-/**
- * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.
- * @param publicUrl prefix of `/v1/t/…`; if it is absent, the URLs are paths
- * @param namesOf returns further names of a provider, under which it has URLs, too
- */
-export function webhookUrls(
-  slug: string | null,
-  { providers }: Pick<TenantSpec, 'providers'>,
-  publicUrl = '',
-  namesOf: (name: string) => readonly string[] = () => [],
-): readonly WebhookUrl[] {
-  if (slug === null) return []
-  const base = publicUrl.replace(/\/+$/, '')
-  return providers
-    .filter(({ enabled }) => enabled)
-    .flatMap(({ name }) => [...new Set([name, ...namesOf(name)])])
-    .filter((name, index, all) => all.indexOf(name) === index)
-    .map((name) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
 }

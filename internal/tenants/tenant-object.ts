@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { type KubeObject, resource } from '#internal/kube/index.ts'
-import { tenantApiVersion, type WebhookUrl } from './model.ts'
+import { type TenantSpec, tenantApiVersion } from './model.ts'
 import { parseTenant } from './parse.ts'
 import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
 import type { ShownRecordStore } from './record-stores.ts'
@@ -87,4 +87,30 @@ export function slugOf({ spec }: TenantObject): unknown {
 /** Derives a tenant id from a resource's uid. The result is deterministic, and different uids have different ids. Pure. */
 export function tenantIdOfUid(uid: string): TenantId {
   return tenantIdFromBytes(createHash('sha256').update(uid, 'utf8').digest())
+}
+
+/** Webhook URL of a provider. */
+export interface WebhookUrl {
+  readonly provider: string
+  readonly url: string
+}
+
+/**
+ * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.
+ * @param publicUrl prefix of `/v1/t/…`; if it is absent, the URLs are paths
+ * @param namesOf returns further names of a provider, under which it has URLs, too
+ */
+export function webhookUrls(
+  slug: string | null,
+  { providers }: Pick<TenantSpec, 'providers'>,
+  publicUrl = '',
+  namesOf: (name: string) => readonly string[] = () => [],
+): readonly WebhookUrl[] {
+  if (slug === null) return []
+  const base = publicUrl.replace(/\/+$/, '')
+  return providers
+    .filter(({ enabled }) => enabled)
+    .flatMap(({ name }) => [...new Set([name, ...namesOf(name)])])
+    .filter((name, index, all) => all.indexOf(name) === index)
+    .map((name) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
 }
