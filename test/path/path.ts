@@ -111,3 +111,14 @@ function typicalOf(ways: readonly (readonly RecordedCall[])[]): RecordedCall[] {
 function medianOf(numbers: readonly number[]): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
 }
+
+/** Returns the files and the types of a description, sorted: the order of calls that run at the same time changes from run to run. */
+export function namesIn(page: string): { readonly files: string[]; readonly types: string[] } {
+  const text = markers.exec(page)?.[0] ?? ''
+  const rows = [...text.matchAll(/^\| `([^`]+)` \| (.*) \|$/gm)]
+  const files = rows.flatMap(([, room, names = '']) =>
+    [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => `${room}/${name}`),
+  )
+  const types = [...text.matchAll(/`\w+` \([\w/]+\)/g)].map(([type]) => type)
+  return { files: files.toSorted(), types: types.toSorted() }
+}
