@@ -29,6 +29,7 @@ function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
   const id = createEventId(nowMs, 90)
   const texts = { provider: 'card' as const, rawType: 'x', type: 'x', headers: '{}', payload: '{}' }
   return {
+    destinationKind: 'webhook' as const,
     delivery: {
       eventId: id,
       destination: 'callback',

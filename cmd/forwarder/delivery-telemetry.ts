@@ -1,11 +1,12 @@
 import type { OnNotified } from '#cmd/serving/notifications.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import type {
-  AttemptReport,
-  ForwarderObserver,
-  ForwarderStats,
-  ForwarderStep,
+import {
+  type AttemptReport,
+  destinationKinds,
+  type ForwarderObserver,
+  type ForwarderStats,
+  type ForwarderStep,
 } from '#internal/delivery/index.ts'
 import { notificationsDestination } from '#internal/events/index.ts'
 import { createLineLimit, type Sampler, unlabelled } from '#internal/telemetry/index.ts'
@@ -138,12 +139,12 @@ function declareCounters(metrics: Host['metrics']) {
   const attempts = metrics.counter({
     name: 'latchkey_delivery_attempts_total',
     help: 'Delivery attempts by outcome: delivered, refused (response other than 2xx), failed (no response).',
-    labels: ['outcome'],
+    labels: ['outcome', 'destination_kind'],
   })
   const endings = metrics.counter({
     name: 'latchkey_delivery_endings_total',
     help: 'Delivery attempts by the resulting state of the delivery: processed, later (will be retried), failed.',
-    labels: ['ending'],
+    labels: ['ending', 'destination_kind'],
   })
   const failures = metrics.counter({
     name: 'latchkey_delivery_failures_total',
@@ -151,8 +152,10 @@ function declareCounters(metrics: Host['metrics']) {
     labels: ['step'],
   })
   // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
-  for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome).inc(0)
-  for (const ending of ['processed', 'later', 'failed']) endings.with(ending).inc(0)
+  for (const kind of Object.keys(destinationKinds)) {
+    for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome, kind).inc(0)
+    for (const ending of ['processed', 'later', 'failed']) endings.with(ending, kind).inc(0)
+  }
   for (const step of steps) failures.with(step).inc(0)
   const duration = histogram(
     'latchkey_delivery_attempt_duration_seconds',
@@ -165,9 +168,9 @@ function declareCounters(metrics: Host['metrics']) {
     delayBuckets,
   )
   return {
-    attempt({ ending, delayMs }: AttemptReport) {
-      attempts.with(ending.attempt.outcome).inc()
-      endings.with(ending.kind).inc()
+    attempt({ destinationKind = 'webhook', ending, delayMs }: AttemptReport) {
+      attempts.with(ending.attempt.outcome, destinationKind).inc()
+      endings.with(ending.kind, destinationKind).inc()
       duration.observe(ending.attempt.durationMs / 1000)
       if (delayMs !== undefined) delay.observe(Math.max(0, delayMs) / 1000)
     },

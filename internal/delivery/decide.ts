@@ -8,7 +8,7 @@ import type {
   SuspendedCause,
 } from '#internal/events/index.ts'
 import { hiddenMark, isCredentialHeader } from '#internal/redaction/index.ts'
-import type { SentRequest } from './send.ts'
+import type { SentRequest } from './destinations/destination.ts'
 
 /** Delays before each delivery attempt of a tenant's events, including the first attempt. */
 export interface RetrySchedule {

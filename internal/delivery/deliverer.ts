@@ -34,7 +34,7 @@ import { Delivery } from './delivery.ts'
 import { Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PreparedTarget, PreparedTargets } from './prepared-tenant.ts'
-import { type Sending, type SendParts, sendDelivery } from './send.ts'
+import { type SendParts, sendDelivery } from './send.ts'
 
 /** Dependencies of a deliverer. */
 export interface DelivererOptions extends SendParts {
@@ -268,7 +268,7 @@ export class Deliverer {
     delivery.to('sending')
     const startedAtMs = this.#now()
     const { signal } = this.#aborting
-    const { result, request } = await this.#sendSafely({ content, target, signal, startedAtMs })
+    const { result, request } = await this.#sendSafely(target, { content, signal, nowMs: startedAtMs })
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
@@ -277,10 +277,13 @@ export class Deliverer {
   }
 
   /** Turns an exception into a failed attempt, so that a bug with one event does not stop the process and all its deliveries. */
-  async #sendSafely(sending: Sending): Promise<Pick<ConcludeInput, 'result' | 'request'>> {
+  async #sendSafely(
+    target: PreparedTarget,
+    sending: Parameters<typeof sendDelivery>[2],
+  ): Promise<Pick<ConcludeInput, 'result' | 'request'>> {
     const startedMs = performance.now()
     try {
-      return await sendDelivery(this.#options, sending)
+      return await sendDelivery(this.#options, target, sending)
     } catch (error) {
       this.#options.observer.failed('send', error)
       const durationMs = performance.now() - startedMs
@@ -315,7 +318,10 @@ export class Deliverer {
     const { claim } = delivery
     const isFirst = claim.attempts === 0 && claim.cycle === 1 && content !== undefined
     const delayMs = isFirst ? ending.attempt.startedAtMs - content.receivedAtMs : undefined
-    this.#options.observer.attempted({ delivery: claim, content, ending, delayMs })
+    const { directory, prepared, observer } = this.#options
+    const tenant = directory.findTenantById(claim.tenantId)
+    const destinationKind = tenant && prepared.of(tenant, claim.destination)?.kind
+    observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
   }
 
   /** Counts an attempt for the notifications of the tenant's owner. Attempts of notifications do not count, so they cause no further ones. */

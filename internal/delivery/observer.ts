@@ -7,10 +7,13 @@ import type {
   SuspendedCause,
 } from '#internal/events/index.ts'
 import type { NotificationType } from '#internal/tenants/index.ts'
+import type { DestinationKindName } from './destinations/registry.ts'
 
 /** Report of an attempt, for one log line and the metrics. */
 export interface AttemptReport {
   readonly delivery: ClaimedDelivery
+  /** Kind of the destination; undefined if the tenant no longer has it. */
+  readonly destinationKind: DestinationKindName | undefined
   /** Undefined if the attempt ended without the event's content, since no call was made. */
   readonly content: EventContent | undefined
   readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>

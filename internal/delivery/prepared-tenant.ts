@@ -13,24 +13,15 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RetrySchedule } from './decide.ts'
-import { prepareSigningKey, type SigningKey } from './send.ts'
+import type { PreparedDestination } from './destinations/destination.ts'
+import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
 
-/** Parameters for deliveries to a receiver of a tenant, computed once per version of the tenant. */
-export interface PreparedTarget {
-  readonly url: string
-  /** URL for records of attempts. Of a receiver of notifications only the origin, since the path of its URL can be a secret. */
-  readonly shownUrl: string
-  readonly allowedCIDRs: readonly string[]
-  readonly timeoutMs: number
+/** A destination of a tenant, computed once per version of the tenant. */
+export interface PreparedTarget extends PreparedDestination {
+  readonly kind: DestinationKindName
   readonly schedule: RetrySchedule
-  /** `event`: the signed event. `slack`: an unsigned message for a Slack webhook. */
-  readonly format: 'event' | 'slack'
-  /** Keys of all active signing secrets. Each key adds a signature. */
-  readonly keys: readonly SigningKey[]
   /** True if the key ring cannot decrypt some of the secrets. No delivery is sent while this is true. */
   readonly isUnreadable: boolean
-  /** False while a signing secret or the URL is missing. */
-  readonly isSendable: boolean
 }
 
 /** A tenant that has a callback. */
@@ -81,24 +72,24 @@ function prepare(
     : undefined
 }
 
-/** Computes the parameters for deliveries to a tenant's callback. This decrypts secrets, so callers should cache the result. */
+/** Prepares a tenant's callback. This decrypts secrets, so callers should cache the result. */
 export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): PreparedTarget {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
-  const keys = values.flatMap((secret) => prepareSigningKey(secret) ?? [])
   return {
-    url,
-    shownUrl: url,
-    allowedCIDRs: rules.allowedCIDRs,
-    timeoutMs: rules.timeoutSeconds * 1000,
+    kind: 'webhook',
+    ...destinationKinds.webhook.prepare({
+      url,
+      shownUrl: url,
+      allowedCIDRs: rules.allowedCIDRs,
+      timeoutMs: rules.timeoutSeconds * 1000,
+      signingSecrets: values,
+    }),
     schedule: {
       waitsMs: rules.retry.schedule.map((wait) => parseDurationMs(wait) ?? 0),
       jitterPercent: rules.retry.jitterPercent,
     },
-    format: 'event',
-    keys,
     isUnreadable: unreadableKeyIds.length > 0,
-    isSendable: keys.length > 0,
   }
 }
 
@@ -117,18 +108,19 @@ function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): P
   const { format, allowedCIDRs, timeoutSeconds } = notifications
   const inSecret = secrets.open(tenant, notificationsUrlField)
   const signing = secrets.open(tenant, notificationsField)
-  const url = notifications.url ?? inSecret.values[0]
-  const keys = signing.values.flatMap((secret) => prepareSigningKey(secret) ?? [])
+  const url = notifications.url ?? inSecret.values[0] ?? ''
+  const kind = format === 'slack' ? 'slack' : 'webhook'
   return {
-    url: url ?? '',
-    shownUrl: originOfUrl(url ?? ''),
-    format,
-    allowedCIDRs,
-    timeoutMs: timeoutSeconds * 1000,
+    kind,
+    ...destinationKinds[kind].prepare({
+      url,
+      shownUrl: originOfUrl(url),
+      allowedCIDRs,
+      timeoutMs: timeoutSeconds * 1000,
+      signingSecrets: signing.values,
+    }),
     schedule: notificationSchedule,
-    keys,
     isUnreadable: inSecret.unreadableKeyIds.length + signing.unreadableKeyIds.length > 0,
-    isSendable: url !== undefined && (format === 'slack' || keys.length > 0),
   }
 }
 

@@ -1,16 +1,8 @@
-import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
-import {
-  type CallResult,
-  checkCallbackUrl,
-  type HeaderLine,
-  type Outbound,
-  requestHeaders,
-} from '#internal/egress/index.ts'
-import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
-import { hiddenMark } from '#internal/redaction/index.ts'
+import type { Outbound } from '#internal/egress/index.ts'
+import type { EventContent } from '#internal/events/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
-import type { PreparedTarget } from './prepared-tenant.ts'
-import { slackMessage } from './slack.ts'
+import type { PreparedDestination, Sent } from './destinations/destination.ts'
+import { carriedHeaders } from './destinations/webhook/forwarded-event.ts'
 
 /** Dependencies of `sendDelivery`. */
 export interface SendParts {
@@ -18,219 +10,28 @@ export interface SendParts {
   readonly tracing: Tracing
 }
 
-/** Input of one delivery attempt. */
-export interface Sending {
-  readonly content: EventContent
-  readonly target: PreparedTarget
-  readonly signal: AbortSignal
-  /** Start of the attempt, which is the time of the signature, too. */
-  readonly startedAtMs: number
-}
-
-/** Result of a call, with what the record of its attempt keeps of the request. That of a Slack webhook is not kept. */
-export interface Sent {
-  readonly result: CallResult
-  readonly request: SentRequest | undefined
-}
-
-/** Properties of a request that neither the event nor the record of its attempt contains otherwise. */
-export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
-
-/**
- * Calls a receiver once within its timeout, signed as Standard Webhooks specifies unless it is a Slack webhook. Repeated calls for an event
- * have the same `webhook-id`.
- */
+/** Calls a destination once, in a span that continues the trace of the provider's call. */
 export function sendDelivery(
   { outbound, tracing }: SendParts,
-  { content, target, signal, startedAtMs }: Sending,
+  destination: PreparedDestination,
+  sending: { readonly content: EventContent; readonly signal: AbortSignal; readonly nowMs: number },
 ): Promise<Sent> {
-  const carried = carriedHeaders(content.headers)
-  const send = async (traceparent = carried.traceparent): Promise<Sent> => {
-    if (target.format === 'slack')
-      return { result: await outbound.send({ ...slackCall(target, content), signal }), request: undefined }
-    const call = signedCall(target, content, { ...carried, traceparent, nowMs: startedAtMs })
-    const result = await outbound.send({ ...call, signal })
-    return { result, request: sentRequestOf(target, traceparent) }
-  }
-  if (!tracing.enabled) return send()
+  const { content } = sending
+  const { traceparent } = carriedHeaders(content.headers)
+  if (!tracing.enabled) return destination.send(outbound, { ...sending, traceparent })
   const options = {
     kind: 'client' as const,
-    traceparent: carried.traceparent ?? null,
+    traceparent: traceparent ?? null,
     attributes: { 'latchkey.provider': content.provider, 'latchkey.type': content.type },
   }
   return tracing.span('deliver', options, async (span) => {
-    const sent = await send(tracing.traceparent())
+    const sent = await destination.send(outbound, {
+      ...sending,
+      traceparent: tracing.traceparent() ?? traceparent,
+    })
     const { result } = sent
     if (result.kind === 'failed') span.fail(result.cause)
     else span.set({ 'http.response.status_code': result.status })
     return sent
   })
-}
-
-/** Returns what the record of an attempt keeps of its request. */
-export function sentRequestOf(
-  { shownUrl, keys }: Pick<PreparedTarget, 'shownUrl' | 'keys'>,
-  traceparent: string | undefined,
-): SentRequest {
-  return { url: shownUrl, signatures: keys.length, traceparent }
-}
-
-/** Returns the signed request to a tenant's callback. */
-export function signedCall(
-  { url, allowedCIDRs, timeoutMs, keys }: Pick<PreparedTarget, 'url' | 'allowedCIDRs' | 'timeoutMs' | 'keys'>,
-  event: EventContent,
-  { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
-) {
-  const { id } = event
-  const body = forwardedEvent(event)
-  const timestampSeconds = Math.floor(nowMs / 1000)
-  return {
-    url,
-    allowedCIDRs,
-    timeoutMs,
-    body,
-    headers: callHeaders({
-      id,
-      timestampSeconds,
-      hops,
-      traceparent,
-      signature: signStandardWebhook({ id, timestampSeconds, body }, keys),
-    }),
-  }
-}
-
-interface CallHeaders extends CarriedHeaders {
-  readonly id: string
-  readonly timestampSeconds: number
-  readonly signature: string
-}
-
-/** Returns the headers of a call. Those of past attempts are shown by this function, so a change here needs a member of their records. */
-function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
-  return {
-    'content-type': 'application/json',
-    'user-agent': 'Latchkey',
-    'webhook-id': id,
-    'webhook-timestamp': String(timestampSeconds),
-    'webhook-signature': signature,
-    'latchkey-hops': hops,
-    ...(traceparent !== undefined && { traceparent }),
-  }
-}
-
-/** Request of a past attempt without its body. */
-export interface PastRequest {
-  readonly method: 'POST'
-  readonly url: string
-  /** All headers in the order in which they were sent. Each signature is `v1,[redacted]`. */
-  readonly headers: readonly HeaderLine[]
-  readonly bodyBytes: number
-}
-
-/**
- * Returns a function that gives the request of an attempt of an event as it was sent, except for its signatures, which are not kept. What all
- * attempts share is computed once.
- */
-export function pastRequestsOf(
-  event: Omit<ForwardedEvent, 'payload'> & { readonly payloadBytes: number },
-): (attempt: { readonly startedAtMs: number; readonly exchange: AttemptExchange }) => PastRequest {
-  const { hops } = carriedHeaders(event.headers)
-  const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
-  return ({ startedAtMs, exchange: { url, signatures, traceparent } }) => {
-    const checked = checkCallbackUrl(url)
-    const authority = checked.kind === 'callback' ? checked.url.authority : ''
-    const timestampSeconds = Math.floor(startedAtMs / 1000)
-    const signature = Array.from({ length: signatures }, () => `v1,${hiddenMark}`).join(' ')
-    const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
-    return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
-  }
-}
-
-/** Returns the request to a Slack webhook, which knows no signatures. */
-function slackCall({ url, allowedCIDRs, timeoutMs }: PreparedTarget, event: EventContent) {
-  const headers = { 'content-type': 'application/json', 'user-agent': 'Latchkey' }
-  return { url, allowedCIDRs, timeoutMs, headers, body: slackMessage(event) }
-}
-
-/** An event to write, whose payload can have expired. */
-export type ForwardedEvent = Omit<EventContent, 'payload' | 'provider'> &
-  Partial<Pick<EventContent, 'payload'>> & { readonly provider: string }
-
-/** Returns a stored event in the form in which it is forwarded. @param view with headers as JSON text */
-export function forwardedOf<Event extends { readonly providerRawType: string }>({
-  event,
-  headers,
-}: {
-  readonly event: Event
-  readonly headers: string
-}): Event & { readonly rawType: string; readonly headers: string } {
-  return { ...event, rawType: event.providerRawType, headers }
-}
-
-/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
-export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {
-  const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers } = event
-  return (
-    `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
-    `,"type":${JSON.stringify(type)},"tenantId":"${tenantId}","occurredAt":"${new Date(occurredAtMs).toISOString()}"` +
-    `,"receivedAt":"${new Date(receivedAtMs).toISOString()}","payload":${payload},"headers":${headers}}`
-  )
-}
-
-/** Headers of the provider's call that are sent to the callback as request headers. */
-export interface CarriedHeaders {
-  /** Number of times that the event has been forwarded, including this time. */
-  readonly hops: string
-  readonly traceparent: string | undefined
-}
-
-/**
- * Finds the headers of `CarriedHeaders` in the stored JSON text without parsing it. Quotation marks inside a JSON string are escaped, so no
- * header value can look like a member.
- */
-export function carriedHeaders(headers: string): CarriedHeaders {
-  return {
-    hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
-    traceparent: /"traceparent":"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})"/.exec(headers)?.[1],
-  }
-}
-
-/** Signing key of a callback. Logs cannot contain its bytes. */
-export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
-
-/** Message to be signed. */
-export interface SignedMessage {
-  /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
-  readonly id: string
-  /** Value of `webhook-timestamp`: whole seconds since 1970. */
-  readonly timestampSeconds: number
-  /** Body, byte for byte as it is sent. */
-  readonly body: string | Uint8Array
-}
-
-/**
- * Minimum and maximum key length in bytes, as Standard Webhooks specifies (https://github.com/standard-webhooks/standard-webhooks, spec,
- * read 2026-11).
- */
-const keyBytesMin = 24
-const keyBytesMax = 64
-
-/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for any other text. Parse each secret once, not once per message. */
-export function prepareSigningKey(secret: string): SigningKey | undefined {
-  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
-  if (encoded === undefined) return undefined
-  const bytes = Buffer.from(encoded, 'base64')
-  if (bytes.length < keyBytesMin || bytes.length > keyBytesMax) return undefined
-  return createSecretKey(bytes) as SigningKey
-}
-
-/**
- * Returns the value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>` for each key,
- * separated by spaces. A receiver that knows any of the keys accepts the message.
- */
-export function signStandardWebhook(message: SignedMessage, keys: readonly SigningKey[]): string {
-  const start = `${message.id}.${message.timestampSeconds}.`
-  return keys
-    .map((key) => `v1,${createHmac('sha256', key).update(start).update(message.body).digest('base64')}`)
-    .join(' ')
 }

@@ -5,7 +5,6 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptRecordOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
-import { sentRequestOf, signedCall } from './send.ts'
 
 /** Dependencies of `sendTestEvent`. */
 export interface TestEventParts {
@@ -44,12 +43,14 @@ export async function sendTestEvent(
   if (!hasCallback(tenant)) return { kind: 'no_callback' }
   const prepared = prepareTenant(secrets, tenant)
   if (prepared.isUnreadable) return { kind: 'unreadable' }
-  if (prepared.keys.length === 0) return { kind: 'unsigned' }
+  if (!prepared.isSendable) return { kind: 'unsigned' }
   const stored = await storeTestEvent(pool, event)
   const startedAtMs = clock.now()
-  const call = signedCall(prepared, stored, { hops: '1', traceparent: undefined, nowMs: startedAtMs })
-  const request = sentRequestOf(prepared, undefined)
-  const result = await outbound.send(call)
+  const { result, request } = await prepared.send(outbound, {
+    content: stored,
+    nowMs: startedAtMs,
+    traceparent: undefined,
+  })
   await completeTestEvent(pool, stored.id, attemptRecordOf({ result, request, startedAtMs }))
   return { kind: 'called', id: stored.id, result }
 }

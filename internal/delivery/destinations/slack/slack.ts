@@ -1,4 +1,19 @@
 import type { EventContent } from '#internal/events/index.ts'
+import type { DestinationKind } from '../destination.ts'
+
+/** Unsigned messages for a Slack incoming webhook. */
+export const slack: DestinationKind = {
+  prepare({ url, allowedCIDRs, timeoutMs }) {
+    const headers = { 'content-type': 'application/json', 'user-agent': 'Latchkey' }
+    return {
+      isSendable: url !== '',
+      async send(outbound, { content, signal }) {
+        const call = { url, allowedCIDRs, timeoutMs, headers, body: slackMessage(content) }
+        return { result: await outbound.send({ ...call, ...(signal && { signal }) }), request: undefined }
+      },
+    }
+  },
+}
 
 /** Maximum characters of a fact in a message. */
 const factCharsMax = 500
@@ -16,7 +31,7 @@ const titles: Readonly<Record<string, string>> = {
  * Writes a notification as a message for a Slack incoming webhook (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks,
  * read 2026-11): a summary, and a block with the facts. It contains the facts of the notification, not the event. Pure.
  */
-export function slackMessage({ type, payload }: Pick<EventContent, 'type' | 'payload'>): string {
+function slackMessage({ type, payload }: Pick<EventContent, 'type' | 'payload'>): string {
   const { tenant, advice, ...facts } = factsOf(payload)
   const title = titles[type] ?? type
   const summary = `${title} (${nameOf(tenant)})`

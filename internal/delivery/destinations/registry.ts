@@ -1,0 +1,11 @@
+import type { DestinationKind } from './destination.ts'
+import { slack } from './slack/slack.ts'
+import { webhook } from './webhook/webhook.ts'
+
+/** Kinds of destinations by name, which is the value of the label `destination_kind` of metrics. */
+export const destinationKinds = { webhook, slack } as const satisfies Readonly<
+  Record<string, DestinationKind>
+>
+
+/** Name of a kind of destination. */
+export type DestinationKindName = keyof typeof destinationKinds
