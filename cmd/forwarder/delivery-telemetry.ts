@@ -134,8 +134,7 @@ function declareGauges(metrics: Host['metrics'], read: () => ForwarderStats): vo
   )
 }
 
-function declareCounters(metrics: Host['metrics']) {
-  const { counter, histogram } = unlabelled(metrics)
+function declareAttempts(metrics: Host['metrics']) {
   const attempts = metrics.counter({
     name: 'latchkey_delivery_attempts_total',
     help: 'Delivery attempts by outcome: delivered, refused (response other than 2xx), failed (no response).',
@@ -146,16 +145,22 @@ function declareCounters(metrics: Host['metrics']) {
     help: 'Delivery attempts by the resulting state of the delivery: processed, later (will be retried), failed.',
     labels: ['ending', 'destination_kind'],
   })
-  const failures = metrics.counter({
-    name: 'latchkey_delivery_failures_total',
-    help: 'Failed steps of the forwarder, each retried.',
-    labels: ['step'],
-  })
   // Exposes the series as 0 from the start, so that `rate()` sees the first increment.
   for (const kind of Object.keys(destinationKinds)) {
     for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome, kind).inc(0)
     for (const ending of ['processed', 'later', 'failed']) endings.with(ending, kind).inc(0)
   }
+  return { attempts, endings }
+}
+
+function declareCounters(metrics: Host['metrics']) {
+  const { counter, histogram } = unlabelled(metrics)
+  const { attempts, endings } = declareAttempts(metrics)
+  const failures = metrics.counter({
+    name: 'latchkey_delivery_failures_total',
+    help: 'Failed steps of the forwarder, each retried.',
+    labels: ['step'],
+  })
   for (const step of steps) failures.with(step).inc(0)
   const duration = histogram(
     'latchkey_delivery_attempt_duration_seconds',
