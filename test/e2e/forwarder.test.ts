@@ -117,7 +117,9 @@ describe('forwarder process', () => {
     expect(event['payload']).toEqual(sent)
     expect(event['provider']).toBe('generic')
     const metrics = await (await fetch(`${opsUrl}/metrics`)).text()
-    expect(metrics).toContain('\nlatchkey_delivery_attempts_total{outcome="delivered",destination_kind="webhook"} 1\n')
+    expect(metrics).toContain(
+      '\nlatchkey_delivery_attempts_total{outcome="delivered",destination_kind="webhook"} 1\n',
+    )
     expect(metrics).toMatch(/\nlatchkey_events_due_count \d+\n/)
     expect(metrics).toMatch(/\nlatchkey_delivery_delay_seconds_count 1\n/)
     forwarder.signal('SIGTERM')

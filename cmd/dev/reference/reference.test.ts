@@ -70,7 +70,10 @@ test('reference: metrics have their type and labels', () => {
   const metrics = declaredMetrics()
   const find = (name: string) => metrics.find((each) => each.name === name)
   expect(metrics.length).toBeGreaterThan(75)
-  expect(find('latchkey_delivery_attempts_total')).toMatchObject({ type: 'counter', labels: ['outcome', 'destination_kind'] })
+  expect(find('latchkey_delivery_attempts_total')).toMatchObject({
+    type: 'counter',
+    labels: ['outcome', 'destination_kind'],
+  })
   expect(find('latchkey_delivery_delay_seconds')).toMatchObject({ type: 'histogram', labels: [] })
   expect(find('latchkey_storage_expired_rows_total')).toMatchObject({ type: 'counter', labels: ['table'] })
   expect(metrics.filter(({ help }) => help.length < 5)).toEqual([])
