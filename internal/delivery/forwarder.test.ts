@@ -185,6 +185,8 @@ describe('Forwarder: deliveries', () => {
     await resumeQueues(lab.pool, tenant.id)
     forwarder.notify([callbackQueueOf(tenant.id)])
     await lab.becomes('gone', 'SELECT suspended_cause FROM tenant_queues')
+    // The suspension is written before the outcome of the event that caused it.
+    await lab.becomes(2, "SELECT count(*)::int FROM events WHERE state = 'delivery_failed'")
     expect([receiver.calls.length, await countOf('delivery_failed'), await countOf('accepted')]).toEqual([
       2, 2, 4,
     ])

@@ -269,7 +269,7 @@ test('redactor tests: contain at least 80 cases', () => {
 })
 
 describe('redactor and vendor samples', () => {
-  const root = new URL('../intake/providers/', import.meta.url).pathname
+  const root = new URL('../providers/built-in/', import.meta.url).pathname
   const paths = [...new Glob('*/fixtures/*').scanSync(root)].sort()
 
   test('redactor: the vendor samples that these tests need exist', () => {
