@@ -2,8 +2,9 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
+import type { Attempt } from '#internal/events/attempt.ts'
 import { queueSessionSettings } from '#internal/events/claim.ts'
-import type { AttemptRecord, Ending } from '#internal/events/complete.ts'
+import type { Ending } from '#internal/events/complete.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -87,7 +88,7 @@ describe('completion queue', () => {
       },
     })
     const { queue, observed } = queueOn(counting)
-    for (const delivery of await answered(60)) queue.add(delivery, { ending })
+    for (const delivery of await answered(60)) queue.add(delivery, ending)
     expect(queue.size).toBe(60)
     await queue.drain(10_000)
     expect(await lab.value(waiting)).toBe(0)
@@ -101,7 +102,7 @@ describe('completion queue', () => {
     const { queue, observed } = queueOn(pool)
     // The test holds the only connection of the pool, so that every statement times out.
     const client = await pool.connect()
-    for (const delivery of await answered(5)) queue.add(delivery, { ending })
+    for (const delivery of await answered(5)) queue.add(delivery, ending)
     expect(await poll(() => observed.failed >= 2 || undefined, { deadlineMs: 10_000 })).toBe(true)
     expect(await lab.value(waiting)).toBe(5)
     client.release()
@@ -115,7 +116,7 @@ describe('completion queue', () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const client = await pool.connect()
-    for (const delivery of await answered(3)) queue.add(delivery, { ending })
+    for (const delivery of await answered(3)) queue.add(delivery, ending)
     await queue.drain(200)
     await lab.becomes(3, waiting)
     await poll(() => observed.lost > 0 || undefined, { deadlineMs: 10_000 })
@@ -130,15 +131,14 @@ describe('completion queue', () => {
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [
       deliveries[0]?.claim.eventId,
     ])
-    for (const delivery of deliveries)
-      queue.add(delivery, { ending, queueChange: { kind: 'suspend', cause: 'gone' } })
+    for (const delivery of deliveries) queue.add(delivery, ending, { kind: 'suspend', cause: 'gone' })
     await queue.drain(10_000)
     expect(observed).toEqual({ lost: 1, unwritable: [], failed: 0, opened: 0, suspended: 1 })
     expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     expect(await lab.value(waiting)).toBe(1)
   })
 
-  test.each<[string, string, number, Partial<AttemptRecord>]>([
+  test.each<[string, string, number, Partial<Attempt>]>([
     ['first', '22003', 0, { status: 70_000 }],
     ['between others', '22003', 3, { status: 70_000 }],
     ['last', '22003', 6, { status: 70_000 }],
@@ -154,7 +154,7 @@ describe('completion queue', () => {
       const client = await pool.connect()
       const refused: Ending = { ...ending, attempt: { ...ending.attempt, ...attempt } }
       for (const [index, delivery] of deliveries.entries())
-        queue.add(delivery, { ending: index === at ? refused : ending })
+        queue.add(delivery, index === at ? refused : ending)
       client.release()
       await queue.drain(10_000)
       await lab.pool.query('DROP INDEX wide_answers')
@@ -183,11 +183,11 @@ describe('completion queue', () => {
       if (!first) throw new Error('nothing was claimed')
       const client = await pool.connect()
       // The first delivery is written immediately; the others share a batch.
-      queue.add(first, { ending })
+      queue.add(first, ending)
       for (const [index, delivery] of deliveries.entries()) {
         const kind = kinds[index] ?? 'close_breaker'
         const queueChange: QueueChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
-        queue.add(delivery, { ending, queueChange })
+        queue.add(delivery, ending, queueChange)
       }
       expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ queueId }) => queueId))
       client.release()
@@ -205,7 +205,7 @@ describe('completion queue', () => {
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
     const client = await pool.connect()
-    queue.add(delivery, { ending })
+    queue.add(delivery, ending)
     expect(await poll(() => queue.isFailing || undefined, { deadlineMs: 10_000 })).toBe(true)
     await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
     const again = (await lab.claim({ woken: [callbackQueueOf(delivery.claim.tenantId)] })).claimed[0]
@@ -228,7 +228,7 @@ describe('completion queue', () => {
     const held = await lab.pool.connect()
     await held.query('BEGIN')
     await held.query('UPDATE deliveries_due SET claims = claims + 1')
-    queue.add(delivery, { ending })
+    queue.add(delivery, ending)
     await lab.becomes(
       true,
       "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",

@@ -4,6 +4,7 @@ import {
   closeBreaker,
   complete,
   destinationOfQueue,
+  type Ending,
   openBreaker,
   type QueueId,
   releaseProbe,
@@ -11,7 +12,7 @@ import {
 } from '#internal/events/index.ts'
 import { BatchWriter, type Pool, retryWithBackoff, writeRows } from '#internal/storage/index.ts'
 import { breakerOpenMs } from './breaker.ts'
-import { type Conclusion, type QueueChange, strongestChanges } from './decide.ts'
+import { type QueueChange, strongestChanges } from './decide.ts'
 import type { Delivery } from './delivery.ts'
 import type { ForwarderObserver } from './observer.ts'
 
@@ -87,10 +88,11 @@ export class CompletionQueue {
   }
 
   /** Adds a concluded delivery. The caller must renew its lease until `onEnded`. */
-  add(delivery: Delivery, conclusion: Conclusion): void {
+  add(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     delivery.to('concluded')
-    delivery.conclusion = conclusion
-    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(delivery.queueId)
+    delivery.ending = ending
+    delivery.queueChange = queueChange
+    if (queueChange?.kind === 'suspend') this.#suspending.add(delivery.queueId)
     this.#writer.add(delivery)
   }
 
@@ -147,9 +149,7 @@ export class CompletionQueue {
   async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
     const { pool, leaseToken } = this.#options
     await this.#changeQueues(part)
-    const written = part.flatMap(({ claim, conclusion }) =>
-      conclusion ? [{ delivery: claim, ending: conclusion.ending }] : [],
-    )
+    const written = part.flatMap(({ claim, ending }) => (ending ? [{ delivery: claim, ending }] : []))
     const completed = await complete(pool, leaseToken, written)
     return part.map(({ claim, id }, at) => {
       if (claim !== written[at]?.delivery) return 'claimed_again'
@@ -158,16 +158,10 @@ export class CompletionQueue {
   }
 
   async #changeQueues(part: readonly Delivery[]): Promise<void> {
-    const changes = strongestChanges(
-      part.map(({ queueId, conclusion }) => ({
-        queueId,
-        queueChange: conclusion?.queueChange,
-      })),
-    )
+    const changes = strongestChanges(part)
     if (changes.size === 0) return
     for (const [queueId, change] of changes) await this.#changeQueue(queueId, change)
-    for (const delivery of part)
-      if (delivery.conclusion) delivery.conclusion = { ending: delivery.conclusion.ending }
+    for (const delivery of part) delivery.queueChange = undefined
   }
 
   async #changeQueue(queueId: QueueId, change: QueueChange): Promise<void> {
@@ -199,7 +193,7 @@ export class CompletionQueue {
 
   #end(delivery: Delivery, state: 'done' | 'lost'): void {
     delivery.to(state)
-    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(delivery.queueId)
+    if (delivery.queueChange?.kind === 'suspend') this.#suspending.delete(delivery.queueId)
     this.#options.onEnded(delivery)
   }
 }

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { QueueId } from '#internal/events/index.ts'
 import {
   type AttemptResult,
+  attemptOf,
   concludeAttempt,
   type FailedCause,
   jitteredMs,
@@ -33,8 +34,13 @@ interface Decision {
 }
 
 function decide(result: AttemptResult, attempt = 1, given = { schedule, random: 0.5 }): Decision {
-  const delivery = { attempts: attempt - 1 }
-  const { ending, suspends } = concludeAttempt({ delivery, result, startedAtMs: nowMs, ...given, nowMs })
+  const { ending, suspends } = concludeAttempt({
+    attempt: attemptOf({ result, startedAtMs: nowMs }),
+    result,
+    attemptsBefore: attempt - 1,
+    ...given,
+    nowMs,
+  })
   if (ending.kind === 'later') return { kind: 'later', waitMs: ending.dueAtMs - nowMs }
   return { kind: ending.kind, ...(ending.kind === 'failed' && { cause: ending.attempt.cause }), suspends }
 }

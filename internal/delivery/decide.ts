@@ -1,12 +1,5 @@
 import type { CallFailureCause, CallResult, HeaderLine } from '#internal/egress/index.ts'
-import type {
-  AttemptExchange,
-  AttemptRecord,
-  ClaimedDelivery,
-  Ending,
-  QueueId,
-  SuspendedCause,
-} from '#internal/events/index.ts'
+import type { Attempt, AttemptExchange, Ending, QueueId, SuspendedCause } from '#internal/events/index.ts'
 import { hiddenMark, isCredentialHeader } from '#internal/redaction/index.ts'
 import type { SentRequest } from './destinations/destination.ts'
 
@@ -31,25 +24,14 @@ export type AttemptResult =
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly durationMs: number }
 
 /** Outcome of a claim that records an attempt. */
-export type AttemptEnding = Extract<Ending, { readonly attempt: AttemptRecord }>
+export type AttemptEnding = Extract<Ending, { readonly attempt: Attempt }>
 
-/** Input of `concludeAttempt`. */
-export interface ConcludeInput {
-  readonly delivery: Pick<ClaimedDelivery, 'attempts'>
+/** A call of a destination, or the reason why there was none. */
+export interface MadeCall {
   readonly result: AttemptResult
   /** Undefined if no request was made. */
   readonly request?: SentRequest | undefined
   readonly startedAtMs: number
-  readonly schedule: RetrySchedule
-  /** Random number in [0, 1). */
-  readonly random: number
-  readonly nowMs: number
-}
-
-/** Outcome to write after an attempt. `suspends` is set if the callback asked for no further deliveries. */
-export interface AttemptConclusion {
-  readonly ending: AttemptEnding
-  readonly suspends?: SuspendedCause | undefined
 }
 
 /** Maximum `Retry-After`; longer values are shortened to it. */
@@ -60,11 +42,25 @@ const retryAfterMsMax = 36_000_000
  * `webhook-delivery: disable` end the delivery cycle and suspend the callback. The header `webhook-delivery: abort-message` and a failed
  * last attempt end the delivery cycle. 429 and 503 can delay the next attempt by up to 10 h, but never bring it forward. Pure.
  */
-export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
-  const { delivery, result, schedule, random, nowMs } = input
-  const attempt = attemptRecordOf(input)
-  const fail = (cause: FailedCause, suspends?: SuspendedCause): AttemptConclusion => ({
-    ending: { kind: 'failed', attempt: { ...attempt, cause: attempt.cause ?? cause } },
+export function concludeAttempt({
+  attempt,
+  result,
+  attemptsBefore,
+  schedule,
+  random,
+  nowMs,
+}: {
+  readonly attempt: Attempt
+  readonly result: AttemptResult
+  /** Number of completed attempts of the delivery cycle. */
+  readonly attemptsBefore: number
+  readonly schedule: RetrySchedule
+  /** Random number in [0, 1). */
+  readonly random: number
+  readonly nowMs: number
+}): { readonly ending: AttemptEnding; readonly suspends?: SuspendedCause | undefined } {
+  const fail = (cause: FailedCause, suspends?: SuspendedCause) => ({
+    ending: { kind: 'failed' as const, attempt: { ...attempt, cause: attempt.cause ?? cause } },
     suspends,
   })
   let askedMs = 0
@@ -78,7 +74,7 @@ export function concludeAttempt(input: ConcludeInput): AttemptConclusion {
     if (wish === 'abort-message') return fail('aborted')
     if (status === 429 || status === 503) askedMs = parseRetryAfterMs(headers.retryAfter, nowMs) ?? 0
   }
-  const waitMs = schedule.waitsMs[delivery.attempts + 1]
+  const waitMs = schedule.waitsMs[attemptsBefore + 1]
   if (waitMs === undefined) return fail('attempts_exhausted')
   const jittered = jitteredMs(waitMs, schedule.jitterPercent, random)
   const dueAtMs = nowMs + Math.max(jittered, Math.min(askedMs, retryAfterMsMax))
@@ -111,12 +107,8 @@ export function callSucceeded(result: AttemptResult): boolean | undefined {
   return result.kind === 'answered' && result.status >= 200 && result.status < 300
 }
 
-/** Returns the record of an attempt. Pure. */
-export function attemptRecordOf({
-  result,
-  request,
-  startedAtMs,
-}: Pick<ConcludeInput, 'result' | 'request' | 'startedAtMs'>): AttemptRecord {
+/** Returns the attempt as it is stored. Pure. */
+export function attemptOf({ result, request, startedAtMs }: MadeCall): Attempt {
   const { durationMs } = result
   const exchange = request && exchangeOf(request, result)
   if (result.kind === 'answered') {
@@ -148,12 +140,6 @@ function exchangeOf(request: SentRequest, result: AttemptResult): AttemptExchang
 export type QueueChange =
   | { readonly kind: 'suspend'; readonly cause: SuspendedCause }
   | { readonly kind: 'open_breaker' | 'close_breaker' | 'release_probe' }
-
-/** Outcome of a delivery, with the change of its tenant queue. */
-export interface Conclusion {
-  readonly ending: Ending
-  readonly queueChange?: QueueChange | undefined
-}
 
 const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe: 0 } as const
 

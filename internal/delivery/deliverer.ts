@@ -5,6 +5,7 @@ import {
   type DeliveryId,
   deliveryIdOf,
   destinationOfQueue,
+  type Ending,
   type EventContent,
   type HandedEvent,
   type LoadedEvent,
@@ -21,12 +22,12 @@ import { CompletionQueue } from './completion-queue.ts'
 import {
   type AttemptEnding,
   type AttemptResult,
-  type ConcludeInput,
-  type Conclusion,
+  attemptOf,
   callSucceeded,
   concludeAttempt,
   concludeWithoutPayload,
   jitteredMs,
+  type MadeCall,
   type NotSentCause,
   type QueueChange,
 } from './decide.ts'
@@ -55,10 +56,6 @@ type Plan =
   | { readonly kind: 'send'; readonly target: PreparedTarget }
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly target: PreparedTarget }
-
-type MadeAttempt = Pick<ConcludeInput, 'result' | 'request' | 'startedAtMs'> & {
-  readonly target: PreparedTarget
-}
 
 /**
  * Maximum claims of a delivery without a completion. Above this number the delivery is treated as a poison message: its attempt fails
@@ -136,9 +133,7 @@ export class Deliverer {
       // This process can claim a delivery again whose lease expired while it was working on it. It then continues this work, so that the
       // delivery is not sent twice.
       if (this.#deliveries.get(deliveryIdOf(claim))?.adopt(claim, leaseEndsMs)) continue
-      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(queueIdOf(claim)))
-      this.#deliveries.set(delivery.id, delivery)
-      this.#start(delivery)
+      this.#start(claim, leaseEndsMs)
     }
     this.load()
   }
@@ -152,18 +147,8 @@ export class Deliverer {
     const { capacity } = this.#options
     const queueId = queueIdOf(claim)
     if (capacity.room === 0 || capacity.roomOf(queueId) === 0) return false
-    const delivery = new Delivery(claim, leaseEndsMs, capacity.take(queueId))
-    this.#deliveries.set(delivery.id, delivery)
-    const mayGoOn = !this.#stopped && this.#loader.isIdle && this.#planOf(claim).kind === 'send'
-    if (mayGoOn && capacity.takeBytes(claim.payloadBytes, queueId)) {
-      delivery.payloadBytesHeld = claim.payloadBytes
-      this.#health.seenClosed(queueId, this.#now())
-      delivery.to('loading')
-      this.#continue(delivery, { kind: 'whole', content })
-    } else {
-      this.#start(delivery)
-      this.load()
-    }
+    this.#start(claim, leaseEndsMs, content)
+    this.load()
     return true
   }
 
@@ -203,16 +188,26 @@ export class Deliverer {
     return this.#released
   }
 
-  #start(delivery: Delivery): void {
+  /** @param content the event, if it need not be read; it is sent at once unless other deliveries wait for payload memory */
+  #start(claim: ClaimedDelivery, leaseEndsMs: number, content?: EventContent): void {
+    const { capacity } = this.#options
+    const queueId = queueIdOf(claim)
+    const delivery = new Delivery(claim, leaseEndsMs, capacity.take(queueId))
+    this.#deliveries.set(delivery.id, delivery)
     if (this.#stopped) return this.#release(delivery)
-    const { claim } = delivery
-    if (!claim.isProbe) this.#health.seenClosed(queueIdOf(claim), this.#now())
+    if (!claim.isProbe) this.#health.seenClosed(queueId, this.#now())
     const plan = this.#planOf(claim)
     if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
-    if (plan.kind === 'send') return this.#loader.add(delivery)
-    const { target, cause } = plan
-    const result = { kind: 'not_sent', cause, durationMs: 0 } as const
-    this.#concludeAttempt(delivery, undefined, { result, target, startedAtMs: this.#now() })
+    if (plan.kind === 'not_sent') {
+      const { target, cause } = plan
+      const result = { kind: 'not_sent', cause, durationMs: 0 } as const
+      return this.#concludeAttempt(delivery, target, { result, startedAtMs: this.#now() })
+    }
+    if (content === undefined || !this.#loader.isIdle || !capacity.takeBytes(claim.payloadBytes, queueId))
+      return this.#loader.add(delivery)
+    delivery.payloadBytesHeld = claim.payloadBytes
+    delivery.to('loading')
+    this.#begin(delivery, content, plan.target)
   }
 
   #planOf(claim: ClaimedDelivery): Plan {
@@ -249,11 +244,8 @@ export class Deliverer {
       return this.#stopped ? this.#release(delivery) : this.#lose(delivery)
     }
     const plan = this.#planOf(delivery.claim)
-    if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
-      const send = this.#send(delivery, loaded.content, plan.target).finally(() => this.#sends.delete(send))
-      this.#sends.add(send)
-      return
-    }
+    if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped)
+      return this.#begin(delivery, loaded.content, plan.target)
     this.#giveBytes(delivery)
     if (this.#stopped) return this.#release(delivery)
     if (loaded === undefined) return this.#conclude(delivery, { kind: 'expired' })
@@ -264,6 +256,11 @@ export class Deliverer {
     this.#conclude(delivery, ending)
   }
 
+  #begin(delivery: Delivery, content: EventContent, target: PreparedTarget): void {
+    const send = this.#send(delivery, content, target).finally(() => this.#sends.delete(send))
+    this.#sends.add(send)
+  }
+
   async #send(delivery: Delivery, content: EventContent, target: PreparedTarget): Promise<void> {
     delivery.to('sending')
     const startedAtMs = this.#now()
@@ -272,7 +269,7 @@ export class Deliverer {
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
-    else this.#concludeAttempt(delivery, content, { result, request, target, startedAtMs })
+    else this.#concludeAttempt(delivery, target, { result, request, startedAtMs }, content)
     this.load()
   }
 
@@ -280,7 +277,7 @@ export class Deliverer {
   async #sendSafely(
     target: PreparedTarget,
     sending: Parameters<typeof sendDelivery>[2],
-  ): Promise<Pick<ConcludeInput, 'result' | 'request'>> {
+  ): Promise<Omit<MadeCall, 'startedAtMs'>> {
     const startedMs = performance.now()
     try {
       return await sendDelivery(this.#options, target, sending)
@@ -293,23 +290,23 @@ export class Deliverer {
 
   #concludeAttempt(
     delivery: Delivery,
-    content: EventContent | undefined,
-    { result, request, target, startedAtMs }: MadeAttempt,
+    { schedule }: PreparedTarget,
+    call: MadeCall,
+    content?: EventContent,
   ): void {
     const { claim } = delivery
     const { ending, suspends } = concludeAttempt({
-      delivery: claim,
-      result,
-      request,
-      startedAtMs,
-      schedule: target.schedule,
+      attempt: attemptOf(call),
+      result: call.result,
+      attemptsBefore: claim.attempts,
+      schedule,
       random: Math.random(),
       nowMs: this.#now(),
     })
     const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
-      : this.#breakerChange(claim, result)
-    this.#noteSignal(claim, { result, ending, opens: queueChange?.kind === 'open_breaker' })
+      : this.#breakerChange(claim, call.result)
+    this.#noteSignal(claim, { result: call.result, ending, opens: queueChange?.kind === 'open_breaker' })
     this.#report(delivery, content, ending)
     this.#conclude(delivery, ending, queueChange)
   }
@@ -365,9 +362,9 @@ export class Deliverer {
    * Releases the delivery's place. Its lease is renewed until its outcome is written. If a probe of the circuit breaker was not sent,
    * another probe is allowed.
    */
-  #conclude(delivery: Delivery, ending: Conclusion['ending'], queueChange?: QueueChange): void {
+  #conclude(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
-    this.completions.add(delivery, { ending, queueChange: queueChange ?? unsent })
+    this.completions.add(delivery, ending, queueChange ?? unsent)
     this.#givePlace(delivery)
   }
 

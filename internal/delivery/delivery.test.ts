@@ -67,7 +67,7 @@ describe('Delivery', () => {
     ['no claim of a later cycle once it is concluded', 'completing', { ...again, cycle: 2 }, false],
   ] as const)('Delivery: adopts %s', (_what, state, next, adopts) => {
     const delivery = deliveryIn(state)
-    if (state !== 'sending') delivery.conclusion = { ending: { kind: 'expired' } }
+    if (state !== 'sending') delivery.ending = { kind: 'expired' }
     expect(delivery.adopt(next, 9)).toBe(adopts)
     expect([delivery.claim, delivery.leaseEndsMs]).toEqual(adopts ? [next, 9] : [claim, 0])
   })

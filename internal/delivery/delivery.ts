@@ -2,11 +2,12 @@ import {
   type ClaimedDelivery,
   type DeliveryId,
   deliveryIdOf,
+  type Ending,
   type QueueId,
   queueIdOf,
 } from '#internal/events/index.ts'
 import type { Place } from './capacity.ts'
-import type { Conclusion } from './decide.ts'
+import type { QueueChange } from './decide.ts'
 
 /**
  * State of a delivery in this process; README.md contains the diagram. `claimed`: waits for payload memory. `loading`: its event is being
@@ -47,7 +48,9 @@ export class Delivery {
   /** True if the callback was called, whatever the result. */
   wasCalled = false
   /** Outcome of the delivery. Set from state `concluded` on. */
-  conclusion: Conclusion | undefined
+  ending: Ending | undefined
+  /** Change of its tenant queue that is not written yet. */
+  queueChange: QueueChange | undefined
   #claim: ClaimedDelivery
   #leaseEndsMs: number
   #state: DeliveryState = 'claimed'
@@ -97,7 +100,7 @@ export class Delivery {
   adopt(claim: ClaimedDelivery, leaseEndsMs: number): boolean {
     const { cycle, attempts } = this.#claim
     const isSameAttempt = claim.cycle === cycle && claim.attempts === attempts
-    if (this.conclusion !== undefined && !isSameAttempt) return false
+    if (this.ending !== undefined && !isSameAttempt) return false
     this.#claim = claim
     this.#leaseEndsMs = leaseEndsMs
     return true

@@ -1,6 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type {
-  AttemptRecord,
+  Attempt,
   ClaimedDelivery,
   Ending,
   EventContent,
@@ -16,7 +16,7 @@ export interface AttemptReport {
   readonly destinationKind: DestinationKindName | undefined
   /** Undefined if the attempt ended without the event's content, since no call was made. */
   readonly content: EventContent | undefined
-  readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>
+  readonly ending: Extract<Ending, { readonly attempt: Attempt }>
   /** Time from the receipt of the event to the start of this attempt. Set for first attempts of first delivery cycles only. */
   readonly delayMs: number | undefined
 }

@@ -3,7 +3,7 @@ import type { CallResult, Outbound } from '#internal/egress/index.ts'
 import { completeTestEvent, type ReceivedEvent, storeTestEvent } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { attemptRecordOf } from './decide.ts'
+import { attemptOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 
 /** Dependencies of `sendTestEvent`. */
@@ -51,6 +51,6 @@ export async function sendTestEvent(
     nowMs: startedAtMs,
     traceparent: undefined,
   })
-  await completeTestEvent(pool, stored.id, attemptRecordOf({ result, request, startedAtMs }))
+  await completeTestEvent(pool, stored.id, attemptOf({ result, request, startedAtMs }))
   return { kind: 'called', id: stored.id, result }
 }

@@ -1,8 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
+import type { Attempt } from './attempt.ts'
 import type { ClaimedDelivery } from './claim.ts'
-import { type AttemptRecord, complete, type Ending } from './complete.ts'
+import { complete, type Ending } from './complete.ts'
 import { readEvent } from './view.ts'
 
 let lab: DeliveryLab
@@ -17,7 +18,7 @@ beforeEach(async () => {
 
 const startedAtMs = Date.UTC(2026, 10, 20, 12)
 const dueAtMs = Date.UTC(2027, 0, 1)
-const attempt: AttemptRecord = {
+const attempt: Attempt = {
   startedAtMs,
   durationMs: 12.4,
   outcome: 'refused',

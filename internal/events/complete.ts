@@ -6,35 +6,21 @@ import {
   sqlErrorOf,
   textArrayParam,
 } from '#internal/storage/index.ts'
+import { type Attempt, storableAnswer, storableExchange } from './attempt.ts'
 import type { ClaimedDelivery } from './claim.ts'
-import { type AttemptExchange, encodeExchange } from './exchange.ts'
 import { type DeliveryId, deliveryIdText, isAmongText } from './queue-id.ts'
 
 /** Columns of failed_deliveries that the table events contains under the same names. */
 export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
     payload_expires_on, cycle, completed_at, origin`
 
-/** Record of a delivery attempt. */
-export interface AttemptRecord {
-  readonly startedAtMs: number
-  readonly durationMs: number
-  readonly outcome: 'delivered' | 'refused' | 'failed'
-  readonly status: number | null
-  /** Reason for a missing response, or for the failure of the event. */
-  readonly cause: string | null
-  /** Body of the response, truncated. */
-  readonly answer: string | null
-  /** Undefined if no call was made, and for attempts of versions that did not record it. */
-  readonly exchange?: AttemptExchange | undefined
-}
-
 /**
  * Outcome of a claim. `processed` and `failed` end the delivery cycle. `later` makes the delivery due again after an attempt. `snoozed`
  * makes it due again without an attempt and does not count the claim. `expired`: the event no longer exists.
  */
 export type Ending =
-  | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
-  | { readonly kind: 'later'; readonly dueAtMs: number; readonly attempt: AttemptRecord }
+  | { readonly kind: 'processed' | 'failed'; readonly attempt: Attempt }
+  | { readonly kind: 'later'; readonly dueAtMs: number; readonly attempt: Attempt }
   | { readonly kind: 'snoozed'; readonly dueAtMs: number }
   | { readonly kind: 'expired' }
 
@@ -163,7 +149,7 @@ async function writeEndings(
   completions: readonly Completion[],
 ): Promise<DeliveryId[]> {
   const column = (pick: (one: Completion) => string | null) => textArrayParam(completions.map(pick))
-  const tried = (pick: (attempt: AttemptRecord) => string | null) =>
+  const tried = (pick: (attempt: Attempt) => string | null) =>
     column(({ ending }) => ('attempt' in ending ? pick(ending.attempt) : null))
   const { rows } = await pool.query<[DeliveryId]>({
     name: `complete_${day}`,
@@ -188,16 +174,6 @@ async function writeEndings(
     ],
   })
   return rows.map(([id]) => id)
-}
-
-/** Returns the body of a response as Postgres can store it. Pure. */
-export function storableAnswer(answer: string | null): string | null {
-  return answer?.replaceAll('\u0000', '\ufffd') ?? null
-}
-
-/** Returns the value of the column `exchange`. Pure. */
-export function storableExchange({ exchange }: AttemptRecord): string | null {
-  return exchange === undefined ? null : encodeExchange(exchange)
 }
 
 function isoTime(ms: number): string {

@@ -1,4 +1,5 @@
 export { processAcknowledged } from './acknowledge.ts'
+export type { Attempt, AttemptExchange } from './attempt.ts'
 export {
   type CallbackHalt,
   type CallbackTrouble,
@@ -22,7 +23,7 @@ export {
   queueSessionSettings,
   wokenMaxOf,
 } from './claim.ts'
-export { type AttemptRecord, complete, type Ending } from './complete.ts'
+export { complete, type Ending } from './complete.ts'
 export {
   beginCycles,
   type CycleResult,
@@ -37,8 +38,16 @@ export {
   listTroubledQueues,
   noteDestinationSignals,
 } from './destination-alerts.ts'
+export {
+  type DueNews,
+  decodeDue,
+  dueChannel,
+  dueOf,
+  HandedNews,
+  notifyForwarders,
+  storedOf,
+} from './due-news.ts'
 export { readEventStates } from './event-states.ts'
-export type { AttemptExchange } from './exchange.ts'
 export {
   type FeedEvent,
   type FeedFilter,
@@ -119,15 +128,6 @@ export {
   testNoticeEveryMs,
   wantsNotice,
 } from './notifications.ts'
-export {
-  type DueNews,
-  decodeDue,
-  dueChannel,
-  dueOf,
-  HandedNews,
-  notifyForwarders,
-  storedOf,
-} from './notify.ts'
 export {
   type EventOrigin,
   fromProvider,

@@ -3,7 +3,7 @@ import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import type { AttemptRecord } from './complete.ts'
+import type { Attempt } from './attempt.ts'
 import type { ReceivedEvent } from './insert.ts'
 import { completeTestEvent, storeTestEvent } from './test-event.ts'
 import { readEvent } from './view.ts'
@@ -20,7 +20,7 @@ beforeEach(async () => {
   tenantId = (await lab.addTenant()).id
 })
 
-const attempt: AttemptRecord = {
+const attempt: Attempt = {
   startedAtMs: Date.now(),
   durationMs: 1.6,
   outcome: 'delivered',

@@ -1,7 +1,8 @@
 import { type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool, withTx } from '#internal/storage/index.ts'
+import { type Attempt, storableAnswer, storableExchange } from './attempt.ts'
 import { checkedDay } from './claim.ts'
-import { type AttemptRecord, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
+import { failedEventColumns } from './complete.ts'
 import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
 import { callbackDestination } from './queue-id.ts'
@@ -38,7 +39,7 @@ ON CONFLICT DO NOTHING`
  * Adds an attempt to a stored test event. The event's state follows from its last attempt.
  * @throws errors of Postgres; then nothing was stored
  */
-export async function completeTestEvent(pool: Pool, id: EventId, attempt: AttemptRecord): Promise<void> {
+export async function completeTestEvent(pool: Pool, id: EventId, attempt: Attempt): Promise<void> {
   const { startedAtMs, durationMs, outcome, status, cause, answer } = attempt
   await withTx(pool, async (client) => {
     const isStored = await close(client, id, outcome === 'delivered' ? 'processed' : 'delivery_failed')

@@ -1,14 +1,13 @@
 import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import { type Attempt, parseExchange } from './attempt.ts'
 import { checkedDay } from './claim.ts'
-import type { AttemptRecord } from './complete.ts'
-import { parseExchange } from './exchange.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { originInHeaders } from './origin.ts'
 import { destinationOfText } from './queue-id.ts'
 
 /** A completed delivery attempt. */
-export interface AttemptView extends AttemptRecord {
+export interface AttemptView extends Attempt {
   readonly cycle: number
   readonly attempt: number
 }

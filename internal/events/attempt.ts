@@ -1,5 +1,19 @@
 import type { CallTrace, HeaderLine } from '#internal/egress/index.ts'
 
+/** A completed delivery attempt, from the call to its row. */
+export interface Attempt {
+  readonly startedAtMs: number
+  readonly durationMs: number
+  readonly outcome: 'delivered' | 'refused' | 'failed'
+  readonly status: number | null
+  /** Reason for a missing response, or for the failure of the event. */
+  readonly cause: string | null
+  /** Body of the response, truncated. */
+  readonly answer: string | null
+  /** Undefined if no call was made. */
+  readonly exchange?: AttemptExchange | undefined
+}
+
 /** Request and response of an attempt, without what the event and the attempt say already, without signatures, and without credentials. */
 export interface AttemptExchange extends CallTrace {
   /** URL that was called. */
@@ -46,4 +60,14 @@ const defaults = { signatures: 1, isReused: false, headers: [], headersOmitted: 
 /** Parses the column `exchange`. Returns undefined for null. */
 export function parseExchange(text: string | null): AttemptExchange | undefined {
   return text === null ? undefined : { ...defaults, ...(JSON.parse(text) as { url: string }) }
+}
+
+/** Returns the body of a response as Postgres can store it. Pure. */
+export function storableAnswer(answer: string | null): string | null {
+  return answer?.replaceAll('\u0000', '\ufffd') ?? null
+}
+
+/** Returns the value of the column `exchange`. Pure. */
+export function storableExchange({ exchange }: Attempt): string | null {
+  return exchange === undefined ? null : encodeExchange(exchange)
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './notify.ts'
+import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './due-news.ts'
 import { callbackQueueOf } from './queue-id.ts'
 
 const queue = (tenantId: string) => callbackQueueOf(tenantId as TenantId)
