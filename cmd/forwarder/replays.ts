@@ -80,14 +80,14 @@ function observer({ log, metrics }: Host): (step: Step) => void {
   const events = metrics.counter({
     name: 'latchkey_replays_events_total',
     help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',
-    labels: ['fate'],
+    labels: ['outcome'],
   })
   const failures = metrics.counter({
     name: 'latchkey_replays_failures_total',
     help: 'Failed steps of replay jobs.',
     labels: [],
   })
-  for (const fate of ['queued', 'skipped']) events.with(fate).inc(0)
+  for (const outcome of ['queued', 'skipped']) events.with(outcome).inc(0)
   return (step) => {
     if (step.kind === 'failed') {
       failures.with().inc()

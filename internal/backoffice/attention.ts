@@ -1,19 +1,19 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { listCallbackHalts } from '#internal/events/index.ts'
+import { listCallbackStatuses } from '#internal/events/index.ts'
 import { readSpoolStats } from '#internal/intake/index.ts'
 import { readSettings } from '#internal/settings/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { type AnyLimitName, listUnreadyTenants } from '#internal/tenants/index.ts'
 import { readLimits } from '#internal/usage/index.ts'
-import { type Halt, haltCases, haltsOf, pausesOf } from './halts.ts'
+import { type Blocker, blockerCases, blockersOf, pausesOf } from './blockers.ts'
 import { type Outcome, ok } from './outcome.ts'
 import type { DeskParts } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 
 /** Something that an operator or a tenant should look at. */
 export type Attention =
-  | Halt
+  | Blocker
   | { readonly kind: 'spool_in_use'; readonly count: number; readonly oldestAgeMs: number }
   | { readonly kind: 'dead_entries'; readonly count: number }
   | { readonly kind: 'tenant_not_ready'; readonly tenantId: TenantId; readonly reason: string }
@@ -56,7 +56,7 @@ async function list(
   const request = { tenantIds: ids, rowsMax: rowsMax + 1 }
   const [{ settings }, callbacks, unready, spool, limits] = await Promise.all([
     readSettings(pool),
-    listCallbackHalts(pool, request),
+    listCallbackStatuses(pool, request),
     listUnreadyTenants(readPool, request),
     ids === undefined ? spoolItems(parts) : [],
     limitItems(parts, ids),
@@ -70,7 +70,7 @@ async function list(
     items: [
       ...pauses.slice(0, rowsMax),
       ...spool,
-      ...callbacks.slice(0, rowsMax).flatMap(haltsOf),
+      ...callbacks.slice(0, rowsMax).flatMap(blockersOf),
       ...notReady
         .slice(0, rowsMax)
         .map(({ id, reason }) => ({ kind: 'tenant_not_ready', tenantId: id, reason }) as const),
@@ -114,4 +114,4 @@ async function limitItems(parts: DeskParts, ids: readonly TenantId[] | undefined
 }
 
 /** Use cases of what needs attention. */
-export const attentionCases = { ...haltCases, list }
+export const attentionCases = { ...blockerCases, list }

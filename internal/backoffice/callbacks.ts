@@ -7,7 +7,7 @@ import {
   notificationsDestination,
   notifyForwarders,
   prepareTestNotice,
-  readCallbackHalt,
+  readDestinationStatus,
   resumeQueues,
   storeNotice,
 } from '#internal/events/index.ts'
@@ -174,8 +174,8 @@ async function sendTestNotification(
   if (reached.kind !== 'ok') return reached
   if (reached.value.notifications === undefined) return noNotifications
   if (reached.value.suspended) return tenantSuspended('receiver of notifications')
-  const halt = await readCallbackHalt(parts.pool, { tenantId, destination: notificationsDestination })
-  if (halt.suspendedCallback !== undefined) return notificationsSuspended
+  const blocker = await readDestinationStatus(parts.pool, { tenantId, destination: notificationsDestination })
+  if (blocker.suspendedCallback !== undefined) return notificationsSuspended
   const nowMs = parts.clock.now()
   const event = await prepareTestNotice(parts, tenantId, nowMs)
   if (event === undefined) return noNotifications

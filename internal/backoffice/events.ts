@@ -2,6 +2,7 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import {
   type AttemptPlace,
+  type CycleOutcome,
   callbackQueueOf,
   type DueDelivery,
   type EventSummary,
@@ -10,7 +11,6 @@ import {
   listAttemptPlaces,
   listEvents,
   notifyForwarders,
-  type ReplayFate,
   readAttemptsAt,
   readEvent,
   readPayload as readStoredPayload,
@@ -422,7 +422,7 @@ async function wakeForwarders({ redis }: SharedDeskParts, tenantId: TenantId): P
 
 /** Answers to the requests for a delivery cycle that the event cannot have. */
 const cycleRefusals: Readonly<
-  Record<Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'>, Outcome<never>>
+  Record<Exclude<CycleOutcome, 'queued' | 'already_queued' | 'changed'>, Outcome<never>>
 > = {
   not_found: notFound,
   payload_expired: conflict('The payload has expired, so the event cannot be delivered again'),

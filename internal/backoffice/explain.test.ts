@@ -12,8 +12,8 @@ import {
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
+import type { Blocker } from './blockers.ts'
 import { eventPositions, explain, type Facts } from './explain.ts'
-import type { Halt } from './halts.ts'
 
 const nowMs = Date.parse('2026-11-24T12:00:00Z')
 const laterMs = nowMs + 60_000
@@ -27,7 +27,7 @@ const base: Facts = {
   },
   lastAttempt: undefined,
   delivery: { dueAtMs: nowMs, isClaimed: false, attemptCount: 0 },
-  halts: [],
+  blockers: [],
   mayEndPause: false,
   hasCallback: true,
   readers: { total: 0, names: [] },
@@ -44,20 +44,20 @@ const ended = (
   lastAttempt: { attempt: 1, status: null, cause: null, ...attempt },
 })
 const ten1 = 'ten_1' as TenantId
-const tenantSuspended: Halt = { kind: 'tenant_suspended', tenantId: ten1 }
-const pause = (tenantId: string | null, by = 'user:ada'): Halt => ({
+const tenantSuspended: Blocker = { kind: 'tenant_suspended', tenantId: ten1 }
+const pause = (tenantId: string | null, by = 'user:ada'): Blocker => ({
   kind: 'forwarding_paused',
   tenantId: tenantId as TenantId | null,
   by,
   startedAtMs: completedAtMs,
 })
-const suspended = (cause: string): Halt => ({
+const suspended = (cause: string): Blocker => ({
   kind: 'callback_suspended',
   tenantId: ten1,
   cause,
   startedAtMs: completedAtMs,
 })
-const trouble = (breaker: CallbackTrouble['breaker'], kind: 'failing' | 'resumed' = 'failing'): Halt => ({
+const trouble = (breaker: CallbackTrouble['breaker'], kind: 'failing' | 'resumed' = 'failing'): Blocker => ({
   kind: `callback_${kind}`,
   tenantId: ten1,
   breaker,
@@ -87,7 +87,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     { startedAtMs: completedAtMs },
   ],
   [
-    { hasCallback: false, ...waiting, halts: [pause(null), suspended('gone')] },
+    { hasCallback: false, ...waiting, blockers: [pause(null), suspended('gone')] },
     'awaiting_acknowledgement',
     'The tenant has no callback, so the event waits for an acknowledgement by a subscription, and the tenant has none.',
     'Create one that begins before the event: PUT /v1/subscriptions/{name} with from.',
@@ -111,7 +111,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     'Pull it and acknowledge it: POST /v1/subscriptions/shop/pull, then …/ack. Or deliver it to the callback: POST …/replay.',
   ],
   [
-    { hasCallback: false, halts: [tenantSuspended], delivery: undefined },
+    { hasCallback: false, blockers: [tenantSuspended], delivery: undefined },
     'tenant_suspended',
     'The tenant is suspended by its manifest (spec.suspended): its calls are refused; events accepted before wait, and use no attempt.',
     'Set spec.suspended of the Tenant to false.',
@@ -192,82 +192,82 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     'Have the platform team set spec.walletRollout.stage to enabled, then replay the event.',
   ],
   [
-    { halts: [tenantSuspended, pause(null)], ...waiting },
+    { blockers: [tenantSuspended, pause(null)], ...waiting },
     'tenant_suspended',
     'The tenant is suspended by its manifest (spec.suspended): its calls are refused; events accepted before wait, and use no attempt.',
     'Set spec.suspended of the Tenant to false.',
   ],
   [
-    { halts: [pause(null, 'the platform team'), suspended('gone')] },
+    { blockers: [pause(null, 'the platform team'), suspended('gone')] },
     'forwarding_paused',
     'Deliveries of all tenants are paused by the platform team (setting forwarding.paused): events are accepted and wait, and use no attempt.',
     'Ask the platform team to resume deliveries.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { halts: [pause(null)], mayEndPause: true },
+    { blockers: [pause(null)], mayEndPause: true },
     'forwarding_paused',
     'Deliveries of all tenants are paused by user:ada (setting forwarding.paused): events are accepted and wait, and use no attempt.',
     'Resume deliveries of all tenants.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { halts: [pause('ten_1')] },
+    { blockers: [pause('ten_1')] },
     'forwarding_paused',
     'Deliveries of this tenant are paused by user:ada (setting forwarding.paused): events are accepted and wait, and use no attempt.',
     'Ask user:ada to resume deliveries.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { halts: [suspended('gone')], ...waiting },
+    { blockers: [suspended('gone')], ...waiting },
     'callback_suspended',
     'The callback answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
     'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { halts: [suspended('disabled')] },
+    { blockers: [suspended('disabled')] },
     'callback_suspended',
     'The callback answered webhook-delivery: disable, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
     'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
     { startedAtMs: completedAtMs },
   ],
   [
-    { halts: [trouble('open')], ...waiting },
+    { blockers: [trouble('open')], ...waiting },
     'breaker_open',
     'Most recent calls to the callback failed, so its circuit breaker is open: every 30 s one event is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
     'Look for the failures of the callback in the attempts of its latest events.',
     { nextChangeAtMs: laterMs },
   ],
   [
-    { halts: [trouble('half_open')] },
+    { blockers: [trouble('half_open')] },
     'breaker_open',
     'Most recent calls to the callback failed, so its circuit breaker is half-open: one event at a time is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
     'Look for the failures of the callback in the attempts of its latest events.',
   ],
   [
-    { halts: [trouble('half_open', 'resumed')] },
+    { blockers: [trouble('half_open', 'resumed')] },
     'breaker_open',
     'The callback was resumed and has accepted no event since: one event at a time is attempted as a probe, which uses an attempt of that event; the others wait for a success and use none.',
     'Look for the failures of the callback in the attempts of its latest events.',
   ],
   [
     // The open time of the breaker ends before the next attempt of the event, which then waits for its schedule.
-    { halts: [trouble('open')], delivery: { dueAtMs: laterMs + 1, isClaimed: false, attemptCount: 3 } },
+    { blockers: [trouble('open')], delivery: { dueAtMs: laterMs + 1, isClaimed: false, attemptCount: 3 } },
     'waiting',
     'The event waits for attempt 4 of 10.',
     'A retry attempts it at once.',
     { nextChangeAtMs: laterMs + 1 },
   ],
   [
-    { halts: [trouble('closed')] },
+    { blockers: [trouble('closed')] },
     'queued',
     'The event is next in the tenant’s queue for attempt 1 of 10.',
     '',
   ],
   [
     // Notifications have a receiver of their own.
-    { halts: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
+    { blockers: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
     'callback_suspended',
     'The receiver of notifications answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
     'Resume the receiver of notifications once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
@@ -282,13 +282,13 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     {
       delivery: { dueAtMs: laterMs, isClaimed: true, attemptCount: 8 },
       attemptsMax: 5,
-      halts: [suspended('gone')],
+      blockers: [suspended('gone')],
     },
     ...(['in_progress', 'A forwarder makes attempt 9 of 9.', ''] as const),
     { nextChangeAtMs: laterMs },
   ],
   [
-    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting, halts: [suspended('gone')] },
+    { event: { ...base.event, payloadExpiresOn: '2026-11-23' }, ...waiting, blockers: [suspended('gone')] },
     'payload_expired',
     'The payload’s retention has ended, so the delivery fails at its next attempt.',
     'Raise the payload retention above the length of the retry schedule: spec.retention.',

@@ -8,14 +8,14 @@ import {
   destinationOf,
   type EventSummary,
   findFeedPosition,
-  readCallbackHalt,
+  readDestinationStatus,
   readProgress,
 } from '#internal/events/index.ts'
 import { readSetting } from '#internal/settings/index.ts'
 import { findReaders, type Readers } from '#internal/subscriptions/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type Blocker, blockersOf, blockerText, pausesOf } from './blockers.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
-import { type Halt, haltsOf, haltText, pausesOf } from './halts.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { reachEvent } from './reach.ts'
@@ -47,8 +47,8 @@ export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
   readonly delivery: DeliveryProgress['delivery']
-  /** What halts deliveries to the receiver of the event, the most general first. */
-  readonly halts: readonly Halt[]
+  /** What blocks deliveries to the receiver of the event, the most general first. */
+  readonly blockers: readonly Blocker[]
   /** Whether the caller may end the pause of forwarding. */
   readonly mayEndPause: boolean
   readonly hasCallback: boolean
@@ -98,7 +98,7 @@ function explainAsCallback(facts: Facts): Explanation {
       }
     case 'accepted':
       if (isAwaiting(facts)) return explainPull(facts)
-      return explainProgress(facts) ?? explainExpiry(facts) ?? explainHalt(facts) ?? explainQueue(facts)
+      return explainProgress(facts) ?? explainExpiry(facts) ?? explainBlocker(facts) ?? explainQueue(facts)
   }
 }
 
@@ -123,8 +123,8 @@ function isAwaiting({ hasCallback, delivery }: Pick<Facts, 'hasCallback' | 'deli
 }
 
 function explainPull(facts: Facts): Explanation {
-  const { hasCallback, readers, halts } = facts
-  if (halts[0]?.kind === 'tenant_suspended') return explainHalt(facts) ?? explainQueue(facts)
+  const { hasCallback, readers, blockers } = facts
+  if (blockers[0]?.kind === 'tenant_suspended') return explainBlocker(facts) ?? explainQueue(facts)
   const { total, names } = readers
   const [first] = names
   const cause = hasCallback ? 'The event came while the tenant had no callback' : 'The tenant has no callback'
@@ -209,36 +209,37 @@ export const resumeAdvice = {
   tenant: 'Resume deliveries of this tenant.',
 } as const
 
-/** Explains why the deliveries of the tenant are halted; undefined if they are not, or not for this event. */
-function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
-  const [halt] = halts
-  if (halt === undefined) return undefined
-  const { cause, effect } = haltText(halt, () => 'this tenant')
-  const explained = { position: positions[halt.kind], sentence: `${cause}: ${effect}.` }
-  switch (halt.kind) {
+/** Explains why the deliveries of the tenant are blocked; undefined if they are not, or not for this event. */
+function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
+  const [blocker] = blockers
+  if (blocker === undefined) return undefined
+  const { cause, effect } = blockerText(blocker, () => 'this tenant')
+  const explained = { position: positions[blocker.kind], sentence: `${cause}: ${effect}.` }
+  switch (blocker.kind) {
     case 'tenant_suspended':
       return { ...explained, todo: 'Set spec.suspended of the Tenant to false.' }
     case 'forwarding_paused': {
       const todo = mayEndPause
-        ? resumeAdvice[halt.tenantId === null ? 'all' : 'tenant']
-        : `Ask ${halt.by} to resume deliveries.`
-      return { ...explained, todo, startedAtMs: halt.startedAtMs }
+        ? resumeAdvice[blocker.tenantId === null ? 'all' : 'tenant']
+        : `Ask ${blocker.by} to resume deliveries.`
+      return { ...explained, todo, startedAtMs: blocker.startedAtMs }
     }
     case 'callback_suspended':
       return {
         ...explained,
-        startedAtMs: halt.startedAtMs,
+        startedAtMs: blocker.startedAtMs,
         todo: 'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
       }
     case 'callback_failing':
     case 'callback_resumed': {
       // An event whose next attempt comes after the open time waits for this attempt, and not for the breaker.
       const dueAtMs = delivery?.dueAtMs ?? nowMs
-      if (halt.breaker === 'closed' || dueAtMs > Math.max(nowMs, halt.endsAtMs ?? nowMs)) return undefined
+      if (blocker.breaker === 'closed' || dueAtMs > Math.max(nowMs, blocker.endsAtMs ?? nowMs))
+        return undefined
       return {
         ...explained,
         todo: 'Look for the failures of the callback in the attempts of its latest events.',
-        ...(halt.endsAtMs !== undefined && { nextChangeAtMs: halt.endsAtMs }),
+        ...(blocker.endsAtMs !== undefined && { nextChangeAtMs: blocker.endsAtMs }),
       }
     }
     case 'provider_paused':
@@ -246,7 +247,7 @@ function explainHalt({ halts, mayEndPause, delivery, nowMs }: Facts): Explanatio
   }
 }
 
-const positions: Readonly<Record<Halt['kind'], Explanation['position']>> = {
+const positions: Readonly<Record<Blocker['kind'], Explanation['position']>> = {
   tenant_suspended: 'tenant_suspended',
   forwarding_paused: 'forwarding_paused',
   callback_suspended: 'callback_suspended',
@@ -332,12 +333,12 @@ async function factsOf(
   const attemptsMax = isCallback
     ? (tenant.callback?.rules.retry.schedule.length ?? 0)
     : notificationAttemptsMax
-  const suspended: readonly Halt[] = tenant.suspended
+  const suspended: readonly Blocker[] = tenant.suspended
     ? [{ kind: 'tenant_suspended', tenantId: tenant.id }]
     : []
   const facts = {
     ...progress,
-    halts: suspended,
+    blockers: suspended,
     mayEndPause: false,
     aheadCount: 0,
     readers: noReaders,
@@ -350,8 +351,8 @@ async function factsOf(
     return { ...facts, readers: await findReaders(readPool, { ...event, position }) }
   }
   const key = { tenantId: tenant.id, destination }
-  const [halt, settings, aheadCount] = await Promise.all([
-    readCallbackHalt(readPool, key),
+  const [blocker, settings, aheadCount] = await Promise.all([
+    readDestinationStatus(readPool, key),
     readSetting(readPool, 'forwarding.paused', tenant.id),
     delivery ? countDeliveriesBefore(readPool, key, delivery.dueAtMs, aheadMax + 1) : 0,
   ])
@@ -360,8 +361,8 @@ async function factsOf(
   const owner = pauses[0] && (pauses[0].tenantId === null ? 'all' : tenant)
   const mayEndPause =
     owner !== undefined && (await parts.access.may(actor, 'changeSettings', owner)).kind === 'allowed'
-  const halts = [...suspended, ...pauses, ...haltsOf({ tenantId: tenant.id, ...halt })]
-  return { ...facts, halts, mayEndPause, aheadCount }
+  const blockers = [...suspended, ...pauses, ...blockersOf({ tenantId: tenant.id, ...blocker })]
+  return { ...facts, blockers, mayEndPause, aheadCount }
 }
 
 const noReaders: Readers = { total: 0, names: [] }

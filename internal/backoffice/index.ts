@@ -1,6 +1,15 @@
 export type { AttemptDetail, ShownExchange, ShownHeader } from './attempts.ts'
 export type { Attention, AttentionList } from './attention.ts'
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
+export {
+  type Blocker,
+  type BlockersByTenant,
+  type BlockerText,
+  blockerText,
+  type HeldEvents,
+  readStatusVersion,
+  standingBlockers,
+} from './blockers.ts'
 export type { TestEventSent } from './callbacks.ts'
 export {
   type Advice,
@@ -11,15 +20,6 @@ export {
 } from './causes.ts'
 export type { EventDetail, EventListRequest, InspectedAttempt } from './events.ts'
 export { type Explanation, resumeAdvice } from './explain.ts'
-export {
-  type Halt,
-  type HaltsByTenant,
-  type HaltText,
-  type HeldEvents,
-  haltText,
-  readStatusVersion,
-  standingHalts,
-} from './halts.ts'
 export type { LockListRequest, RefusedCall } from './history.ts'
 export { internalRoutes, publicEventRoutes } from './http.ts'
 export type { TenantRouteParts } from './http-apis.ts'

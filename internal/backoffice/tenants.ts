@@ -2,14 +2,14 @@ import { type Action, type Actor, actions } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { originOfUrl } from '#internal/delivery/index.ts'
 import {
-  type CallbackHalt,
   callbackDestination,
+  type DestinationStatus,
   type EventSummary,
   findSuspendedTenants,
   listEvents,
   notificationsDestination,
   ownProvider,
-  readCallbackHalt,
+  readDestinationStatus,
 } from '#internal/events/index.ts'
 import {
   findLiveTenant,
@@ -157,7 +157,7 @@ async function candidatesFor(
 export interface TenantDetail
   extends TenantSummary,
     Omit<TenantSheet, 'ready' | 'earlierRecordStore'>,
-    Partial<Pick<CallbackHalt, 'suspendedCallback' | 'breakerEndsAtMs'>> {
+    Partial<Pick<DestinationStatus, 'suspendedCallback' | 'breakerEndsAtMs'>> {
   /** Store that had the tenant's records before a move and can still have some of them. */
   readonly earlierRecordStore?: RecordDurability
   /** State of its notifications. Present if its spec names a receiver of them. */
@@ -180,15 +180,15 @@ async function readNotifications(
   { pool, readPool, clock }: DeskParts,
   tenantId: TenantId,
 ): Promise<NotificationsState> {
-  const [halt, { events }] = await Promise.all([
-    readCallbackHalt(pool, { tenantId, destination: notificationsDestination }),
+  const [blocker, { events }] = await Promise.all([
+    readDestinationStatus(pool, { tenantId, destination: notificationsDestination }),
     listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
   ])
   const [last] = events
   // Half-open counts as open: one notification is tried at a time until one succeeds.
-  const waits = halt.trouble === undefined ? 'active' : 'breaker_open'
+  const waits = blocker.trouble === undefined ? 'active' : 'breaker_open'
   return {
-    state: halt.suspendedCallback ? 'suspended' : waits,
+    state: blocker.suspendedCallback ? 'suspended' : waits,
     last: last ? { id: last.id, type: last.type, state: last.state, receivedAtMs: last.receivedAtMs } : null,
   }
 }
@@ -197,13 +197,13 @@ async function readNotifications(
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached
-  const [sheet, halt] = await Promise.all([
+  const [sheet, blocker] = await Promise.all([
     readTenantSheet(parts.pool, id),
-    readCallbackHalt(parts.pool, { tenantId: id, destination: callbackDestination }),
+    readDestinationStatus(parts.pool, { tenantId: id, destination: callbackDestination }),
   ])
   if (sheet === undefined) return notFound
   const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
-  const { suspendedCallback, breakerEndsAtMs } = halt
+  const { suspendedCallback, breakerEndsAtMs } = blocker
   const callback = spec.callback && {
     ...spec.callback,
     url: parts.redactorOf(reached.value).text(spec.callback.url),

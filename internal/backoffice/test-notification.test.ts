@@ -12,8 +12,8 @@ beforeAll(async () => {
   backoffice = await startTestBackoffice(
     [
       dashboardTenantYaml('acme', { spec: [receiver] }),
-      dashboardTenantYaml('halted', {
-        spec: ['suspended: true', receiver.replace('acme-signing', 'halted-signing')],
+      dashboardTenantYaml('blocked', {
+        spec: ['suspended: true', receiver.replace('acme-signing', 'blocked-signing')],
       }),
       dashboardTenantYaml('plain'),
     ].join(''),
@@ -51,7 +51,7 @@ test('test notification: is stored for the queue of notifications, once in an in
 
 test.each([
   ['has no receiver', 'plain', 'set spec.notifications'],
-  ['is suspended', 'halted', 'This tenant is suspended'],
+  ['is suspended', 'blocked', 'This tenant is suspended'],
 ])('test notification: is 409 for a tenant that %s', async (_what, slug, text) => {
   const { status, json } = await send(slug)
   expect(status).toBe(409)

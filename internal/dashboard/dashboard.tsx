@@ -118,7 +118,7 @@ async function framedProblem(
     csrfToken: maskedToken(signedIn.session),
     here: '/',
     tenant: undefined,
-    halts: undefined,
+    blockers: undefined,
   })
 }
 

@@ -24,13 +24,13 @@ export interface FrameParts {
   readonly tenant: TenantSummary | undefined
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
-  /** What halts the tenant, or all tenants. Undefined if it is unknown. */
-  readonly halts: FrameHalts | undefined
+  /** What blocks the tenant, or all tenants. Undefined if it is unknown. */
+  readonly blockers: FrameBlockers | undefined
   readonly children: ComponentChildren
 }
 
-/** What halts calls or deliveries, as every page shows it. */
-export interface FrameHalts {
+/** What blocks calls or deliveries, as every page shows it. */
+export interface FrameBlockers {
   /** Version of the status, by which the live stream notices changes. */
   readonly version: string
   readonly notices: ComponentChildren
@@ -45,12 +45,12 @@ export function Frame(parts: FrameParts) {
       </a>
       <Sidebar {...parts} />
       <main id="main" tabIndex={-1}>
-        {parts.halts === undefined ? (
+        {parts.blockers === undefined ? (
           <FlashNotice {...parts} />
         ) : (
-          <Live id="halts" here={parts.here} every="status" isHeld>
+          <Live id="blockers" here={parts.here} every="status" isHeld>
             <FlashNotice {...parts} />
-            {parts.halts.notices}
+            {parts.blockers.notices}
           </Live>
         )}
         {parts.children}
@@ -59,14 +59,14 @@ export function Frame(parts: FrameParts) {
             <span /> <a>Show</a>
           </p>
         </div>
-        <div id="live" hx-sse:connect={link('/live', { seen: parts.halts?.version })} />
+        <div id="live" hx-sse:connect={link('/live', { seen: parts.blockers?.version })} />
       </main>
       <JumpDialog {...parts} />
     </div>
   )
 }
 
-/** Renders the result of the last action. It is within the part with the halts, so that it can be marked as past when they change. */
+/** Renders the result of the last action. It is within the part with the blockers, so that it can be marked as past when they change. */
 function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">

@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact'
 import type { Action, Actor } from '#internal/access/index.ts'
 import type {
   Backoffice,
-  Halt,
-  HaltsByTenant,
+  Blocker,
+  BlockersByTenant,
   Refusal,
   TenantRef,
   TenantSelection,
@@ -71,7 +71,7 @@ export interface Shown {
   readonly body: ComponentChildren
   /** HTTP status. Default 200. */
   readonly status?: number
-  /** Tenant that the page is about, if the address does not name it. The frame shows what halts it. */
+  /** Tenant that the page is about, if the address does not name it. The frame shows what blocks it. */
   readonly tenantId?: TenantId
 }
 
@@ -113,23 +113,23 @@ export interface ActionRow extends Row {
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 
-/** Reads what halts each of some tenants that the actor sees. Without an answer, pages show no badges of halts. */
-export async function haltsByTenant(
+/** Reads what blocks each of some tenants that the actor sees. Without an answer, pages show no badges of blockers. */
+export async function blockersByTenant(
   { backoffice, actor }: PageContext,
   tenantIds: readonly TenantId[],
-): Promise<HaltsByTenant> {
+): Promise<BlockersByTenant> {
   const read = await backoffice.attention.ofTenants(actor, tenantIds)
   return read.kind === 'ok' ? read.value : new Map()
 }
 
-/** Adds to each of some items of tenants what halts its tenant. */
-export async function withHalts<Item>(
+/** Adds to each of some items of tenants what blocks its tenant. */
+export async function withBlockers<Item>(
   context: PageContext,
   items: readonly Item[],
   tenantIdOf: (item: Item) => TenantId,
-): Promise<(Item & { readonly halts: readonly Halt[] })[]> {
-  const halts = await haltsByTenant(context, items.map(tenantIdOf))
-  return items.map((item) => ({ ...item, halts: halts.get(tenantIdOf(item)) ?? [] }))
+): Promise<(Item & { readonly blockers: readonly Blocker[] })[]> {
+  const blockers = await blockersByTenant(context, items.map(tenantIdOf))
+  return items.map((item) => ({ ...item, blockers: blockers.get(tenantIdOf(item)) ?? [] }))
 }
 
 /** Returns a page to render. */

@@ -16,7 +16,7 @@ import {
   sections,
   type WayBack,
 } from './page.ts'
-import { haltNotices } from './pages/attention.tsx'
+import { blockerNotices } from './pages/attention.tsx'
 import { chooseTenant } from './pages/tenants.tsx'
 import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.tsx'
@@ -60,13 +60,13 @@ async function serve(
   if (result.kind === 'goTo')
     return redirectAnswer(safePath(result.path), result.flash && flashCookie(result.flash, factsOf(request)))
   const { csrfToken, here } = context
-  const halts = await readHalts(context, row, result)
+  const blockers = await readBlockers(context, row, result)
   return framedAnswer(parts, signedIn, {
     preferences,
     csrfToken,
     here,
     tenant,
-    halts,
+    blockers,
     ...(row.section && { section: row.section }),
     ...contentOf(row, { context, wayBack, preferences, result }),
   })
@@ -114,19 +114,19 @@ function contextOf(
 }
 
 /**
- * Reads what halts the chosen tenant, the tenant that the page is about, or all tenants. The overview lists it among what needs attention.
+ * Reads what blocks the chosen tenant, the tenant that the page is about, or all tenants. The overview lists it among what needs attention.
  */
-async function readHalts(
+async function readBlockers(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,
   result: Served['result'],
-): Promise<FrameParts['halts']> {
+): Promise<FrameParts['blockers']> {
   const tenantId = context.tenant?.id ?? (result.kind === 'page' ? result.tenantId : undefined)
   const selection = tenantId === undefined ? context.selection : { tenantId }
-  const read = await context.backoffice.attention.halts(context.actor, selection)
+  const read = await context.backoffice.attention.blockers(context.actor, selection)
   if (read.kind !== 'ok') return undefined
-  const { halts, version } = read.value
-  return { version, notices: path === '/' ? null : await haltNotices(context, halts, tenantId) }
+  const { blockers, version } = read.value
+  return { version, notices: path === '/' ? null : await blockerNotices(context, blockers, tenantId) }
 }
 
 interface Served {
@@ -152,7 +152,7 @@ function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, re
 /** Content of a framed page, and the data that the frame itself shows. */
 export interface Framed
   extends Problem,
-    Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'halts' | 'tenant'> {
+    Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'blockers' | 'tenant'> {
   readonly preferences: Preferences
 }
 
@@ -160,7 +160,7 @@ export interface Framed
 export function framedAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock' | 'directory'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
-  { preferences, csrfToken, here, section, halts, tenant, ...problem }: Framed,
+  { preferences, csrfToken, here, section, blockers, tenant, ...problem }: Framed,
 ): Answered {
   const frame = {
     ...preferences,
@@ -168,7 +168,7 @@ export function framedAnswer(
     endsAtMs,
     csrfToken,
     here,
-    halts,
+    blockers,
     tenant,
     ...(section && { section }),
   }

@@ -208,7 +208,7 @@ describe('completion queue', () => {
     queue.add(delivery, ending)
     expect(await poll(() => queue.isFailing || undefined, { deadlineMs: 10_000 })).toBe(true)
     await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
-    const again = (await lab.claim({ woken: [callbackQueueOf(delivery.claim.tenantId)] })).claimed[0]
+    const again = (await lab.claim({ notified: [callbackQueueOf(delivery.claim.tenantId)] })).claimed[0]
     if (!again) throw new Error('nothing was claimed')
     expect(delivery.adopt({ ...again, attempts: 1 }, 0)).toBe(false)
     expect(delivery.adopt({ ...again, cycle: 2 }, 0)).toBe(false)

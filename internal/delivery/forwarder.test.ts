@@ -330,7 +330,7 @@ describe('Forwarder: failing callbacks', () => {
     forwarder.notify([callbackQueueOf(tenant.id)])
     receiver.answer(noContent)
     // The open time of the breaker ends.
-    const claimsNothing = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
+    const claimsNothing = await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
     await lab.pool.query("UPDATE tenant_queues SET breaker_until = now() - interval '1 s'")

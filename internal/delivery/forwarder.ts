@@ -12,13 +12,13 @@ import {
   type Lease,
   listTroubledQueues,
   noteDestinationSignals,
+  notifiedMaxOf,
   type PausedForwarding,
   type QueueId,
   queueIdOf,
   releaseLeases,
   renewLeases,
   sweepTenantQueues,
-  wokenMaxOf,
 } from '#internal/events/index.ts'
 import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
@@ -103,7 +103,7 @@ const tightRowsMin = 8
  * claims nothing.
  */
 const uncompletedMax = 2_048
-const wokenMax = 500
+const notifiedMax = 500
 /** Maximum time in which this process announces that it accepts no more hand-offs. Those that arrive later are released. */
 const closeMsMax = 1_000
 /** Part of the time for stopping that is reserved for the last statements. */
@@ -122,7 +122,7 @@ export class Forwarder {
   readonly #signals = new DestinationSignals()
   readonly #deliverer: Deliverer
   readonly #handOffs: HandOffReceiver | undefined
-  #woken = new Set<QueueId>()
+  #notified = new Set<QueueId>()
   /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
@@ -209,7 +209,7 @@ export class Forwarder {
   notify(news: DueNews): void {
     // A tenant without a callback has only readers of its feed, and no deliveries to claim.
     const called = news === 'all' ? [] : news.filter((id) => this.#hasDeliveries(id))
-    for (const id of called) if (this.#woken.size < wokenMax) this.#woken.add(id)
+    for (const id of called) if (this.#notified.size < notifiedMax) this.#notified.add(id)
     if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
   }
 
@@ -257,30 +257,32 @@ export class Forwarder {
   async #claimForResponsive(completionsMax: number): Promise<void> {
     const rowsMax = Math.min(completionsMax, this.#capacity.reservedRoom)
     const rooms = this.#rooms()
-    for (const id of this.#woken)
+    for (const id of this.#notified)
       if (this.#capacity.responsivenessOf(id) === 'unknown') rooms.set(id, rooms.has(id) ? 0 : 1)
-    const woken = this.#takeWoken(
+    const notified = this.#takeNotified(
       (id) => this.#capacity.responsivenessOf(id) !== 'unresponsive' && rooms.get(id) !== 0,
-      Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
+      Math.min(rowsMax, notifiedMaxOf(claimRowsMax)),
     )
-    if (woken.length === 0) return
+    if (notified.length === 0) return
     // Passes the free places of only these tenants to the statement, since up to a thousand tenants can have deliveries in progress.
-    const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0] as const] : [])))
+    const theirs = new Map(
+      notified.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0] as const] : [])),
+    )
     // Keeps these tenants in the set of notified tenants: a tenant queue that filled its whole share can contain more rows, and no further
     // notification would arrive for them.
-    if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
+    if (await this.#claim(notified, { rooms: theirs, rowsMax, notifiedAlone: true })) this.notify(notified)
   }
 
   async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {
     const isServed = (id: QueueId) => !isTight || this.#capacity.responsivenessOf(id) !== 'responsive'
-    const woken = this.#takeWoken(isServed, wokenMaxOf(rowsMax))
-    this.#hasMore = await this.#claim(woken, { rooms: this.#rooms(), rowsMax })
-    if (this.#hasMore || [...this.#woken].some(isServed)) this.#loops[0]?.wake()
+    const notified = this.#takeNotified(isServed, notifiedMaxOf(rowsMax))
+    this.#hasMore = await this.#claim(notified, { rooms: this.#rooms(), rowsMax })
+    if (this.#hasMore || [...this.#notified].some(isServed)) this.#loops[0]?.wake()
   }
 
-  #takeWoken(isMeant: (queueId: QueueId) => boolean, most: number): QueueId[] {
-    const taken = [...this.#woken].filter(isMeant).slice(0, most)
-    for (const id of taken) this.#woken.delete(id)
+  #takeNotified(isMeant: (queueId: QueueId) => boolean, most: number): QueueId[] {
+    const taken = [...this.#notified].filter(isMeant).slice(0, most)
+    for (const id of taken) this.#notified.delete(id)
     return taken
   }
 
@@ -289,8 +291,8 @@ export class Forwarder {
    * notified tenants.
    */
   async #claim(
-    woken: readonly QueueId[],
-    more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'wokenAlone'>,
+    notified: readonly QueueId[],
+    more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'notifiedAlone'>,
   ): Promise<boolean> {
     const startedMs = performance.now()
     this.#claimedAtMs = startedMs
@@ -299,7 +301,7 @@ export class Forwarder {
     const graceMs = this.#leases.graceMs(startedMs)
     const sentAtMs = this.#leases.postgresMs(startedMs)
     try {
-      const request = { ...more, lease, graceMs, sentAtMs, woken, queueRowsMax: tenantDeliveriesMax }
+      const request = { ...more, lease, graceMs, sentAtMs, notified, queueRowsMax: tenantDeliveriesMax }
       const { claimed, hasMore, ranAtMs } = await claimDue(this.#options.pool, request)
       this.#leases.succeeded(startedMs, performance.now())
       if (ranAtMs !== undefined) this.#leases.seen(ranAtMs, performance.now())
@@ -313,7 +315,7 @@ export class Forwarder {
       return hasMore
     } catch (error) {
       this.#leases.failed(startedMs, performance.now())
-      for (const id of woken) this.#woken.add(id)
+      for (const id of notified) this.#notified.add(id)
       throw error
     }
   }

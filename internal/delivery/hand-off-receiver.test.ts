@@ -42,7 +42,7 @@ const waiting = 'SELECT count(*) FROM deliveries_due'
 class Channels {
   readonly offers: string[] = []
   readonly messages: string[] = []
-  readonly woken: string[][] = []
+  readonly notified: string[][] = []
   /** False to lose the messages to forwarders. */
   delivers = true
   #receivers: LabForwarder[] = []
@@ -73,7 +73,7 @@ class Channels {
   }
 
   #wake(due: readonly QueueId[], handed: readonly QueueId[] = []): void {
-    this.woken.push([...due, ...handed.map((id) => `handed ${id}`)])
+    this.notified.push([...due, ...handed.map((id) => `handed ${id}`)])
     for (const { forwarder } of this.#receivers) forwarder.notify(due)
   }
 
@@ -100,7 +100,7 @@ async function clearTenant(channels: Channels, url = receiver.url) {
   if (url === receiver.url) await receiver.received(before + 1)
   await lab.becomes(0, `${waiting} WHERE leased_until < now()`)
   await lab.becomes(true, 'SELECT next_due_at > now() FROM tenant_queues WHERE tenant_id = $1', [tenant.id])
-  channels.woken.splice(0)
+  channels.notified.splice(0)
   return tenant
 }
 
@@ -123,7 +123,7 @@ describe('hand-off', () => {
     await lab.becomes(0, waiting)
     expect(observed.handed - claims).toBe(3)
     expect(attempts.slice(1).every(({ delivery }) => delivery.claims === 1)).toBe(true)
-    expect(channels.woken).toEqual([[`handed ${tenant.id}/callback`]])
+    expect(channels.notified).toEqual([[`handed ${tenant.id}/callback`]])
     expect(await lab.value("SELECT count(*) FROM events WHERE state = 'processed'")).toBe(4)
     // The event that was handed is the one that a claim would read.
     const [event] = events

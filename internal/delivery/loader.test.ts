@@ -98,7 +98,7 @@ test.each([
       await lab.becomes(true, `SELECT leased_until < now() ${ofIt}`, [id])
       const rooms = new Map(holders.map((each) => [callbackQueueOf(each.id), 0]))
       const lease = { token: 'other', lengthMs: 90_000 }
-      const { claimed } = await lab.claim({ lease, rooms, woken: [callbackQueueOf(tenant.id)] })
+      const { claimed } = await lab.claim({ lease, rooms, notified: [callbackQueueOf(tenant.id)] })
       expect(claimed.map(({ eventId }) => eventId)).toEqual([id as never])
     }
     release()

@@ -30,7 +30,7 @@ describe('poison messages', () => {
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       for (let claims = 1; claims <= 5; claims += 1) {
         const taken = await lab.claim({
-          woken: [callbackQueueOf(tenant.id)],
+          notified: [callbackQueueOf(tenant.id)],
           lease: { token: 'dead', lengthMs: 1_000 },
         })
         expect(taken.claimed.map(({ claims }) => claims)).toEqual([claims])

@@ -18,18 +18,18 @@ export type Random = () => number
  * Possible responses of the demo's callback to an event: 200, 200 after two failures, or always a failure. The last two end the delivery of
  * the event at once with a failure: `mended` at the first call only, so that a replay delivers the event, and `broken` at each call.
  */
-export const demoFates = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
-/** One of `demoFates`. */
-export type DemoFate = (typeof demoFates)[number]
-/** Request header with the fate of a demo event. Callbacks find it in the body, which contains the headers of the event. */
+export const demoOutcomes = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
+/** One of `demoOutcomes`. */
+export type DemoOutcome = (typeof demoOutcomes)[number]
+/** Request header with the outcome of a demo event. Callbacks find it in the body, which contains the headers of the event. */
 export const demoHeader = 'x-demo-traffic'
 /** Prefix of the `reference` of the demo's simulations. It identifies their events, which lack `demoHeader`. */
 export const demoReference = 'demo-traffic-'
 
-/** Returns the fate of a demo event, read from the body of its delivery, or undefined for any other event. Never fails. */
-export function demoFateOf(body: string): DemoFate | undefined {
-  const fate = demoFates.find((each) => body.includes(`"${demoHeader}":"${each}"`))
-  return fate ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)
+/** Returns the outcome of a demo event, read from the body of its delivery, or undefined for any other event. Never fails. */
+export function demoOutcomeOf(body: string): DemoOutcome | undefined {
+  const outcome = demoOutcomes.find((each) => body.includes(`"${demoHeader}":"${each}"`))
+  return outcome ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)
 }
 
 const buyers = ['Ada Quill', 'Bruno Falk', 'Chiara Lind', 'Dara Osei', 'Emil Novák', 'Fumi Sato'] as const

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import {
   cardPayment,
   type DemoEvent,
-  type DemoFate,
-  demoFates,
+  type DemoOutcome,
   demoHeader,
+  demoOutcomes,
   demoReference,
   demoSignature,
   makeDemoEvent,
@@ -95,12 +95,15 @@ export class DemoTraffic {
   async #run(step: DemoStep, signal: AbortSignal): Promise<boolean> {
     const atMs = Date.now()
     const make = () => makeDemoEvent(atMs, this.#random)
-    const fateOf = (): DemoFate => {
+    const outcomeOf = (): DemoOutcome => {
       const chance = this.#random()
-      return demoFates[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
+      return demoOutcomes[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
     }
-    const sent = async (event: DemoEvent, signature: Record<string, string>, fate = fateOf()) => {
-      return this.#hook({ ...event, headers: { ...event.headers, ...signature, [demoHeader]: fate } }, signal)
+    const sent = async (event: DemoEvent, signature: Record<string, string>, outcome = outcomeOf()) => {
+      return this.#hook(
+        { ...event, headers: { ...event.headers, ...signature, [demoHeader]: outcome } },
+        signal,
+      )
     }
     switch (step) {
       case 'event':

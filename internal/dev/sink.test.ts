@@ -132,7 +132,7 @@ describe('sink delivery', () => {
         ({ status }) => status,
       )
     }
-    const marked = (fate: string) => ({ headers: { 'x-demo-traffic': fate } })
+    const marked = (outcome: string) => ({ headers: { 'x-demo-traffic': outcome } })
     expect(await statuses('evt_1', marked('taken'))).toEqual([200, 200, 200])
     expect(await statuses('evt_2', marked('flaky'))).toEqual([500, 500, 200])
     expect(await statuses('evt_3', marked('failing'))).toEqual([500, 500, 500])

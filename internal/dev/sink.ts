@@ -3,7 +3,7 @@ import type { Server } from 'bun'
 import { type Clock, systemClock } from '#internal/base/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import { sleep } from '#internal/process/index.ts'
-import { type DemoFate, demoFateOf } from './demo-events.ts'
+import { type DemoOutcome, demoOutcomeOf } from './demo-events.ts'
 import {
   type Delivery,
   DeliveryLog,
@@ -58,13 +58,13 @@ const trials = {
 /** Interval in seconds after which a browser requests the list again. */
 const refreshSeconds = 2
 const flakyFailures = 2
-/** Path whose response a demo event with the given fate receives. */
-const demoTrials: Record<Exclude<DemoFate, DemoFailure>, string> = {
+/** Path whose response a demo event with the given outcome receives. */
+const demoTrials: Record<Exclude<DemoOutcome, DemoFailure>, string> = {
   taken: '/',
   flaky: '/flaky',
   failing: '/fail',
 }
-/** Fates that end the delivery of a demo event at once, with the number of calls that they refuse and the reason in the response. */
+/** Outcomes that end the delivery of a demo event at once, with the number of calls that they refuse and the reason in the response. */
 const demoFailures = {
   mended: { refused: 1, error: 'The stock service did not answer in time' },
   broken: {
@@ -88,7 +88,7 @@ const listHeaders = {
 /**
  * Starts a receiver of callbacks on the loopback address, or on `bindAddress`. Every POST is a delivery: the sink verifies its signature,
  * shows it in the terminal and in the list at /, and responds with 200, or with a failure or delay on the paths in `trials`. Deliveries of
- * the demo get the response that their fate requires and are not shown.
+ * the demo get the response that their outcome requires and are not shown.
  * @throws when the port is taken
  */
 export function startSink(options: SinkOptions): RunningSink {
@@ -158,11 +158,11 @@ class Sink implements RunningSink {
     const { pathname, search } = new URL(url)
     const call = { path: pathname + search, headers, body, nowMs: this.#clock.now() }
     const read = readCall(call, this.#options)
-    const fate = demoFateOf(read.body)
-    if (fate !== undefined) {
-      if (fate === 'mended' || fate === 'broken') return this.#refuse(fate, read.webhookId)
-      const { status } = decideAnswer(demoTrials[fate], () => this.#demo.count(read.webhookId))
-      return Response.json({ demo: fate }, { status })
+    const outcome = demoOutcomeOf(read.body)
+    if (outcome !== undefined) {
+      if (outcome === 'mended' || outcome === 'broken') return this.#refuse(outcome, read.webhookId)
+      const { status } = decideAnswer(demoTrials[outcome], () => this.#demo.count(read.webhookId))
+      return Response.json({ demo: outcome }, { status })
     }
     const { status, isSlow } = decideAnswer(pathname, () => this.#flaky.count(read.webhookId))
     const delivery = this.#log.add({ ...read, status })
@@ -175,11 +175,11 @@ class Sink implements RunningSink {
   }
 
   /** Responds to a demo event whose delivery fails without retries. */
-  #refuse(fate: DemoFailure, webhookId: string): Response {
-    const { refused, error } = demoFailures[fate]
+  #refuse(outcome: DemoFailure, webhookId: string): Response {
+    const { refused, error } = demoFailures[outcome]
     return this.#demo.count(webhookId) > refused
-      ? Response.json({ demo: fate })
-      : Response.json({ demo: fate, error }, { status: 500, headers: abortHeaders })
+      ? Response.json({ demo: outcome })
+      : Response.json({ demo: outcome, error }, { status: 500, headers: abortHeaders })
   }
 
   /** Responds to a GET request with the deliveries: a line each, or in full as JSON. */

@@ -198,7 +198,7 @@ describe('processAcknowledged', () => {
       replay(ids.toReversed()),
     ])
     const states = Map.groupBy(await statesOf(ids), (state) => state)
-    const queued = replayed.filter(({ fate }) => fate === 'queued').length
+    const queued = replayed.filter(({ outcome }) => outcome === 'queued').length
     expect([states.get('accepted due')?.length ?? 0, states.get('processed')?.length ?? 0]).toEqual([
       queued,
       400 - queued,
@@ -222,7 +222,7 @@ describe('a callback that is removed or added', () => {
     const ids = await lab.accept(tenantId, 3, pulled)
     await acknowledge({ upTo: await positionOf(ids.toSorted()[0]) })
     const results = await withTx(lab.pool, (tx) => beginCycles(tx, { ids }, Date.now()))
-    expect(results.map(({ fate }) => fate)).toEqual(['no_callback', 'no_callback', 'no_callback'])
+    expect(results.map(({ outcome }) => outcome)).toEqual(['no_callback', 'no_callback', 'no_callback'])
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(0)
     expect(await lab.value('SELECT count(*) FROM pulls_due')).toBe(2)
   })
@@ -231,9 +231,9 @@ describe('a callback that is removed or added', () => {
     const ids = await lab.accept(tenantId, 1, pulled)
     await lab.setCallback(tenantId, (await lab.addTenant()).callback)
     const replay = () => withTx(lab.pool, (tx) => beginCycles(tx, { ids }, Date.now()))
-    expect((await replay()).map(({ fate, cycle }) => [fate, cycle])).toEqual([['queued', 2]])
+    expect((await replay()).map(({ outcome, cycle }) => [outcome, cycle])).toEqual([['queued', 2]])
     expect(await statesOf(ids)).toEqual(['accepted due'])
-    expect((await replay()).map(({ fate }) => fate)).toEqual(['already_queued'])
+    expect((await replay()).map(({ outcome }) => outcome)).toEqual(['already_queued'])
     expect(idsOf((await lab.claim()).claimed)).toEqual(ids)
   })
 })

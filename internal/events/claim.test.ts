@@ -107,7 +107,7 @@ describe('claimDue', () => {
       [callbackQueueOf(full.id), 0],
       [callbackQueueOf(half.id), 7],
     ])
-    const { claimed } = await lab.claim({ rooms, woken: [callbackQueueOf(full.id)], queueRowsMax: 30 })
+    const { claimed } = await lab.claim({ rooms, notified: [callbackQueueOf(full.id)], queueRowsMax: 30 })
     expect(countBy(claimed.map((claim) => claim.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
   })
 
@@ -143,13 +143,13 @@ describe('claimDue', () => {
       expect(first.claimed).toHaveLength(5)
       await lab.accept(free.id, 1)
       await client.query('SELECT FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE', [free.id])
-      expect((await lab.claim({ woken: [callbackQueueOf(free.id)] })).claimed).toEqual([])
+      expect((await lab.claim({ notified: [callbackQueueOf(free.id)] })).claimed).toEqual([])
     } finally {
       await client.query('ROLLBACK')
       client.release()
     }
     expect(
-      (await lab.claim({ woken: [callbackQueueOf(held.id), callbackQueueOf(free.id)] })).claimed,
+      (await lab.claim({ notified: [callbackQueueOf(held.id), callbackQueueOf(free.id)] })).claimed,
     ).toHaveLength(2)
   })
 
@@ -238,11 +238,11 @@ describe('claimDue', () => {
       if (!tenant) throw new Error('no tenant')
       await lab.accept(tenant.id, 10)
       await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
-      const { claimed } = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
+      const { claimed } = await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
       expect(claimed).toHaveLength(taken)
       expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
       // A half-open breaker allows one probe at a time.
-      expect((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed).toEqual([])
+      expect((await lab.claim({ notified: [callbackQueueOf(tenant.id)] })).claimed).toEqual([])
     },
   )
 })
@@ -287,16 +287,16 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
-    await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
+    await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
     await lab.accept(tenant.id, 1)
     await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() - interval '1 min'")
-    expect((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed).toHaveLength(1)
+    expect((await lab.claim({ notified: [callbackQueueOf(tenant.id)] })).claimed).toHaveLength(1)
   })
 
   test('claim: serves notified tenants in at most half of its tenant queues', async () => {
     const all = await tenants(40)
     for (const { id } of all) await lab.accept(id, 1)
-    const { claimed } = await lab.claim({ woken: all.map(({ id }) => callbackQueueOf(id)) })
+    const { claimed } = await lab.claim({ notified: all.map(({ id }) => callbackQueueOf(id)) })
     expect(claimed).toHaveLength(25)
   })
 })
@@ -312,7 +312,7 @@ describe('leases', () => {
     const [kept] = first.claimed
     if (!kept) throw new Error('nothing was claimed')
     expect([...(await renewLeases(lab.pool, mine, [kept]))]).toEqual([deliveryIdOf(kept)])
-    const second = await lab.claim({ woken: [callbackQueueOf(tenant.id)] })
+    const second = await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
     expect(second.claimed).toHaveLength(1)
     expect(second.claimed[0]).toMatchObject({ claims: 2 })
     expect(second.claimed[0]?.eventId).not.toBe(kept.eventId)
@@ -338,9 +338,9 @@ describe('leases', () => {
     await expire(old, 30_000)
     await expire(recent, 1_000)
     const [fresh] = await lab.accept(tenant.id, 1)
-    const first = await lab.claim({ woken: [callbackQueueOf(tenant.id)], graceMs: 10_000 })
+    const first = await lab.claim({ notified: [callbackQueueOf(tenant.id)], graceMs: 10_000 })
     expect(idsOf(first.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
-    expect(idsOf((await lab.claim({ woken: [callbackQueueOf(tenant.id)] })).claimed)).toEqual([
+    expect(idsOf((await lab.claim({ notified: [callbackQueueOf(tenant.id)] })).claimed)).toEqual([
       recent,
     ] as never)
   })
@@ -377,9 +377,9 @@ describe('leases', () => {
     await expire(old, 30_000)
     await expire(recent, 15_000)
     const [fresh] = await lab.accept(tenant.id, 1)
-    const late = await lab.claim({ woken: [callbackQueueOf(tenant.id)], sentAtMs: ranAtMs - 20_000 })
+    const late = await lab.claim({ notified: [callbackQueueOf(tenant.id)], sentAtMs: ranAtMs - 20_000 })
     expect(idsOf(late.claimed).toSorted()).toEqual([old, fresh].toSorted() as never)
-    const next = await lab.claim({ woken: [callbackQueueOf(tenant.id)], sentAtMs: late.ranAtMs })
+    const next = await lab.claim({ notified: [callbackQueueOf(tenant.id)], sentAtMs: late.ranAtMs })
     expect(idsOf(next.claimed)).toEqual([recent] as never)
   })
 
@@ -396,7 +396,7 @@ describe('leases', () => {
     else await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
     const second = await lab.claim({
       lease: { ...mine, token: row.token },
-      woken: [callbackQueueOf(tenant.id)],
+      notified: [callbackQueueOf(tenant.id)],
     })
     expect(second.claimed).toHaveLength(1)
     expect((await renewLeases(lab.pool, mine, first)).size).toBe(0)

@@ -47,10 +47,10 @@ export interface Lease {
 /** Number of deliveries that a process can accept, and its lease. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenant queues notified of new work. They are checked even if they are not due. Pass at most `wokenMaxOf` ids. */
-  readonly woken: readonly QueueId[]
+  /** Tenant queues notified of new work. They are checked even if they are not due. Pass at most `notifiedMaxOf` ids. */
+  readonly notified: readonly QueueId[]
   /** True to claim deliveries of the notified tenant queues only. Default: false. */
-  readonly wokenAlone?: boolean
+  readonly notifiedAlone?: boolean
   /** Maximum rows of each tenant queue that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the queue. */
   readonly rooms: ReadonlyMap<QueueId, number>
   readonly rowsMax: number
@@ -117,7 +117,7 @@ WITH relaxed AS MATERIALIZED (
   SELECT queue_id, room::integer FROM unnest($2::text[], $3::text[]) AS r(queue_id, room)
 ), candidates AS MATERIALIZED (
   SELECT tenant_id, destination FROM (
-    (SELECT l.tenant_id, l.destination, l.last_served_at, true AS is_woken FROM (SELECT DISTINCT unnest($1::text[]) AS queue_id) w
+    (SELECT l.tenant_id, l.destination, l.last_served_at, true AS is_notified FROM (SELECT DISTINCT unnest($1::text[]) AS queue_id) w
     CROSS JOIN LATERAL (
       SELECT tenant_id, destination, last_served_at FROM tenant_queues
       WHERE tenant_id = split_part(w.queue_id, '/', 1) AND destination = split_part(w.queue_id, '/', 2)
@@ -128,7 +128,7 @@ WITH relaxed AS MATERIALIZED (
     WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND ${queueIdText()} <> ALL($1::text[])
       AND ${queueIdText()} <> ALL(ARRAY(SELECT queue_id FROM rooms WHERE room = 0))
     ORDER BY last_served_at LIMIT $8::integer)) due
-  ORDER BY row_number() OVER (PARTITION BY is_woken ORDER BY last_served_at), last_served_at
+  ORDER BY row_number() OVER (PARTITION BY is_notified ORDER BY last_served_at), last_served_at
 ), ready AS MATERIALIZED (
   SELECT l.tenant_id, l.destination, l.breaker_until > '-infinity' AS is_half_open,
     coalesce(t.is_live, false) AS is_live
@@ -230,7 +230,7 @@ type TakenRow = [
  * Returns the maximum number of notified tenants for a claim: half of its tenant queues. The other half serves tenants that were not
  * notified.
  */
-export function wokenMaxOf(rowsMax: number): number {
+export function notifiedMaxOf(rowsMax: number): number {
   return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
 
@@ -246,14 +246,14 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
     text: claimText,
     rowMode: 'array',
     values: [
-      textArrayParam(request.woken),
+      textArrayParam(request.notified),
       textArrayParam([...rooms.keys()]),
       textArrayParam(Array.from(rooms.values(), String)),
       request.rowsMax,
       request.queueRowsMax,
       lease.token,
       lease.lengthMs,
-      request.wokenAlone ? 0 : candidatesMax,
+      request.notifiedAlone ? 0 : candidatesMax,
       Math.ceil(request.graceMs ?? 0),
       request.sentAtMs === undefined ? null : new Date(request.sentAtMs).toISOString(),
     ],

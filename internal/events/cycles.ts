@@ -26,7 +26,7 @@ import { wakeTenantQueuesText } from './tenant-queue.ts'
  * the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is
  * deleted.
  */
-export const replayFates = [
+export const cycleOutcomes = [
   'queued',
   'already_queued',
   'payload_expired',
@@ -37,8 +37,8 @@ export const replayFates = [
   'changed',
   'not_found',
 ] as const
-/** Result of requesting another delivery cycle for an event; one of `replayFates`. */
-export type ReplayFate = (typeof replayFates)[number]
+/** Result of requesting another delivery cycle for an event; one of `cycleOutcomes`. */
+export type CycleOutcome = (typeof cycleOutcomes)[number]
 
 /** Events to deliver again, with conditions. */
 export interface CycleRequest {
@@ -60,7 +60,7 @@ export interface CycleRequest {
 /** Result of requesting another delivery cycle for one event. */
 export interface CycleResult {
   readonly id: EventId
-  readonly fate: ReplayFate
+  readonly outcome: CycleOutcome
   /** Undefined if the event was not found. */
   readonly tenantId: TenantId | undefined
   /** Tenant queue of the new delivery; undefined if none was queued. */
@@ -103,11 +103,11 @@ WITH seen AS MATERIALIZED (
     WHEN l.payload_expires_on < $4::date OR NOT EXISTS (
       SELECT FROM event_payloads p WHERE p.event_id = l.id AND p.expires_on = l.payload_expires_on OFFSET 0)
       THEN 'payload_expired'
-    ELSE 'queued' END AS fate
+    ELSE 'queued' END AS outcome
   FROM seen s LEFT JOIN locked l ON l.id = s.id LEFT JOIN tenants t ON t.id = s.tenant_id
 ), revived AS (
   UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL FROM decided j
-  WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
+  WHERE j.outcome = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
   RETURNING e.id, e.tenant_id, j.destination, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
   DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM revived))
@@ -118,20 +118,20 @@ WITH seen AS MATERIALIZED (
     (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)
   SELECT id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
 )
-SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END, destination FROM decided`
+SELECT id, outcome, tenant_id, CASE outcome WHEN 'queued' THEN cycle + 1 ELSE cycle END, destination FROM decided`
 
 // Wakes the tenant queues. Runs last, as one statement for all days and in the order of the tenant ids, to prevent deadlocks.
-const wokenKeys = 'unnest($1::text[], $2::text[]) AS k(tenant_id, destination)'
+const wakeKeys = 'unnest($1::text[], $2::text[]) AS k(tenant_id, destination)'
 const wakeText = `
 WITH new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT tenant_id, destination, now() FROM ${wokenKeys}
+  INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT tenant_id, destination, now() FROM ${wakeKeys}
   ON CONFLICT DO NOTHING
 )
-${wakeTenantQueuesText(wokenKeys)}`
+${wakeTenantQueuesText(wakeKeys)}`
 
 type ResultRow = [
   id: EventId,
-  fate: ReplayFate,
+  outcome: CycleOutcome,
   tenantId: TenantId,
   cycle: number,
   destination: DestinationName,
@@ -151,7 +151,7 @@ export async function beginCycles(
     throw new RangeError(`beginCycles accepts at most ${cycleEventsMax} events per call, got ${ids.length}`)
   const results = new Map<EventId, CycleResult>()
   const queues = new Map<QueueId, DestinationKey>()
-  for (const id of ids) results.set(id, { id, fate: 'not_found', tenantId: undefined, cycle: 0 })
+  for (const id of ids) results.set(id, { id, outcome: 'not_found', tenantId: undefined, cycle: 0 })
   const tomorrow = dayAfter(nowMs, 0)
   const byDay = Map.groupBy(results.keys(), expiryDayOf)
   for (const day of [...byDay.keys()].sort()) {
@@ -168,11 +168,17 @@ export async function beginCycles(
         isRetry,
       ],
     })
-    for (const [id, fate, tenant, cycleNow, destination] of rows) {
+    for (const [id, outcome, tenant, cycleNow, destination] of rows) {
       const key = { tenantId: tenant, destination }
       const queueId = queueIdOf(key)
-      results.set(id, { id, fate, tenantId: tenant, cycle: cycleNow, ...(fate === 'queued' && { queueId }) })
-      if (fate === 'queued') queues.set(queueId, key)
+      results.set(id, {
+        id,
+        outcome,
+        tenantId: tenant,
+        cycle: cycleNow,
+        ...(outcome === 'queued' && { queueId }),
+      })
+      if (outcome === 'queued') queues.set(queueId, key)
     }
   }
   const keys = [...queues.values()]
@@ -194,7 +200,7 @@ WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
   WHERE event_id = $1 AND tenant_id = $2 AND due_at > clock_timestamp() AND leased_until <= clock_timestamp()
   RETURNING tenant_id, destination
-), woken AS (
+), notified AS (
   ${wakeTenantQueuesText('hastened')}
 )
 SELECT FROM hastened`
@@ -273,7 +279,7 @@ export async function requeueFailed(
     )
     return await requeue()
   })
-  return results.flatMap(({ id, fate }) => (fate === 'queued' ? [id] : []))
+  return results.flatMap(({ id, outcome }) => (outcome === 'queued' ? [id] : []))
 }
 
 async function lockEvents(

@@ -1,18 +1,6 @@
 export { processAcknowledged } from './acknowledge.ts'
 export type { Attempt, AttemptExchange } from './attempt.ts'
 export {
-  type CallbackHalt,
-  type CallbackTrouble,
-  countHeldDeliveries,
-  findSuspendedTenants,
-  findSuspensions,
-  heldMax,
-  listCallbackHalts,
-  listSuspendedTenants,
-  readCallbackHalt,
-  readCallbacksDigest,
-} from './callback-halts.ts'
-export {
   type ClaimedDelivery,
   type ClaimRequest,
   claimDue,
@@ -20,16 +8,16 @@ export {
   type Lease,
   type LoadedEvent,
   loadEvents,
+  notifiedMaxOf,
   queueSessionSettings,
-  wokenMaxOf,
 } from './claim.ts'
 export { complete, type Ending } from './complete.ts'
 export {
   beginCycles,
+  type CycleOutcome,
   type CycleResult,
   cycleEventsMax,
   hastenDelivery,
-  type ReplayFate,
 } from './cycles.ts'
 export {
   alertsMax,
@@ -38,6 +26,18 @@ export {
   listTroubledQueues,
   noteDestinationSignals,
 } from './destination-alerts.ts'
+export {
+  type CallbackTrouble,
+  countHeldDeliveries,
+  type DestinationStatus,
+  findSuspendedTenants,
+  findSuspensions,
+  heldMax,
+  listCallbackStatuses,
+  listSuspendedTenants,
+  readCallbacksDigest,
+  readDestinationStatus,
+} from './destination-status.ts'
 export {
   type DueNews,
   decodeDue,

@@ -12,7 +12,7 @@ import { callbackQueueOf } from './queue-id.ts'
 
 let database: TestDatabase
 let pool: Pool
-let woken: string[][]
+let notified: string[][]
 let errors: string[]
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  woken = []
+  notified = []
   errors = []
   await truncateEvents(pool)
 })
@@ -41,14 +41,14 @@ function store(
   const sorted = events.toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
   const options: StoreBatchOptions = {
     pool,
-    wake: (ids) => woken.push([...ids]),
+    wake: (ids) => notified.push([...ids]),
     onError: (_error, kind) => errors.push(kind),
     ...fields,
   }
   return storeBatch(options, sorted)
 }
 
-async function fatesOf(
+async function acceptancesOf(
   events: readonly ReceivedEvent[],
   fields?: Partial<StoreBatchOptions>,
 ): Promise<string[]> {
@@ -67,8 +67,8 @@ describe('storeBatch', () => {
   test('storeBatch: stores events of two tenants in one commit that creates and notifies their tenant queues', async () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
-    expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
-    expect(woken).toEqual([[one, other].toSorted().map(callbackQueueOf)])
+    expect(await acceptancesOf(events)).toEqual(Array(5).fill('stored'))
+    expect(notified).toEqual([[one, other].toSorted().map(callbackQueueOf)])
     const transactions = await rowsOf('SELECT DISTINCT xmin FROM events')
     expect(transactions).toHaveLength(1)
     expect(await rowsOf('SELECT tenant_id FROM tenant_queues ORDER BY 1')).toEqual(
@@ -80,7 +80,7 @@ describe('storeBatch', () => {
     const events = many(4)
     await store(events)
     const again = events.map((event) => ({ ...event, id: receivedEvent().id, payload: '{"changed":true}' }))
-    expect(await fatesOf(again)).toEqual(Array(4).fill('duplicate'))
+    expect(await acceptancesOf(again)).toEqual(Array(4).fill('duplicate'))
     expect(await rowsOf(`SELECT 1 FROM event_payloads WHERE payload LIKE '%changed%'`)).toEqual([])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
@@ -95,7 +95,7 @@ describe('storeBatch', () => {
   test('storeBatch: a repeat after a lost database reply returns stored and not duplicate', async () => {
     const events = many(3)
     await store(events)
-    expect(await fatesOf(events)).toEqual(['stored', 'stored', 'stored'])
+    expect(await acceptancesOf(events)).toEqual(['stored', 'stored', 'stored'])
   })
 
   test('storeBatch: reports new events before it looks up duplicates', async () => {
@@ -119,10 +119,10 @@ describe('storeBatch', () => {
   })
 
   test('storeBatch: creates neither delivery nor tenant queue for verified events', async () => {
-    expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
+    expect(await acceptancesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
     expect(await rowsOf('SELECT 1 FROM tenant_queues')).toEqual([])
-    expect(woken).toEqual([[]])
+    expect(notified).toEqual([[]])
   })
 
   test('storeBatch: wakes a sleeping tenant queue and does not write a due one', async () => {
@@ -154,14 +154,14 @@ describe('storeBatch', () => {
         event.expiresOn,
       ])
       let completed = false
-      const fates = fatesOf([{ ...event, id: receivedEvent().id }]).finally(() => {
+      const acceptances = acceptancesOf([{ ...event, id: receivedEvent().id }]).finally(() => {
         completed = true
       })
       const waits = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
       while ((await rowsOf(waits)).length === 0) await new Promise((resolve) => setImmediate(resolve))
       expect(completed).toBe(false)
       await client.query('ROLLBACK')
-      expect(await fates).toEqual(['stored'])
+      expect(await acceptances).toEqual(['stored'])
     } finally {
       client.release()
     }
@@ -178,9 +178,9 @@ describe('storeBatch: an event that Postgres rejects', () => {
   ])('storeBatch: refuses an event with %s and stores the others of its batch', async (_why, fields) => {
     const rejected = receivedEvent(fields)
     const events = [...many(20), rejected].toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
-    const fates = await fatesOf(events)
-    expect(fates.filter((fate) => fate === 'stored')).toHaveLength(20)
-    expect(fates[events.indexOf(rejected)]).toBe('refused')
+    const acceptances = await acceptancesOf(events)
+    expect(acceptances.filter((acceptance) => acceptance === 'stored')).toHaveLength(20)
+    expect(acceptances[events.indexOf(rejected)]).toBe('refused')
     expect(errors).toEqual(['refused'])
     expect(await rowsOf('SELECT 1 FROM events')).toHaveLength(20)
     expect(await rowsOf('SELECT 1 FROM dedupe_keys WHERE event_id = $1', [rejected.id])).toEqual([])
@@ -190,7 +190,7 @@ describe('storeBatch: an event that Postgres rejects', () => {
 describe('storeBatch without Postgres', () => {
   test('storeBatch: returns only unavailable when Postgres is unavailable', async () => {
     const gone = poolOf('postgres://nobody@127.0.0.1:1/nothing')
-    expect(await fatesOf(many(2), { pool: gone })).toEqual(['away'])
+    expect(await acceptancesOf(many(2), { pool: gone })).toEqual(['away'])
     expect(errors).toEqual(['unavailable'])
     await gone.end()
   })
@@ -206,11 +206,15 @@ describe('storeBatch: random concurrent batches', () => {
       const picked = keys.filter(() => Math.random() < 0.4)
       return picked.map((event) => ({ ...event, id: receivedEvent().id }))
     })
-    const fates = await Promise.all(cycles.filter((cycle) => cycle.length > 0).map((cycle) => fatesOf(cycle)))
-    const stored = fates.flat().filter((fate) => fate === 'stored')
+    const acceptances = await Promise.all(
+      cycles.filter((cycle) => cycle.length > 0).map((cycle) => acceptancesOf(cycle)),
+    )
+    const stored = acceptances.flat().filter((acceptance) => acceptance === 'stored')
     const used = new Set(cycles.flat().map(({ dedupeKey }) => dedupeKey))
     expect(stored).toHaveLength(used.size)
-    expect(fates.flat().every((fate) => fate === 'stored' || fate === 'duplicate')).toBe(true)
+    expect(
+      acceptances.flat().every((acceptance) => acceptance === 'stored' || acceptance === 'duplicate'),
+    ).toBe(true)
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(used.size)
   })
 })
@@ -227,10 +231,10 @@ describe('storeBatch: a duplicate of a failed event', () => {
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
     const again = { ...event, id: receivedEvent().id }
     const wanted = { ...again, retriesOnRedelivery: true } as const
-    expect(await fatesOf([wanted], { requeues: false })).toEqual(['duplicate'])
-    expect(await fatesOf([again])).toEqual(['duplicate'])
+    expect(await acceptancesOf([wanted], { requeues: false })).toEqual(['duplicate'])
+    expect(await acceptancesOf([again])).toEqual(['duplicate'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
-    expect(await fatesOf([wanted])).toEqual(['duplicate'])
+    expect(await acceptancesOf([wanted])).toEqual(['duplicate'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(1)
   })
 })

@@ -103,7 +103,7 @@ WITH input AS MATERIALIZED (
 ), new_queues AS (
   INSERT INTO tenant_queues (tenant_id, destination, next_due_at)
   SELECT tenant_id, destination, now() FROM with_work WHERE NOT is_handed ON CONFLICT DO NOTHING
-), woken_queues AS (
+), wake_queues AS (
   UPDATE tenant_queues SET idle_checks = 0, next_due_at = CASE
     WHEN ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))
       THEN least(next_due_at, now() + $22::integer * interval '1 ms')
@@ -305,8 +305,10 @@ async function completeBatch(
   for (const event of events) if (stored.has(event.id)) onCompleted(event, 'stored')
   const known = events.filter(({ id }) => !stored.has(id))
   if (known.length === 0) return events.map(() => 'stored')
-  const fates = await revive(options, known)
-  return events.map((event) => (stored.has(event.id) ? 'stored' : (fates.get(event.id) ?? 'unavailable')))
+  const acceptances = await revive(options, known)
+  return events.map((event) =>
+    stored.has(event.id) ? 'stored' : (acceptances.get(event.id) ?? 'unavailable'),
+  )
 }
 
 /**
@@ -321,11 +323,11 @@ async function revive(
     const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
     const originals = await findEventsByKey(options.pool, keys)
     // After a retry, the stored original can be this same event: the first insert was committed, but the reply of Postgres was lost.
-    const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
+    const acceptanceOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
-    const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)
+    const others = duplicates.filter((one) => acceptanceOf(one) === 'duplicate' && one.retriesOnRedelivery)
     if ((options.requeues ?? true) && others.length > 0) await requeue(options, others, originals)
-    return new Map(duplicates.map((one) => [one.id, fateOf(one)]))
+    return new Map(duplicates.map((one) => [one.id, acceptanceOf(one)]))
   } catch (error) {
     options.onError(error, 'unavailable')
     return new Map()

@@ -46,7 +46,7 @@ WITH ours AS MATERIALIZED (
 ), released AS (
   UPDATE deliveries_due SET lease = NULL, leased_until = '-infinity', claims = claims - 1
   WHERE ${isAmongText('ours')} RETURNING event_id, destination, tenant_id
-), woken_queues AS (
+), wake_queues AS (
   ${wakeTenantQueuesText('released')}
 )
 SELECT ${deliveryIdText('event_id')} FROM released`

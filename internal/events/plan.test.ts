@@ -91,7 +91,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
       client.release()
     }
     const mine = await lab.claim({
-      woken: [callbackQueueOf(dead.id)],
+      notified: [callbackQueueOf(dead.id)],
       lease: { token: 'lab', lengthMs: 90_000 },
     })
     expect(idsOf(mine.claimed)).toHaveLength(64)

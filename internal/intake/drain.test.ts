@@ -57,8 +57,8 @@ function drainOf(store: DrainOptions['storeBatch'] = storingIn(() => pool)): Dra
 }
 
 async function spoolAll(events: readonly ReceivedEvent[]): Promise<void> {
-  const fates = await Promise.all(events.map((event) => spool.append(event)))
-  expect(fates).toEqual(events.map(() => 'queued'))
+  const outcomes = await Promise.all(events.map((event) => spool.append(event)))
+  expect(outcomes).toEqual(events.map(() => 'queued'))
 }
 
 async function rowsOf<T extends object>(text: string, values: unknown[] = []): Promise<T[]> {

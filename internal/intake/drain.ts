@@ -84,24 +84,24 @@ export class Drain {
     }
     const readable = uniqueEvents(entries)
     const outcome = readable.length === 0 ? nothingStored : await this.#options.storeBatch(readable)
-    const fates = decideFates(entries, readable, outcome)
-    await this.#remove(fates)
-    if (outcome.kind === 'unavailable' || fates.length === 0) {
+    const outcomes = decideOutcomes(entries, readable, outcome)
+    await this.#remove(outcomes)
+    if (outcome.kind === 'unavailable' || outcomes.length === 0) {
       this.#yieldTo(entries)
       throw new Error('spool drain: Postgres stored no event of the batch')
     }
     this.#rows = Math.min(this.#rows * 2, eventBatch.itemsMax)
   }
 
-  async #remove(fates: readonly Fate[]): Promise<void> {
-    if (fates.length === 0) return
-    const args = fates.flatMap(({ entry, reason }) => [entry.entryId, entry.eventId, reason])
+  async #remove(outcomes: readonly Outcome[]): Promise<void> {
+    if (outcomes.length === 0) return
+    const args = outcomes.flatMap(({ entry, reason }) => [entry.entryId, entry.eventId, reason])
     const removed = (await this.#options.redis.evaluate(
       spoolScripts.remove,
       countedKeys,
       args,
     )) as readonly number[]
-    fates.forEach(({ entry: { eventId }, reason }, index) => {
+    outcomes.forEach(({ entry: { eventId }, reason }, index) => {
       if (reason !== '' && removed[index] === 1) this.#options.onDead({ eventId, reason })
     })
   }
@@ -118,7 +118,7 @@ export class Drain {
 }
 
 /** Entry to remove from the spool. With a reason it is moved to the dead stream. */
-interface Fate {
+interface Outcome {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''
 }
@@ -134,14 +134,14 @@ function uniqueEvents(entries: readonly SpoolEntry[]): ReceivedEvent[] {
   return [...byKey.values()].sort((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
 }
 
-function decideFates(
+function decideOutcomes(
   entries: readonly SpoolEntry[],
   stored: readonly ReceivedEvent[],
   outcome: BatchOutcome,
-): Fate[] {
+): Outcome[] {
   const acceptances = outcome.kind === 'completed' ? outcome.acceptances : []
   const byKey = new Map(stored.map((event, index) => [event.dedupeKey, { event, is: acceptances[index] }]))
-  return entries.flatMap((entry): Fate[] => {
+  return entries.flatMap((entry): Outcome[] => {
     if (!entry.event) return [{ entry, reason: 'unreadable' }]
     const acceptance = byKey.get(entry.event.dedupeKey)
     if (acceptance?.is === 'stored' || acceptance?.is === 'duplicate') return [{ entry, reason: '' }]

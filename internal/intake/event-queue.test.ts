@@ -125,23 +125,23 @@ describe('duplicates', () => {
     async (original, duplicate) => {
       const { queue, batches } = heldQueue()
       const event = receivedEvent()
-      const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
+      const outcomes = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
       await turn()
       expect(batches).toHaveLength(1)
       const outcome: BatchOutcome =
         original === 'queued' ? { kind: 'unavailable' } : { kind: 'completed', acceptances: [original] }
       batches[0]?.complete(outcome)
-      expect(await Promise.all(fates)).toEqual([original, duplicate])
+      expect(await Promise.all(outcomes)).toEqual([original, duplicate])
     },
   )
 
   test('event queue: a duplicate of an unavailable event is unavailable', async () => {
     const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
     const event = receivedEvent()
-    const fates = [queue.accept(event), queue.accept(event)]
+    const outcomes = [queue.accept(event), queue.accept(event)]
     await turn()
     batches[0]?.complete({ kind: 'unavailable' })
-    expect(await Promise.all(fates)).toEqual(['unavailable', 'unavailable'])
+    expect(await Promise.all(outcomes)).toEqual(['unavailable', 'unavailable'])
   })
 })
 
@@ -150,9 +150,9 @@ describe('Postgres unavailable', () => {
     const { queue, batches, spooled } = heldQueue()
     const first = queue.accept(receivedEvent())
     await turn()
-    const fates = [first, ...events(9).map((event) => queue.accept(event))]
+    const outcomes = [first, ...events(9).map((event) => queue.accept(event))]
     batches[0]?.complete({ kind: 'unavailable' })
-    expect(await Promise.all(fates)).toEqual(Array(10).fill('queued'))
+    expect(await Promise.all(outcomes)).toEqual(Array(10).fill('queued'))
     expect(await queue.accept(receivedEvent())).toBe('queued')
     expect(batches).toHaveLength(1)
     expect(spooled).toHaveLength(11)
@@ -265,8 +265,8 @@ describe('Postgres unavailable', () => {
 
   test('event queue: no event waits longer than patienceMs, even if it joined a batch late', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 20 })
-    const fates = events(20).map((event) => queue.accept(event))
-    expect(await Promise.all(fates)).toEqual(Array(20).fill('queued'))
+    const outcomes = events(20).map((event) => queue.accept(event))
+    expect(await Promise.all(outcomes)).toEqual(Array(20).fill('queued'))
     expect(spooled).toHaveLength(20)
   })
 
@@ -315,11 +315,11 @@ test('sized queues: small events neither wait for large events nor share their f
     },
   })
   const [one, other] = [large(), large()]
-  const fates = [queues.accept(one), queues.accept(other)]
+  const outcomes = [queues.accept(one), queues.accept(other)]
   expect(await queues.accept(receivedEvent())).toBe('stored')
   expect(queues.size).toBe(2)
   held.resolve({ kind: 'unavailable' })
-  expect(await Promise.all(fates)).toEqual(['queued', 'queued'])
+  expect(await Promise.all(outcomes)).toEqual(['queued', 'queued'])
   expect(spooled.toSorted()).toEqual([one.id, other.id].toSorted())
   expect(await queues.accept(receivedEvent())).toBe('stored')
   expect(queues.openBreakers).toBe(1)

@@ -108,7 +108,7 @@ export class EventQueue implements Accepting {
 
   accept(event: ReceivedEvent): Promise<Acceptance> {
     const original = this.#byKey.get(event.dedupeKey)
-    if (original) return original.completed.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
+    if (original) return original.completed.then((outcome) => (outcome === 'stored' ? 'duplicate' : outcome))
     const { promise, resolve } = Promise.withResolvers<Acceptance>()
     const waiting: Waiting = {
       event,

@@ -41,8 +41,8 @@ describe('spool with a replica', () => {
   test('spool: with a replica, an event is queued only after the replica has stored it', async () => {
     const events = Array.from({ length: 100 }, () => receivedEvent())
     const spool = lab.spool({ replicaMsMax })
-    const fates = await Promise.all(events.map((event) => spool.append(event)))
-    expect(new Set(fates)).toEqual(new Set(['queued']))
+    const outcomes = await Promise.all(events.map((event) => spool.append(event)))
+    expect(new Set(outcomes)).toEqual(new Set(['queued']))
     expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
   })
 
@@ -115,8 +115,8 @@ test('spool: works on a Redis Cluster with replicas', async () => {
   const redis = openRedis({ url: cluster.url, deadlineMs: 1_500, onError: () => undefined })
   await untilWorks(redis, 'latchkey:spool')
   const spool = new Spool({ redis, vouched: true, replicaMsMax })
-  const fates = await Promise.all(Array.from({ length: 700 }, () => spool.append(receivedEvent())))
-  expect(new Set(fates)).toEqual(new Set(['queued']))
+  const outcomes = await Promise.all(Array.from({ length: 700 }, () => spool.append(receivedEvent())))
+  expect(new Set(outcomes)).toEqual(new Set(['queued']))
   expect(await spool.stats()).toMatchObject({ entries: 700 })
   expect(await redis.durability(spoolKeys.events)).toEqual({ syncsFirst: false, replicas: 1 })
   await redis.close()

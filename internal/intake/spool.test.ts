@@ -26,8 +26,8 @@ describe('spool on durable Redis', () => {
   test('spool: keeps the order of events and counts their bytes', async () => {
     const spool = lab.spool()
     const events = Array.from({ length: 1_200 }, (_none, nth) => receivedEvent({ payload: `{"ü":${nth}}` }))
-    const fates = await Promise.all(events.map((event) => spool.append(event)))
-    expect(new Set(fates)).toEqual(new Set(['queued']))
+    const outcomes = await Promise.all(events.map((event) => spool.append(event)))
+    expect(new Set(outcomes)).toEqual(new Set(['queued']))
     const ids = (await lab.entriesOf(spoolKeys.events)).map(({ id }) => id ?? '')
     expect(ids).toEqual(events.map(({ id }) => id))
     expect(await spool.stats()).toEqual({
@@ -76,8 +76,8 @@ describe('spool on durable Redis', () => {
     if (!first) throw new Error('there are forty')
     const bytesMax = bytesOf(first) * 25
     const spools = [1, 2, 3].map(() => lab.spool({ bytesMax }))
-    const fates = await Promise.all(events.map((event, nth) => spools[nth % 3]?.append(event)))
-    expect(fates.filter((fate) => fate === 'queued')).toHaveLength(25)
+    const outcomes = await Promise.all(events.map((event, nth) => spools[nth % 3]?.append(event)))
+    expect(outcomes.filter((outcome) => outcome === 'queued')).toHaveLength(25)
     expect(lab.refusals).toEqual(Array(15).fill('full'))
     expect(await lab.spool().stats()).toMatchObject({ entries: 25, bytes: bytesMax })
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) - 1 }).append(first)).toBe('unavailable')
@@ -91,8 +91,8 @@ describe('spool on durable Redis', () => {
     const quiet = receivedEvent({ payload })
     const bytesMax = bytesOf(quiet) * 40
     const spools = [1, 2, 3].map(() => lab.spool({ bytesMax }))
-    const fates = await Promise.all(loud.map((event, nth) => spools[nth % 3]?.append(event)))
-    expect(fates.filter((fate) => fate === 'queued')).toHaveLength(10)
+    const outcomes = await Promise.all(loud.map((event, nth) => spools[nth % 3]?.append(event)))
+    expect(outcomes.filter((outcome) => outcome === 'queued')).toHaveLength(10)
     expect(lab.refusals).toEqual(Array(20).fill('share'))
     const mixed = [receivedEvent({ tenantId, payload }), quiet]
     expect(await Promise.all(mixed.map((event) => spools[0]?.append(event)))).toEqual([
@@ -127,10 +127,10 @@ describe('spool on durable Redis', () => {
   test('spool: accepts an event larger than a batch', async () => {
     const event = receivedEvent({ payload: `{"a":"${'ß'.repeat(6 * 1024 * 1024)}"}` })
     const spool = lab.spool()
-    const fates = await Promise.all(
+    const outcomes = await Promise.all(
       [receivedEvent(), event, receivedEvent()].map((each) => spool.append(each)),
     )
-    expect(fates).toEqual(['queued', 'queued', 'queued'])
+    expect(outcomes).toEqual(['queued', 'queued', 'queued'])
     expect((await lab.entriesOf(spoolKeys.events))[1]?.['payload']).toBe(event.payload)
   })
 

@@ -1,11 +1,11 @@
 import { and, desc, eq, getTableColumns, lt } from 'drizzle-orm'
 import { createEventId, expectPageLimit, idPattern, pageOf, type TenantId } from '#internal/base/index.ts'
 import {
+  type CycleOutcome,
   type EventFilter,
   type EventState,
   type EventSummary,
   type OriginKind,
-  type ReplayFate,
 } from '#internal/events/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
 import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
@@ -68,7 +68,7 @@ export interface ReplayJob {
   readonly total: ReplayCount
   readonly queuedCount: number
   /** Number of events that matched and got no delivery cycle, by cause. */
-  readonly skipped: Readonly<Partial<Record<Exclude<ReplayFate, 'queued'>, number>>>
+  readonly skipped: Readonly<Partial<Record<Exclude<CycleOutcome, 'queued'>, number>>>
   /** Id of the last event that was examined. */
   readonly examinedTo: string | null
   /** True while the replay waits for the delivery of the tenant's queued retries and replays. */

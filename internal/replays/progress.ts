@@ -1,4 +1,4 @@
-import type { ReplayFate } from '#internal/events/index.ts'
+import type { CycleOutcome } from '#internal/events/index.ts'
 
 /** Outcomes of an event in a replay. `pending`: its delivery is in progress. */
 export const replayEventOutcomes = ['delivered', 'failed', 'pending'] as const
@@ -20,7 +20,7 @@ export interface ReplayOutcome {
 export interface ProgressFacts {
   readonly state: 'queued' | 'running' | 'completed' | 'cancelled' | 'failed'
   readonly queuedCount: number
-  readonly skipped: Readonly<Partial<Record<Exclude<ReplayFate, 'queued'>, number>>>
+  readonly skipped: Readonly<Partial<Record<Exclude<CycleOutcome, 'queued'>, number>>>
   readonly outcome: ReplayOutcome | null
 }
 

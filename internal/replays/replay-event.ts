@@ -1,6 +1,6 @@
 import { writeAudit } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
-import { beginCycles, hastenDelivery, type ReplayFate } from '#internal/events/index.ts'
+import { beginCycles, type CycleOutcome, hastenDelivery } from '#internal/events/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 
 /** Request to deliver one event again. */
@@ -22,7 +22,7 @@ export type RetryEventResult =
 /** Result of a replay, with the event's current delivery cycle. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
-  | { readonly kind: Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'> }
+  | { readonly kind: Exclude<CycleOutcome, 'queued' | 'already_queued' | 'changed'> }
   /** The event is in a different delivery cycle than requested. */
   | { readonly kind: 'changed'; readonly tenantId: TenantId; readonly cycle: number }
 
@@ -74,15 +74,15 @@ async function replayIn(
   }
   const [result] = await beginCycles(client, request, nowMs)
   if (result?.tenantId === undefined) return { kind: 'not_found' }
-  const { fate, cycle } = result
-  if (fate === 'queued')
+  const { outcome, cycle } = result
+  if (outcome === 'queued')
     await writeAudit(client, {
       action: 'events.replayed',
       actor: by,
       tenantId: result.tenantId,
       detail: { eventId, cycle },
     })
-  if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
-    return { kind: fate, tenantId: result.tenantId, cycle }
-  return { kind: fate }
+  if (outcome === 'queued' || outcome === 'already_queued' || outcome === 'changed')
+    return { kind: outcome, tenantId: result.tenantId, cycle }
+  return { kind: outcome }
 }

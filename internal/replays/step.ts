@@ -115,9 +115,9 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
     nowMs,
   )
   const skipped: Record<string, number> = {}
-  const skip = (fate: string) => (skipped[fate] = (skipped[fate] ?? 0) + 1)
-  for (const { fate } of results) if (fate !== 'queued') skip(fate)
-  const queued = results.filter(({ fate }) => fate === 'queued')
+  const skip = (outcome: string) => (skipped[outcome] = (skipped[outcome] ?? 0) + 1)
+  for (const { outcome } of results) if (outcome !== 'queued') skip(outcome)
+  const queued = results.filter(({ outcome }) => outcome === 'queued')
   await advance(client, job, { queued, skipped, searchedTo })
   return {
     kind: 'stepped',

@@ -106,7 +106,7 @@ async function longWay(pool: Pool): Promise<Way> {
   return {
     pid: await pidOf(pool),
     claim: async (rowsMax) =>
-      (await claimDue(pool, { lease, woken: [], rooms: new Map(), rowsMax, queueRowsMax: 64 })).claimed,
+      (await claimDue(pool, { lease, notified: [], rooms: new Map(), rowsMax, queueRowsMax: 64 })).claimed,
     complete: (endings) =>
       complete(
         pool,

@@ -158,7 +158,7 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
 export function claimRequest(): ClaimRequest {
   return {
     lease: { token: 'lab', lengthMs: 90_000 },
-    woken: [],
+    notified: [],
     rooms: new Map(),
     rowsMax: 200,
     queueRowsMax: 64,

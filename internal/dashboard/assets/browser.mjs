@@ -180,7 +180,7 @@
     const bar = document.querySelector('[data-news-bar] > p')
     bar.hidden = titles.length === 0
     bar.querySelector('span').textContent = titles.join('; ')
-    bar.querySelector('a').href = document.getElementById('halts').getAttribute('hx-get')
+    bar.querySelector('a').href = document.getElementById('blockers').getAttribute('hx-get')
   }
 
   // What is under the pointer or has the focus keeps its place on the screen while a refresh changes the height of what is above it. The

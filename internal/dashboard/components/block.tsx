@@ -110,7 +110,7 @@ interface NoticeParts {
   readonly title?: string
   /** HTML id, unique on the page. */
   readonly id?: string
-  /** Whether it stays in place when it ends, and waits when it is new; see `haltNotices`. Needs an id and a title. */
+  /** Whether it stays in place when it ends, and waits when it is new; see `blockerNotices`. Needs an id and a title. */
   readonly isHeld?: boolean
   readonly children?: ComponentChildren
 }

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact'
-import { type Attention, type AttentionList, type Halt, haltText } from '#internal/backoffice/index.ts'
+import { type Attention, type AttentionList, type Blocker, blockerText } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { Card, Notice } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Ago, Badge, countText, durationText, Time, type Tone } from '../components/text.tsx'
 import { link, type PageContext, type Rights } from '../page.ts'
-import { haltTones, reasonText } from './tenants.tsx'
+import { blockerTones, reasonText } from './tenants.tsx'
 import { amountText, labelsOf } from './usage.tsx'
 
 /** One thing that needs attention, in words. */
@@ -31,25 +31,27 @@ const namedMax = 5
 const noticesMax = 10
 
 /**
- * Renders what halts the tenant of the page, or all tenants, as notices. Pauses of single tenants share a notice on pages of all tenants. The
+ * Renders what blocks the tenant of the page, or all tenants, as notices. Pauses of single tenants share a notice on pages of all tenants. The
  * script keeps what has the attribute `data-notice` in place: what has ended stays, and what is new waits.
  */
-export async function haltNotices(
+export async function blockerNotices(
   context: PageContext,
-  halts: readonly Halt[],
+  blockers: readonly Blocker[],
   tenantId: TenantId | undefined,
 ): Promise<ComponentChildren> {
-  const isOfOne = (halt: Halt): halt is HaltOfOne =>
-    tenantId === undefined && halt.tenantId !== null && (isPause(halt) || halt.kind === 'callback_suspended')
-  const own = halts.filter((halt) => !isOfOne(halt))
-  const groups = [...Map.groupBy(halts.filter(isOfOne), causeOf).values()]
+  const isOfOne = (blocker: Blocker): blocker is BlockerOfOne =>
+    tenantId === undefined &&
+    blocker.tenantId !== null &&
+    (isPause(blocker) || blocker.kind === 'callback_suspended')
+  const own = blockers.filter((blocker) => !isOfOne(blocker))
+  const groups = [...Map.groupBy(blockers.filter(isOfOne), causeOf).values()]
   const shownOwn = own.slice(0, noticesMax)
   const shownGroups = groups.slice(0, noticesMax - shownOwn.length)
   const named = shownGroups.map((group) => group.slice(0, namedMax))
   // The rights are read once for all notices.
   const described = await withActions(
     context,
-    [...shownOwn, ...named.flat()].map((halt) => describe(context, halt)),
+    [...shownOwn, ...named.flat()].map((blocker) => describe(context, blocker)),
   )
   const ofGroups = described.slice(shownOwn.length)
   const hiddenCount = own.length + groups.length - shownOwn.length - shownGroups.length
@@ -66,10 +68,10 @@ export async function haltNotices(
         </Notice>
       ))}
       {shownGroups.map((group, at) => (
-        <HaltsNotice context={context} group={group} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
+        <BlockersNotice context={context} group={group} named={ofGroups.splice(0, named[at]?.length ?? 0)} />
       ))}
       {hiddenCount > 0 && (
-        <Notice tone="warn" id="halts-more" title={`${countText(hiddenCount)} more pauses`}>
+        <Notice tone="warn" id="blockers-more" title={`${countText(hiddenCount)} more pauses`}>
           <p>
             All are listed in <a href="/settings">settings</a>.
           </p>
@@ -80,11 +82,11 @@ export async function haltNotices(
 }
 
 /** A pause by a runtime setting. */
-export type Paused = Extract<Halt, { kind: 'forwarding_paused' | 'provider_paused' }>
+export type Paused = Extract<Blocker, { kind: 'forwarding_paused' | 'provider_paused' }>
 
-/** Returns whether a halt is a pause by a setting. Pure. */
-export const isPause = (halt: Halt): halt is Paused =>
-  halt.kind === 'forwarding_paused' || halt.kind === 'provider_paused'
+/** Returns whether a blocker is a pause by a setting. Pure. */
+export const isPause = (blocker: Blocker): blocker is Paused =>
+  blocker.kind === 'forwarding_paused' || blocker.kind === 'provider_paused'
 
 /** Returns the name of the setting that a pause comes from. Pure. */
 export function settingOf(pause: Paused): string {
@@ -92,13 +94,13 @@ export function settingOf(pause: Paused): string {
 }
 
 /** A pause of one tenant, or its suspended callback. */
-type HaltOfOne = Paused | Extract<Halt, { kind: 'callback_suspended' }>
+type BlockerOfOne = Paused | Extract<Blocker, { kind: 'callback_suspended' }>
 
-/** Returns what halts of single tenants share a notice: the setting of pauses, or the suspension. Pure. */
-const causeOf = (halt: HaltOfOne): string =>
-  halt.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(halt)
+/** Returns what blocks of single tenants share a notice: the setting of pauses, or the suspension. Pure. */
+const causeOf = (blocker: BlockerOfOne): string =>
+  blocker.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(blocker)
 
-function groupTitle(first: HaltOfOne, count: number): string {
+function groupTitle(first: BlockerOfOne, count: number): string {
   const whose = `${countText(count)} ${count === 1 ? 'tenant' : 'tenants'}`
   if (first.kind === 'callback_suspended')
     return `${count === 1 ? 'The callback is' : 'Callbacks are'} suspended for ${whose}`
@@ -108,23 +110,23 @@ function groupTitle(first: HaltOfOne, count: number): string {
 
 interface GroupParts {
   readonly context: PageContext
-  /** Halts of single tenants that share `causeOf`. */
-  readonly group: readonly HaltOfOne[]
+  /** Blockers of single tenants that share `causeOf`. */
+  readonly group: readonly BlockerOfOne[]
   /** The first ones of `group`. */
   readonly named: readonly Described[]
 }
 
-/** Renders halts of single tenants that share their cause, on a page of all tenants. */
-function HaltsNotice({ context, group, named }: GroupParts) {
+/** Renders blockers of single tenants that share their cause, on a page of all tenants. */
+function BlockersNotice({ context, group, named }: GroupParts) {
   const [first] = group
   if (first === undefined) return null
   return (
     <Notice
       tone="warn"
-      id={`halts-${causeOf(first).replaceAll('.', '-')}`}
+      id={`blockers-${causeOf(first).replaceAll('.', '-')}`}
       title={groupTitle(first, group.length)}
     >
-      <ul class="halted">
+      <ul class="blocked">
         {named.map(({ id, title, tenantId, by, startedAtMs, action }) => (
           <li id={id} data-notice={title}>
             {tenantId && <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>}
@@ -177,26 +179,26 @@ async function withActions(
 }
 
 function describe(context: PageContext, item: Attention): Described {
-  return isHalt(item) ? describeHalt(context, item) : describeRest(item)
+  return isBlocker(item) ? describeBlocker(context, item) : describeRest(item)
 }
 
-function isHalt(item: Attention): item is Halt {
-  return item.kind in haltTones
+function isBlocker(item: Attention): item is Blocker {
+  return item.kind in blockerTones
 }
 
-function describeHalt({ nowMs, tenantLabel, here }: PageContext, halt: Halt): Described {
-  const { title, cause, effect } = haltText(halt, tenantLabel)
-  const startedAtMs = 'startedAtMs' in halt ? halt.startedAtMs : undefined
-  const endsAtMs = 'endsAtMs' in halt ? halt.endsAtMs : undefined
-  const id = `halt-${halt.kind}-${'provider' in halt ? `${halt.provider}-` : ''}${halt.tenantId ?? 'all'}`
+function describeBlocker({ nowMs, tenantLabel, here }: PageContext, blocker: Blocker): Described {
+  const { title, cause, effect } = blockerText(blocker, tenantLabel)
+  const startedAtMs = 'startedAtMs' in blocker ? blocker.startedAtMs : undefined
+  const endsAtMs = 'endsAtMs' in blocker ? blocker.endsAtMs : undefined
+  const id = `blocker-${blocker.kind}-${'provider' in blocker ? `${blocker.provider}-` : ''}${blocker.tenantId ?? 'all'}`
   return {
     id,
     title,
     startedAtMs,
-    tone: haltTones[halt.kind],
-    owner: halt.tenantId ?? 'all',
-    tenantId: halt.tenantId ?? undefined,
-    ...('by' in halt && { by: halt.by }),
+    tone: blockerTones[blocker.kind],
+    owner: blocker.tenantId ?? 'all',
+    tenantId: blocker.tenantId ?? undefined,
+    ...('by' in blocker && { by: blocker.by }),
     text: (
       <>
         {cause}: {effect}.
@@ -214,25 +216,25 @@ function describeHalt({ nowMs, tenantLabel, here }: PageContext, halt: Halt): De
         )}
       </>
     ),
-    ...haltAction(halt, here),
+    ...blockerAction(blocker, here),
   }
 }
 
 /** Path of the page that asks whether a setting is cleared. */
 export const clearPath = '/settings/clear'
 
-/** Returns the action that ends a halt. A suspended tenant is resumed by its manifest, and a failing callback by an accepted delivery. */
-function haltAction(halt: Halt, here: string): Pick<Described, 'action'> {
+/** Returns the action that ends a blocker. A suspended tenant is resumed by its manifest, and a failing callback by an accepted delivery. */
+function blockerAction(blocker: Blocker, here: string): Pick<Described, 'action'> {
   const [path = here] = here.split('?')
   // The page that asks for a confirmation has the button itself.
   if (path === clearPath || path.endsWith('/resume')) return {}
-  if (isPause(halt)) {
-    const query = { name: settingOf(halt), tenant: halt.tenantId ?? undefined, next: here }
+  if (isPause(blocker)) {
+    const query = { name: settingOf(blocker), tenant: blocker.tenantId ?? undefined, next: here }
     const href = link(clearPath, query)
     return { action: { label: 'Resume', href, right: 'changeSettings' } }
   }
-  if (halt.kind !== 'callback_suspended') return {}
-  const href = link(`/tenants/${halt.tenantId}/resume`, { next: here })
+  if (blocker.kind !== 'callback_suspended') return {}
+  const href = link(`/tenants/${blocker.tenantId}/resume`, { next: here })
   return { action: { label: 'Resume deliveries', href, right: 'replay' } }
 }
 
@@ -241,7 +243,7 @@ function acceptedText(count: number, one = '', many = '') {
   return `${countText(count)} accepted ${count === 1 ? 'event' : 'events'}${verb && ` ${verb}`}`
 }
 
-function describeRest(item: Exclude<Attention, Halt>): Described {
+function describeRest(item: Exclude<Attention, Blocker>): Described {
   switch (item.kind) {
     case 'spool_in_use':
       return {

@@ -30,7 +30,7 @@ import {
   withRight,
 } from '../page.ts'
 import { invalidText } from '../problem.tsx'
-import { deedRows } from './deed.tsx'
+import { actionRows } from './action-rows.tsx'
 import { nextOf, readOutlook, resumedAt } from './resumption.tsx'
 
 type Tenant = NonNullable<PageContext['tenant']>
@@ -228,7 +228,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant, agai
   )
 }
 
-const resumeRows = deedRows<Tenant>({
+const resumeRows = actionRows<Tenant>({
   path: '/tenants/:tenant/resume',
   section: 'tenants',
   back: '/tenants/:tenant',
@@ -261,7 +261,7 @@ const resumeRows = deedRows<Tenant>({
   },
 })
 
-const testNotificationRows = deedRows<Tenant>({
+const testNotificationRows = actionRows<Tenant>({
   path: '/tenants/:tenant/notifications/test',
   section: 'tenants',
   back: '/tenants/:tenant',

@@ -27,6 +27,7 @@ import {
   type Tone,
 } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { actionRows } from './action-rows.tsx'
 import { attemptCurl, attemptPath } from './attempt.tsx'
 import {
   attemptName,
@@ -35,7 +36,6 @@ import {
   parseAttemptName,
   parseOrigins,
 } from './attempt-name.ts'
-import { deedRows } from './deed.tsx'
 import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { listPathOf } from './events.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
@@ -144,20 +144,20 @@ function Progress({ context, detail, rights, explanation, simulationPath, origin
   )
 }
 
-/** Renders the state of an event, and of an accepted one what halts its delivery. */
+/** Renders the state of an event, and of an accepted one what blocks its delivery. */
 function EventBadge({
   event,
   explanation: { position },
 }: Pick<EventParts, 'explanation'> & { event: EventSummary }) {
-  const halt = haltBadges[position]
+  const blocker = blockerBadges[position]
   return (
     <>
-      <StateBadge state={event.state} /> {halt !== undefined && <Badge tone="warn">{halt}</Badge>}
+      <StateBadge state={event.state} /> {blocker !== undefined && <Badge tone="warn">{blocker}</Badge>}
     </>
   )
 }
 
-const haltBadges: Partial<Readonly<Record<Explanation['position'], string>>> = {
+const blockerBadges: Partial<Readonly<Record<Explanation['position'], string>>> = {
   tenant_suspended: 'Tenant suspended',
   forwarding_paused: 'Paused',
   callback_suspended: 'Callback suspended',
@@ -291,7 +291,7 @@ function RevealedCall({ event, headers, attempt: { exchange }, payload }: Reveal
   )
 }
 
-const replayRows = deedRows<EventSummary>({
+const replayRows = actionRows<EventSummary>({
   path: '/events/:id/replay',
   section: 'events',
   back: '/events/:id',
@@ -529,7 +529,7 @@ const ends: Readonly<Record<Explanation['position'], { readonly title: string; r
   waiting: { title: 'Next attempt', tone: 'info' },
   queued: { title: 'Due now', tone: 'info' },
 }
-const halts: ReadonlySet<Explanation['position']> = new Set([
+const blockers: ReadonlySet<Explanation['position']> = new Set([
   'tenant_suspended',
   'forwarding_paused',
   'callback_suspended',
@@ -583,7 +583,7 @@ function End({
       {position === 'waiting' && (
         <RetryButton context={context} event={event} rights={rights} tone="normal" />
       )}
-      {halts.has(position) && !isResumable && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
+      {blockers.has(position) && !isResumable && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
     </Step>
   )
 }

@@ -1,4 +1,4 @@
-import { type EventListRequest, type Halt, standingHalts } from '#internal/backoffice/index.ts'
+import { type Blocker, type EventListRequest, standingBlockers } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
 import { isMoving } from '#internal/replays/index.ts'
@@ -16,7 +16,7 @@ import {
 import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { receivedChoices, receivedRange } from '../components/received.ts'
 import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
-import { link, mayReplay, nameOf, type PageContext, withHalts } from '../page.ts'
+import { link, mayReplay, nameOf, type PageContext, withBlockers } from '../page.ts'
 import { originChoices, ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
 import { TypeHint } from './type-hint.tsx'
@@ -65,7 +65,7 @@ export const eventsRow = listRow({
     })
     if (listed.kind !== 'ok') return listed
     const { items, next } = listed.value
-    const rows = await withHalts(context, items, ({ tenantId }) => tenantId)
+    const rows = await withBlockers(context, items, ({ tenantId }) => tenantId)
     return {
       kind: 'ok',
       value: { next, items: rows.map((event) => ({ ...event, nowMs: context.nowMs })) },
@@ -252,29 +252,32 @@ function Selection({ event, context }: SelectionParts) {
   )
 }
 
-/** An event of the list, with what halts its tenant. */
-type Row = ListedEvent & { readonly halts: readonly Halt[]; readonly nowMs: number }
+/** An event of the list, with what blocks its tenant. */
+type Row = ListedEvent & { readonly blockers: readonly Blocker[]; readonly nowMs: number }
 
 /** Returns what holds back the delivery of an event, which is queued; undefined if nothing does. Pure. */
-function holdOf({ halts, nextAttemptAtMs, origin, nowMs }: Row): Halt | undefined {
+function holdOf({ blockers, nextAttemptAtMs, origin, nowMs }: Row): Blocker | undefined {
   if (nextAttemptAtMs === null) return undefined
   // Notifications have a receiver of their own, and only the pause of all tenants stops them.
   if (origin.kind === 'notification')
-    return halts.find(
+    return blockers.find(
       ({ kind, tenantId }) =>
         kind === 'tenant_suspended' || (kind === 'forwarding_paused' && tenantId === null),
     )
-  const standing = halts.find(({ kind }) => standingHalts.has(kind))
+  const standing = blockers.find(({ kind }) => standingBlockers.has(kind))
   // A breaker holds back what is due before its next probe.
   return (
     standing ??
-    halts.find(
-      (halt) => 'breaker' in halt && halt.breaker !== 'closed' && nextAttemptAtMs <= (halt.endsAtMs ?? nowMs),
+    blockers.find(
+      (blocker) =>
+        'breaker' in blocker &&
+        blocker.breaker !== 'closed' &&
+        nextAttemptAtMs <= (blocker.endsAtMs ?? nowMs),
     )
   )
 }
 
-function holdText(hold: Halt): string {
+function holdText(hold: Blocker): string {
   if ('breaker' in hold) return 'Accepted, waiting for a probe'
   return hold.kind === 'forwarding_paused' ? 'Accepted, paused' : 'Accepted, suspended'
 }

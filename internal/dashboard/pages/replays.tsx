@@ -1,5 +1,5 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import type { ReplayFate } from '#internal/events/index.ts'
+import type { CycleOutcome } from '#internal/events/index.ts'
 import {
   isMoving,
   parseReplayId,
@@ -12,7 +12,7 @@ import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow } from '../components/list.tsx'
 import { Badge, Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
-import { deedRows } from './deed.tsx'
+import { actionRows } from './action-rows.tsx'
 import { ReplayFilterText, replayFields, selectionOf } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
@@ -223,7 +223,7 @@ function noticeOf({ state, isWaiting, cause }: ReplayJob) {
   return null
 }
 
-const skippedWords: Readonly<Record<Exclude<ReplayFate, 'queued'>, string>> = {
+const skippedWords: Readonly<Record<Exclude<CycleOutcome, 'queued'>, string>> = {
   already_queued: 'Skipped: already queued',
   payload_expired: 'Skipped: payload expired',
   not_enabled: 'Skipped: provider in verify-only mode',
@@ -313,7 +313,7 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] 
   ]
 }
 
-const cancelRows = deedRows<ReplayJob>({
+const cancelRows = actionRows<ReplayJob>({
   path: '/replays/:id/cancel',
   section: 'replays',
   back: '/replays/:id',

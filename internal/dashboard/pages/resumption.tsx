@@ -1,5 +1,5 @@
-import type { Halt, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
-import { haltText, standingHalts } from '#internal/backoffice/index.ts'
+import type { Blocker, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
+import { blockerText, standingBlockers } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'
@@ -66,28 +66,31 @@ export async function readOutlook(
   const { tenantId } = resumption
   const selection = tenantId === undefined ? {} : { tenantId }
   const [read, held] = await Promise.all([
-    backoffice.attention.halts(actor, selection),
+    backoffice.attention.blockers(actor, selection),
     backoffice.attention.held(actor, { ...selection, isAnyDue: true }),
   ])
-  const halts = read.kind === 'ok' ? read.value.halts.filter((halt) => !isEnding(halt, resumption)) : []
-  const causeOf = (halt: Halt) => haltText(halt, tenantLabel).cause
+  const blockers =
+    read.kind === 'ok' ? read.value.blockers.filter((blocker) => !isEnding(blocker, resumption)) : []
+  const causeOf = (blocker: Blocker) => blockerText(blocker, tenantLabel).cause
   const what = resumedText(context, resumption)
   const subject = what.charAt(0).toUpperCase() + what.slice(1)
   if (providerOf(resumption) !== undefined) {
-    const other = halts.find((halt) => 'provider' in halt && settingOf(halt) === resumption.setting)
+    const other = blockers.find(
+      (blocker) => 'provider' in blocker && settingOf(blocker) === resumption.setting,
+    )
     if (other === undefined || (other.tenantId !== null && tenantId === undefined))
       return { text: `${subject} are accepted again within two seconds.`, isPending: false }
     return { text: `${subject} are still refused: ${causeOf(other)}.`, isPending: true }
   }
-  const standing = halts.filter(
-    ({ kind, tenantId: owner }) => standingHalts.has(kind) && (owner === null || owner === tenantId),
+  const standing = blockers.filter(
+    ({ kind, tenantId: owner }) => standingBlockers.has(kind) && (owner === null || owner === tenantId),
   )
   if (standing.length > 0)
     return {
-      text: `${subject} still wait. ${standing.map((halt) => `${causeOf(halt)}.`).join(' ')} ${waitingText(held)}`.trim(),
+      text: `${subject} still wait. ${standing.map((blocker) => `${causeOf(blocker)}.`).join(' ')} ${waitingText(held)}`.trim(),
       isPending: true,
     }
-  const rest = restText(halts)
+  const rest = restText(blockers)
   if (!isDone)
     return {
       text: [`${subject} resume.`, waitingText(held), rest].filter(Boolean).join(' '),
@@ -98,17 +101,17 @@ export async function readOutlook(
   return { text, isPending: count > 0 || rest !== '' }
 }
 
-function isEnding(halt: Halt, { setting, tenantId }: Resumption): boolean {
-  if (setting === undefined) return halt.kind === 'callback_suspended'
-  return 'by' in halt && settingOf(halt) === setting && halt.tenantId === (tenantId ?? null)
+function isEnding(blocker: Blocker, { setting, tenantId }: Resumption): boolean {
+  if (setting === undefined) return blocker.kind === 'callback_suspended'
+  return 'by' in blocker && settingOf(blocker) === setting && blocker.tenantId === (tenantId ?? null)
 }
 
-/** Returns what slows deliveries down that nothing halts. Pure. */
-function restText(halts: readonly Halt[]): string {
-  const paused = halts.filter((halt): halt is Paused => halt.kind === 'forwarding_paused').length
+/** Returns what slows deliveries down that nothing blocks. Pure. */
+function restText(blockers: readonly Blocker[]): string {
+  const paused = blockers.filter((blocker): blocker is Paused => blocker.kind === 'forwarding_paused').length
   if (paused > 0)
     return `${countText(paused)} ${paused === 1 ? 'tenant stays' : 'tenants stay'} paused by a setting of ${paused === 1 ? 'its' : 'their'} own.`
-  const trouble = halts.find((halt) => 'breaker' in halt && halt.breaker !== 'closed')
+  const trouble = blockers.find((blocker) => 'breaker' in blocker && blocker.breaker !== 'closed')
   return trouble === undefined ? '' : 'One event is delivered first, and the others once it has succeeded.'
 }
 

@@ -14,8 +14,8 @@ import {
   shown,
   withRightTo,
 } from '../page.ts'
+import { actionRows } from './action-rows.tsx'
 import { clearPath, isPause, type Paused, settingOf } from './attention.tsx'
-import { deedRows } from './deed.tsx'
 import { nextOf, readOutlook, resumedAt, resumedText } from './resumption.tsx'
 
 /** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
@@ -26,17 +26,17 @@ const settingsRow: PageRow = {
   async show(context) {
     const { backoffice, actor, tenant } = context
     const tenantId = tenant?.id ?? null
-    const [listed, permissions, halted] = await Promise.all([
+    const [listed, permissions, blocked] = await Promise.all([
       backoffice.settings.list(actor, tenantId),
       backoffice.tenants.permissions(actor, tenantId ?? 'all'),
-      backoffice.attention.halts(actor, tenant === undefined ? {} : { tenantId: tenant.id }),
+      backoffice.attention.blockers(actor, tenant === undefined ? {} : { tenantId: tenant.id }),
     ])
     // A user who may not see the settings of the installation can still see those of a tenant, so the page asks for a tenant.
     if (listed.kind === 'forbidden' && tenantId === null) return { kind: 'needsTenant' }
     if (listed.kind !== 'ok') return listed
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
-    const pauses = halted.kind === 'ok' ? halted.value.halts.filter(isPause) : []
+    const pauses = blocked.kind === 'ok' ? blocked.value.blockers.filter(isPause) : []
     const parts = { context, listed: listed.value, pauses, mayChange }
     return shown('Settings', <Settings {...parts} />)
   },
@@ -397,7 +397,7 @@ function isPauseSetting({ name, value }: Pick<ListedSetting, 'name' | 'value'>):
   return name.endsWith('.paused') && value === true
 }
 
-const clearRows = deedRows<ListedSetting>({
+const clearRows = actionRows<ListedSetting>({
   path: clearPath,
   section: 'settings',
   back: '/settings',

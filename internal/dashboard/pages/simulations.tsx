@@ -36,7 +36,7 @@ import {
   withRight,
 } from '../page.ts'
 import type { Form } from '../request.ts'
-import { deedRows } from './deed.tsx'
+import { actionRows } from './action-rows.tsx'
 
 /** List page of simulated disputes, newest first. */
 const simulationsRow = listRow({
@@ -275,7 +275,7 @@ const advanceRow: ActionRow = {
   },
 }
 
-const cancelRows = deedRows<Simulation>({
+const cancelRows = actionRows<Simulation>({
   path: '/simulations/:simulation/cancel',
   section: 'simulations',
   back: '/simulations/:simulation',

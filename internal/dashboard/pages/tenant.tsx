@@ -1,11 +1,19 @@
-import type { Halt, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
+import type { Blocker, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
 import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
 import { Ago, Badge, Copy, durationText, StateBadge } from '../components/text.tsx'
-import { haltsByTenant, link, nameOf, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import {
+  blockersByTenant,
+  link,
+  nameOf,
+  type PageContext,
+  type PageRow,
+  type Rights,
+  shown,
+} from '../page.ts'
 import { TenantBadges } from './tenants.tsx'
 import { LimitBars, overText } from './usage.tsx'
 
@@ -18,15 +26,15 @@ export const tenantRow: PageRow = {
     const { backoffice, actor, tenant } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
     const { id } = tenant
-    const [detail, permissions, usage, halts] = await Promise.all([
+    const [detail, permissions, usage, blockers] = await Promise.all([
       backoffice.tenants.read(actor, id),
       backoffice.tenants.permissions(actor, id),
       backoffice.usage.limits(actor, id),
-      haltsByTenant(context, [id]),
+      blockersByTenant(context, [id]),
     ])
     if (detail.kind !== 'ok') return detail
     if (permissions.kind !== 'ok') return permissions
-    const parts = { context, tenant: detail.value, may: permissions.value, halts: halts.get(id) ?? [] }
+    const parts = { context, tenant: detail.value, may: permissions.value, blockers: blockers.get(id) ?? [] }
     return shown(nameOf(detail.value), <TenantPage {...parts} usage={usage} />)
   },
 }
@@ -35,7 +43,7 @@ interface TenantParts {
   readonly context: PageContext
   readonly tenant: TenantDetail
   readonly may: Rights
-  readonly halts: readonly Halt[]
+  readonly blockers: readonly Blocker[]
 }
 
 function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome<LimitsReport> }) {
@@ -170,7 +178,7 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
   )
 }
 
-function Callback({ tenant, may, halts }: TenantParts) {
+function Callback({ tenant, may, blockers }: TenantParts) {
   const { callback } = tenant.spec
   if (callback === undefined)
     return (
@@ -191,7 +199,7 @@ function Callback({ tenant, may, halts }: TenantParts) {
       <Facts
         facts={[
           ['URL', <Copy text={callback.url} label="Copy the callback’s URL" />],
-          ['State', <StateBadge state={callbackState(halts)} />],
+          ['State', <StateBadge state={callbackState(blockers)} />],
           ['Timeout', durationText(callback.timeoutSeconds * 1_000)],
           ['Attempts', `${schedule.length}, after ${schedule.join(', ')}`],
           ['Jitter', `± ${jitterPercent} %`],
@@ -209,7 +217,7 @@ function Callback({ tenant, may, halts }: TenantParts) {
   )
 }
 
-function Notifications({ tenant, may, halts, context: { nowMs } }: TenantParts) {
+function Notifications({ tenant, may, blockers, context: { nowMs } }: TenantParts) {
   const { notifications: spec } = tenant.spec
   const { notifications } = tenant
   if (spec === undefined || notifications === undefined) return null
@@ -232,7 +240,7 @@ function Notifications({ tenant, may, halts, context: { nowMs } }: TenantParts) 
           ['Destination', spec.url ?? `a URL in Secret ${spec.urlSecretRef?.name ?? ''}`],
           [
             'State',
-            <StateBadge state={notificationsState(tenant.suspended, halts) ?? notifications.state} />,
+            <StateBadge state={notificationsState(tenant.suspended, blockers) ?? notifications.state} />,
           ],
           ['Format', spec.format === 'slack' ? 'Slack message, unsigned' : 'event, signed'],
           ['Types', spec.events?.join(', ') ?? 'all'],
@@ -253,17 +261,17 @@ function Notifications({ tenant, may, halts, context: { nowMs } }: TenantParts) 
   )
 }
 
-/** Returns what halts notifications besides their own state. The pause of one tenant does not stop its notifications. Pure. */
-function notificationsState(isSuspended: boolean, halts: readonly Halt[]): string | undefined {
+/** Returns what blocks notifications besides their own state. The pause of one tenant does not stop its notifications. Pure. */
+function notificationsState(isSuspended: boolean, blockers: readonly Blocker[]): string | undefined {
   if (isSuspended) return 'tenant_suspended'
-  return halts.some((halt) => halt.kind === 'forwarding_paused' && halt.tenantId === null)
+  return blockers.some((blocker) => blocker.kind === 'forwarding_paused' && blocker.tenantId === null)
     ? 'paused'
     : undefined
 }
 
-/** Returns the state of the deliveries to a callback: the first thing that halts them, in the order of the explanations. Pure. */
-function callbackState(halts: readonly Halt[]): string {
-  const found = new Map(halts.map((halt) => [halt.kind, halt]))
+/** Returns the state of the deliveries to a callback: the first thing that blocks them, in the order of the explanations. Pure. */
+function callbackState(blockers: readonly Blocker[]): string {
+  const found = new Map(blockers.map((blocker) => [blocker.kind, blocker]))
   if (found.has('tenant_suspended')) return 'tenant_suspended'
   if (found.has('forwarding_paused')) return 'paused'
   if (found.has('callback_suspended')) return 'suspended'

@@ -1,6 +1,6 @@
 import {
-  type Halt,
-  haltText,
+  type Blocker,
+  blockerText,
   type Outcome,
   type Page,
   type TenantSummary,
@@ -18,7 +18,7 @@ import {
   refOf,
   type Shown,
   shown,
-  withHalts,
+  withBlockers,
 } from '../page.ts'
 
 /** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
@@ -48,12 +48,15 @@ const list = listRow({
     if (found.kind !== 'ok')
       return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
     const { items, next } = found.value
-    return { kind: 'ok', value: { next, items: await withHalts(context, items, ({ id }) => id) } }
+    return { kind: 'ok', value: { next, items: await withBlockers(context, items, ({ id }) => id) } }
   },
   columns: ({ nowMs }) => [
     { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
     { title: 'Slug', cell: slugText },
-    { title: 'State', cell: (tenant) => <TenantState tenant={tenant} nowMs={nowMs} halts={tenant.halts} /> },
+    {
+      title: 'State',
+      cell: (tenant) => <TenantState tenant={tenant} nowMs={nowMs} blockers={tenant.blockers} />,
+    },
     { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
     { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
   ],
@@ -117,16 +120,16 @@ export function reasonText(reason: string | null): string {
   return words.replaceAll(/\b(api|url|cidr)\b/gi, (word) => word.toUpperCase())
 }
 
-interface HaltedTenantParts extends TenantParts {
-  /** What halts the tenant, including pauses of all tenants. */
-  readonly halts: readonly Halt[]
+interface BlockedTenantParts extends TenantParts {
+  /** What blocks the tenant, including pauses of all tenants. */
+  readonly blockers: readonly Blocker[]
 }
 
-/** Renders the state of a tenant as a badge for each thing that is wrong with it or halts it; “Ready” only if there is none. */
-export function TenantBadges({ tenant: { suspended, isReady, reason }, halts }: HaltedTenantParts) {
+/** Renders the state of a tenant as a badge for each thing that is wrong with it or blocks it; “Ready” only if there is none. */
+export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers }: BlockedTenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
-  const badges = [...new Map(halts.map((halt) => [badgeOf(halt), haltTones[halt.kind]]))]
-  const isListed = halts.some(({ kind }) => kind === 'callback_suspended')
+  const badges = [...new Map(blockers.map((blocker) => [badgeOf(blocker), blockerTones[blocker.kind]]))]
+  const isListed = blockers.some(({ kind }) => kind === 'callback_suspended')
   const isOther = !isReady && !(isListed && reason === 'CallbackSuspended')
   if (!isOther && badges.length === 0) return <Badge tone="good">Ready</Badge>
   return (
@@ -142,10 +145,10 @@ export function TenantBadges({ tenant: { suspended, isReady, reason }, halts }: 
   )
 }
 
-const badgeOf = (halt: Halt) => haltText(halt, String).badge
+const badgeOf = (blocker: Blocker) => blockerText(blocker, String).badge
 
-/** Colours of halts. */
-export const haltTones: Readonly<Record<Halt['kind'], Tone>> = {
+/** Colours of blockers. */
+export const blockerTones: Readonly<Record<Blocker['kind'], Tone>> = {
   forwarding_paused: 'warn',
   provider_paused: 'warn',
   tenant_suspended: 'warn',
@@ -154,18 +157,18 @@ export const haltTones: Readonly<Record<Halt['kind'], Tone>> = {
   callback_resumed: 'info',
 }
 
-/** Renders the state of a tenant in a list, with who paused it and since when it is halted. */
-function TenantState({ tenant, halts, nowMs }: HaltedTenantParts & { readonly nowMs: number }) {
-  const halt = halts.find((each) => 'by' in each) ?? halts[0]
-  const startedAtMs = halt && 'startedAtMs' in halt ? halt.startedAtMs : undefined
+/** Renders the state of a tenant in a list, with who paused it and since when it is blocked. */
+function TenantState({ tenant, blockers, nowMs }: BlockedTenantParts & { readonly nowMs: number }) {
+  const blocker = blockers.find((each) => 'by' in each) ?? blockers[0]
+  const startedAtMs = blocker && 'startedAtMs' in blocker ? blocker.startedAtMs : undefined
   return (
     <span class="stacked">
       <span>
-        <TenantBadges tenant={tenant} halts={halts} />
+        <TenantBadges tenant={tenant} blockers={blockers} />
       </span>
       {startedAtMs !== undefined && (
         <span class="muted unless-narrow">
-          {halt && 'by' in halt && `by ${halt.by}, `}
+          {blocker && 'by' in blocker && `by ${blocker.by}, `}
           <Ago atMs={startedAtMs} nowMs={nowMs} />
         </span>
       )}

@@ -25,7 +25,7 @@ import {
 } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
-import { deedRows } from './deed.tsx'
+import { actionRows } from './action-rows.tsx'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -474,7 +474,7 @@ function showOverrideForm({ context, of: { tenant, limit }, typed, problems, pro
   )
 }
 
-const clearRows = deedRows<Limited>({
+const clearRows = actionRows<Limited>({
   path: clearPath,
   section: 'usage',
   back: '/usage',

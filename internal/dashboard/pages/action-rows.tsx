@@ -15,7 +15,7 @@ import {
 import type { Form } from '../request.ts'
 
 /** An action that the user must confirm. `GET` and `POST` have the same path: `GET` asks for confirmation, `POST` acts. */
-interface Deed<Subject> {
+interface PageAction<Subject> {
   readonly path: string
   readonly section: SectionName
   /** Route of the page that the response to the form links back to. */
@@ -44,14 +44,14 @@ interface Question {
 }
 
 /** Defines the page and the action of a confirmed action. Both return 403 to actors without the right. */
-export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, ActionRow] {
-  const { path, section, back, title, right } = deed
+export function actionRows<Subject>(action: PageAction<Subject>): readonly [PageRow, ActionRow] {
+  const { path, section, back, title, right } = action
   const proceed = async (
     context: PageContext,
     fields: Form,
     work: (subject: Subject, owner: TenantId | 'all') => Promise<PageResult> | PageResult,
   ): Promise<PageResult> => {
-    const found = await deed.find(context, fields)
+    const found = await action.find(context, fields)
     if (found.kind !== 'found') return found
     return withRightTo(context, found.owner, right, () => work(found.subject, found.owner))
   }
@@ -62,7 +62,7 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
       section,
       show: (context) =>
         proceed(context, context.query, async (subject, owner) => {
-          const { question, text, back: leave, hidden, ...sending } = await deed.ask(subject, context)
+          const { question, text, back: leave, hidden, ...sending } = await action.ask(subject, context)
           const [address = path] = context.here.split('?')
           const page = shown(
             title,
@@ -85,7 +85,7 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
       path,
       section,
       back,
-      act: (context) => proceed(context, context.form, (subject) => deed.act(subject, context)),
+      act: (context) => proceed(context, context.form, (subject) => action.act(subject, context)),
     },
   ]
 }

@@ -2,16 +2,16 @@ import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { breakerOpenMs } from '#internal/delivery/index.ts'
 import {
-  type CallbackHalt,
   type CallbackTrouble,
   callbackDestination,
   countHeldDeliveries,
+  type DestinationStatus,
   heldMax,
-  listCallbackHalts,
+  listCallbackStatuses,
   listSuspendedTenants,
   type PausedForwarding,
-  readCallbackHalt,
   readCallbacksDigest,
+  readDestinationStatus,
 } from '#internal/events/index.ts'
 import { pausedProviderOf, readSettings, type StoredSetting } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
@@ -29,8 +29,8 @@ interface Pause {
   readonly startedAtMs: number
 }
 
-/** Something that halts the calls of providers or the deliveries of a tenant, or of all tenants. */
-export type Halt =
+/** Something that blocks the calls of providers or the deliveries of a tenant, or of all tenants. */
+export type Blocker =
   | ({ readonly kind: 'forwarding_paused' } & Pause)
   | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
   | { readonly kind: 'tenant_suspended'; readonly tenantId: TenantId }
@@ -52,21 +52,21 @@ export type Halt =
       readonly isPaused?: true
     }
 
-/** Kinds of halts that last until a user or the platform team ends them. */
-export const standingHalts: ReadonlySet<Halt['kind']> = new Set([
+/** Kinds of blockers that last until a user or the platform team ends them. */
+export const standingBlockers: ReadonlySet<Blocker['kind']> = new Set([
   'forwarding_paused',
   'tenant_suspended',
   'callback_suspended',
 ])
 
-/** What halts a tenant, and the version of the status that pages show. */
-export interface HaltsRead {
-  readonly halts: readonly Halt[]
+/** What blocks a tenant, and the version of the status that pages show. */
+export interface BlockersRead {
+  readonly blockers: readonly Blocker[]
   readonly version: string
 }
 
-/** What a halt means, in words. The parts are without a full stop, so that they can be joined to one sentence. */
-export interface HaltText {
+/** What a blocker means, in words. The parts are without a full stop, so that they can be joined to one sentence. */
+export interface BlockerText {
   readonly title: string
   readonly badge: string
   readonly cause: string
@@ -93,21 +93,21 @@ const failed = 'Most recent calls to the callback failed'
 const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
 const restWaits = 'the others wait for a success and use none'
 
-/** Returns what a halt means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
-export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): HaltText {
-  switch (halt.kind) {
+/** Returns what a blocker means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
+export function blockerText(blocker: Blocker, nameOf: (tenantId: TenantId) => string): BlockerText {
+  switch (blocker.kind) {
     case 'forwarding_paused': {
-      const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
+      const whose = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
       return {
         title: `Deliveries paused for ${whose}`,
         badge: 'Paused',
         effect: waits,
-        cause: `Deliveries of ${whose} are paused by ${halt.by} (setting forwarding.paused)`,
+        cause: `Deliveries of ${whose} are paused by ${blocker.by} (setting forwarding.paused)`,
       }
     }
     case 'provider_paused': {
-      const { provider, by } = halt
-      const whose = halt.tenantId === null ? 'all tenants' : nameOf(halt.tenantId)
+      const { provider, by } = blocker
+      const whose = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
       return {
         title: `Provider ${provider} paused for ${whose}`,
         badge: `Provider ${provider} paused`,
@@ -127,10 +127,10 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
         title: 'Callback suspended',
         badge: 'Callback suspended',
         effect: waits,
-        cause: `${suspensionCauses[halt.cause] ?? `The callback asked for no more deliveries (${halt.cause})`}, so it is suspended until it is resumed`,
+        cause: `${suspensionCauses[blocker.cause] ?? `The callback asked for no more deliveries (${blocker.cause})`}, so it is suspended until it is resumed`,
       }
     case 'callback_resumed':
-      if (halt.isPaused) return { title: 'Callback resumed', badge: 'Callback resumed', ...pausedTrouble }
+      if (blocker.isPaused) return { title: 'Callback resumed', badge: 'Callback resumed', ...pausedTrouble }
       return {
         title: 'Callback resumed',
         badge: 'Callback resumed',
@@ -141,7 +141,7 @@ export function haltText(halt: Halt, nameOf: (tenantId: TenantId) => string): Ha
       return {
         title: 'Callback failing',
         badge: 'Callback failing',
-        ...(halt.isPaused ? pausedTrouble : failingTexts[halt.breaker]),
+        ...(blocker.isPaused ? pausedTrouble : failingTexts[blocker.breaker]),
       }
   }
 }
@@ -156,7 +156,7 @@ const suspensionCauses: Readonly<Record<string, string>> = {
   disabled: 'The callback answered webhook-delivery: disable',
 }
 
-const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<HaltText, 'cause' | 'effect'>>> = {
+const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<BlockerText, 'cause' | 'effect'>>> = {
   open: {
     cause: `${failed}, so its circuit breaker is open`,
     effect: `every ${breakerOpenMs / 1_000} s one event is attempted as a probe, which uses an attempt of that event; ${restWaits}`,
@@ -189,24 +189,24 @@ async function readTenantsVersion(pool: Pool): Promise<string> {
 const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
 
 /**
- * Reads what halts a tenant. Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the
+ * Reads what blocks a tenant. Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the
  * actor sees; a user who sees no tenants of the selection gets the pauses of all tenants only.
  */
-async function halts(
+async function blockers(
   parts: DeskParts,
   actor: Actor,
   selection: TenantSelection,
-): Promise<Outcome<HaltsRead>> {
+): Promise<Outcome<BlockersRead>> {
   const { pool } = parts
   const { tenantId } = selection
   const reached = tenantId === undefined ? undefined : await reachTenant(parts, actor, tenantId)
   if (reached !== undefined && reached.kind !== 'ok') return reached
-  const [stored, tenants, halt] = await Promise.all([
+  const [stored, tenants, blocker] = await Promise.all([
     readSettings(pool),
     readTenantsVersion(pool),
     tenantId === undefined
       ? undefined
-      : readCallbackHalt(pool, { tenantId, destination: callbackDestination }),
+      : readDestinationStatus(pool, { tenantId, destination: callbackDestination }),
   ])
   const isOfOne = ({ value, tenantId: owner }: StoredSetting) => value === true && owner !== null
   const covers =
@@ -214,12 +214,12 @@ async function halts(
       ? await coverOf(parts, actor, selection)
       : (owner: TenantId) => owner === tenantId
   const pauses = await pausesOf(parts, actor, stored.settings, covers)
-  const own: Halt[] = []
+  const own: Blocker[] = []
   if (tenantId !== undefined) {
     if (reached?.value.suspended) own.push({ kind: 'tenant_suspended', tenantId })
-    if (halt) own.push(...haltsOf({ tenantId, ...halt }))
+    if (blocker) own.push(...blockersOf({ tenantId, ...blocker }))
   } else own.push(...(await suspendedCallbacks(parts, actor, selection)))
-  return ok({ halts: besidePause([...pauses, ...own]), version: versionOf(stored.version, tenants) })
+  return ok({ blockers: besidePause([...pauses, ...own]), version: versionOf(stored.version, tenants) })
 }
 
 /** Maximum number of suspended callbacks that pages of all tenants show. */
@@ -230,14 +230,18 @@ async function suspendedCallbacks(
   parts: DeskParts,
   actor: Actor,
   selection: TenantSelection,
-): Promise<Halt[]> {
+): Promise<Blocker[]> {
   // The usual case, for which no rights need to be read.
   if ((await listSuspendedTenants(parts.pool, 1)).length === 0) return []
   const scope = await reachList(parts, actor, selection)
   if (scope.kind !== 'ok') return []
   const tenantIds = scope.value.kind === 'all' ? undefined : scope.value.tenantIds
-  const found = await listCallbackHalts(parts.pool, { tenantIds, rowsMax: suspendedMax, isSuspended: true })
-  return found.flatMap(haltsOf)
+  const found = await listCallbackStatuses(parts.pool, {
+    tenantIds,
+    rowsMax: suspendedMax,
+    isSuspended: true,
+  })
+  return found.flatMap(blockersOf)
 }
 
 async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelection) {
@@ -248,18 +252,18 @@ async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelectio
   return (owner: TenantId) => seen.has(owner)
 }
 
-/** What halts each of some tenants, by tenant. Tenants without a halt are missing. */
-export type HaltsByTenant = ReadonlyMap<TenantId, readonly Halt[]>
+/** What blocks each of some tenants, by tenant. Tenants without a blocker are missing. */
+export type BlockersByTenant = ReadonlyMap<TenantId, readonly Blocker[]>
 
 /**
- * Reads what halts each of the tenants of a list that the actor has read, including pauses of all tenants. Two statements for any number of
+ * Reads what blocks each of the tenants of a list that the actor has read, including pauses of all tenants. Two statements for any number of
  * tenants.
  */
 async function ofTenants(
   parts: DeskParts,
   actor: Actor,
   tenantIds: readonly TenantId[],
-): Promise<Outcome<HaltsByTenant>> {
+): Promise<Outcome<BlockersByTenant>> {
   const ids = new Set(tenantIds)
   if (ids.size === 0) return ok(new Map())
   for (const id of ids) {
@@ -269,15 +273,15 @@ async function ofTenants(
   }
   const [{ settings }, callbacks] = await Promise.all([
     readSettings(parts.pool),
-    listCallbackHalts(parts.pool, { tenantIds: [...ids], rowsMax: ids.size }),
+    listCallbackStatuses(parts.pool, { tenantIds: [...ids], rowsMax: ids.size }),
   ])
   const pauses = await pausesOf(parts, actor, settings, (owner) => ids.has(owner))
-  const own = callbacks.flatMap(haltsOf)
+  const own = callbacks.flatMap(blockersOf)
   return ok(
     new Map(
       [...ids].flatMap((id) => {
         const suspended = parts.directory.findTenantById(id)?.suspended === true
-        const found: Halt[] = [
+        const found: Blocker[] = [
           ...(suspended ? [{ kind: 'tenant_suspended', tenantId: id } as const] : []),
           ...pauses.filter(({ tenantId }) => tenantId === null || tenantId === id),
           ...own.filter(({ tenantId }) => tenantId === id),
@@ -294,13 +298,13 @@ export async function pausesOf(
   actor: Actor,
   settings: readonly StoredSetting[],
   covers: (tenantId: TenantId) => boolean,
-): Promise<Extract<Halt, Pause>[]> {
+): Promise<Extract<Blocker, Pause>[]> {
   const paused = settings.filter(
     ({ value, tenantId }) => value === true && (tenantId === null || covers(tenantId)),
   )
   if (paused.length === 0) return []
   const seesAll = (await access.may(actor, 'see', 'all')).kind === 'allowed'
-  return paused.flatMap((setting): Extract<Halt, Pause>[] => {
+  return paused.flatMap((setting): Extract<Blocker, Pause>[] => {
     const { name, tenantId, updatedAtMs } = setting
     const pause = { tenantId, by: authorOf(setting, seesAll), startedAtMs: updatedAtMs }
     if (name === 'forwarding.paused') return [{ kind: 'forwarding_paused', ...pause }]
@@ -309,19 +313,19 @@ export async function pausesOf(
   })
 }
 
-/** Returns the halts of one tenant, of which a pause of deliveries changes what a failing callback means. Pure. */
-function besidePause(all: readonly Halt[]): readonly Halt[] {
+/** Returns the blockers of one tenant, of which a pause of deliveries changes what a failing callback means. Pure. */
+function besidePause(all: readonly Blocker[]): readonly Blocker[] {
   if (!all.some(({ kind }) => kind === 'forwarding_paused')) return all
-  return all.map((halt) => ('breaker' in halt ? { ...halt, isPaused: true } : halt))
+  return all.map((blocker) => ('breaker' in blocker ? { ...blocker, isPaused: true } : blocker))
 }
 
-/** Returns what halts the deliveries of a tenant's callback, or of its notifications. Pure. */
-export function haltsOf({
+/** Returns what blocks the deliveries of a tenant's callback, or of its notifications. Pure. */
+export function blockersOf({
   tenantId,
   suspendedCallback,
   breakerEndsAtMs,
   trouble,
-}: CallbackHalt & { readonly tenantId: TenantId }): Halt[] {
+}: DestinationStatus & { readonly tenantId: TenantId }): Blocker[] {
   if (suspendedCallback) {
     const { cause, suspendedAtMs } = suspendedCallback
     return [{ kind: 'callback_suspended', tenantId, cause, startedAtMs: suspendedAtMs }]
@@ -362,5 +366,5 @@ async function pausedIn({ pool }: DeskParts): Promise<PausedForwarding> {
   return { all: owners.includes(null), tenants: new Set(owners.filter((owner) => owner !== null)) }
 }
 
-/** Use cases of what halts calls and deliveries. */
-export const haltCases = { halts, ofTenants, held }
+/** Use cases of what blocks calls and deliveries. */
+export const blockerCases = { blockers, ofTenants, held }

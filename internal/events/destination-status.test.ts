@@ -4,10 +4,10 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import {
   countHeldDeliveries,
-  listCallbackHalts,
-  readCallbackHalt,
+  listCallbackStatuses,
   readCallbacksDigest,
-} from './callback-halts.ts'
+  readDestinationStatus,
+} from './destination-status.ts'
 import { closeBreaker, openBreaker, resumeQueues, suspendQueue } from './tenant-queue.ts'
 
 let lab: DeliveryLab
@@ -29,7 +29,7 @@ beforeEach(async () => {
 })
 
 const queue = () => ({ tenantId, destination: 'callback' })
-const trouble = async () => (await readCallbackHalt(lab.pool, queue())).trouble
+const trouble = async () => (await readDestinationStatus(lab.pool, queue())).trouble
 const suspend = () => suspendQueue(lab.pool, queue(), { cause: 'gone', nowMs: Date.now() })
 const alert = (values: string) =>
   lab.pool.query(
@@ -66,20 +66,20 @@ describe('callback halts', () => {
       `'gone', now() - interval '1 min', now(), 'suspended'`,
       undefined,
     ],
-  ])('callback halts: trouble of %s', async (_case, openMs, values, expected) => {
+  ])('destination status: trouble of %s', async (_case, openMs, values, expected) => {
     if (openMs !== undefined) await openBreaker(lab.pool, queue(), openMs)
     if (values !== undefined) await alert(values)
     if (expected === undefined) expect(await trouble()).toBeUndefined()
     else expect(await trouble()).toMatchObject(expected)
-    const listed = await listCallbackHalts(lab.pool, { tenantIds: undefined, rowsMax: 10 })
+    const listed = await listCallbackStatuses(lab.pool, { tenantIds: undefined, rowsMax: 10 })
     expect(listed.map((each) => each.tenantId)).toEqual(expected === undefined ? [] : [tenantId])
-    expect(await listCallbackHalts(lab.pool, { tenantIds: [otherId], rowsMax: 10 })).toEqual([])
+    expect(await listCallbackStatuses(lab.pool, { tenantIds: [otherId], rowsMax: 10 })).toEqual([])
   })
 
-  test('callback halts: a suspension is no trouble, and its end is, until a delivery has succeeded', async () => {
+  test('destination status: a suspension is no trouble, and its end is, until a delivery has succeeded', async () => {
     await suspend()
-    const halt = await readCallbackHalt(lab.pool, queue())
-    expect(halt).toMatchObject({ suspendedCallback: { cause: 'gone' }, trouble: undefined })
+    const status = await readDestinationStatus(lab.pool, queue())
+    expect(status).toMatchObject({ suspendedCallback: { cause: 'gone' }, trouble: undefined })
     await resumeQueues(lab.pool, tenantId)
     expect(await trouble()).toMatchObject({ kind: 'resumed', breaker: 'half_open' })
     await closeBreaker(lab.pool, queue())
@@ -121,8 +121,8 @@ describe('countHeldDeliveries', () => {
     ],
   ])(
     'countHeldDeliveries: of all tenants and of one, for %s',
-    async (_case, halt, { all, tenants }, expected) => {
-      await halt()
+    async (_case, status, { all, tenants }, expected) => {
+      await status()
       const paused = { all, tenants: new Set(tenants()) }
       const counted = [
         await countHeldDeliveries(lab.pool, undefined, paused),

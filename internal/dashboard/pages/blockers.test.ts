@@ -46,7 +46,7 @@ const badgesIn = (html: string) =>
   [...html.matchAll(/<span class="dot" aria-hidden="true"><\/span>([^<]*)<\/span>/g)].map(([, text]) => text)
 const rowOf = (html: string, id: string) =>
   new RegExp(`<tr id="rows-${id}">.*?</tr>`, 's').exec(html)?.[0] ?? ''
-const noticesOf = (html: string) => /<div id="halts".*?<div class="news-bar"/s.exec(html)?.[0] ?? ''
+const noticesOf = (html: string) => /<div id="blockers".*?<div class="news-bar"/s.exec(html)?.[0] ?? ''
 const plain = (html: string) => html.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ')
 /** Submits a form. Returns the tone and the text of the message about the action, which the redirect stores in a cookie. */
 const textAfter = async (path: string, fields: Record<string, string>): Promise<unknown> => {
@@ -59,7 +59,7 @@ describe('pauses of one tenant', () => {
     ['forwarding.paused', 'Forwarding is paused for 1 tenant', 'Paused'],
     ['providers.card.paused', 'Provider card is paused for 1 tenant', 'Provider card paused'],
   ])(
-    'halts: %s of one tenant is on the pages of all tenants, with who set it and Resume',
+    'blockers: %s of one tenant is on the pages of all tenants, with who set it and Resume',
     async (name, title, badge) => {
       await pause({ name, tenant: 'acme' })
       const resume = `/settings/clear?name=${name}&amp;tenant=${backoffice.tenantId('acme')}`
@@ -86,7 +86,7 @@ describe('pauses of one tenant', () => {
     },
   )
 
-  test('halts: an event that is opened without a tenant in its address has the notice, the badge and Resume', async () => {
+  test('blockers: an event that is opened without a tenant in its address has the notice, the badge and Resume', async () => {
     await pause({ name: 'forwarding.paused', tenant: 'acme' })
     const { html } = await operator.get(`/events/${acmeEvent}`)
     expect(noticesOf(html)).toContain('<strong>Deliveries paused for acme</strong>')
@@ -96,7 +96,7 @@ describe('pauses of one tenant', () => {
     // The notice and the explanation say the same, except for how they name the tenant.
     expect(plain(html)).toContain(`Deliveries of acme ${cause}`)
     expect(plain(html)).toContain(`Deliveries of this tenant ${cause}`)
-    expect(html).not.toContain('Deliveries are halted')
+    expect(html).not.toContain('Deliveries are blocked')
     const explained = await backoffice.call('GET', `/internal/v1/events/${acmeEvent}/explain`)
     expect(explained.json['sentence']).toBe(`Deliveries of this tenant ${cause}`)
   })
@@ -119,8 +119,8 @@ describe('badges', () => {
       ['Callback failing'],
       'Circuit breaker half-open',
     ],
-  ])('halts: no badge contradicts the notice of %s', async (_case, halt, expected, callback) => {
-    await halt()
+  ])('blockers: no badge contradicts the notice of %s', async (_case, blocker, expected, callback) => {
+    await blocker()
     for (const session of [operator, acmeKey]) {
       const { html } = await session.get(`/tenants/${backoffice.tenantId('acme')}`)
       expect(headBadges(html)).toEqual(expected)
@@ -130,7 +130,7 @@ describe('badges', () => {
     }
   })
 
-  test('halts: a tenant sees a pause of all tenants on its settings, and not who set it', async () => {
+  test('blockers: a tenant sees a pause of all tenants on its settings, and not who set it', async () => {
     await pause({ name: 'forwarding.paused' })
     const { html } = await acmeKey.get('/settings')
     const row = /<tr id="settings-forwarding-forwarding.paused">.*?<\/tr>/s.exec(html)?.[0] ?? ''
@@ -152,16 +152,16 @@ describe('badges', () => {
       'Accepted, waiting for a probe',
     ],
   ])(
-    'halts: %s holds back a queued event, whose list has no time at which nothing happens',
-    async (_case, halt, badge) => {
-      await halt()
+    'blockers: %s holds back a queued event, whose list has no time at which nothing happens',
+    async (_case, blocker, badge) => {
+      await blocker()
       const row = rowOf((await operator.get('/events?tenant=acme')).html, acmeEvent)
       expect(badgesIn(row)).toEqual([badge])
       expect(plain(row)).toContain('next held back')
     },
   )
 
-  test('halts: a suspended callback has a notice on the pages of all tenants', async () => {
+  test('blockers: a suspended callback has a notice on the pages of all tenants', async () => {
     await suspend()
     for (const path of ['/events', '/tenants', '/settings', '/replays']) {
       const notices = noticesOf((await operator.get(path)).html)
@@ -173,7 +173,7 @@ describe('badges', () => {
     }
   })
 
-  test('halts: beside a pause, a failing callback is not said to be attempted', async () => {
+  test('blockers: beside a pause, a failing callback is not said to be attempted', async () => {
     await openBreaker(backoffice.pool, queueOf('acme'), 30_000)
     await pause({ name: 'forwarding.paused', tenant: 'acme' })
     const notices = plain(noticesOf((await operator.get('/events?tenant=acme')).html))
@@ -185,7 +185,7 @@ describe('badges', () => {
 describe('trouble of a callback', () => {
   const listed = async () => /Needs attention.*?<\/section>/s.exec((await operator.get('/')).html)?.[0] ?? ''
 
-  test('halts: a failing callback stays listed while its breaker closes and opens, until it has recovered', async () => {
+  test('blockers: a failing callback stays listed while its breaker closes and opens, until it has recovered', async () => {
     const { pool, tenantId } = backoffice
     await openBreaker(pool, queueOf('acme'), 30_000)
     const alert = (column: string, ageSeconds: number) =>
@@ -214,7 +214,7 @@ describe('trouble of a callback', () => {
     expect(await listed()).toBe('')
   })
 
-  test('halts: the overview counts the due events that a suspension holds back', async () => {
+  test('blockers: the overview counts the due events that a suspension holds back', async () => {
     const tile = async (session: DashboardSession) =>
       plain(/Held back<.*?tile-note/s.exec((await session.get('/')).html)?.[0] ?? '')
     expect(await tile(operator)).toStartWith('Held back0')
@@ -233,7 +233,7 @@ describe('resumptions', () => {
     return { asked: plain(html), told: await textAfter('/settings/clear', { ...fields, version }) }
   }
 
-  test('halts: the end of a pause says what resumes and how many events wait', async () => {
+  test('blockers: the end of a pause says what resumes and how many events wait', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     const { asked, told } = await clear(fields)
@@ -242,7 +242,7 @@ describe('resumptions', () => {
     expect(told).toEqual(['info', 'Deliveries to acme were resumed; 1 event is being sent.'])
   })
 
-  test('halts: an event links to the end of its pause, which leads back to the event', async () => {
+  test('blockers: an event links to the end of its pause, which leads back to the event', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     const path = `/events/${acmeEvent}`
@@ -259,7 +259,7 @@ describe('resumptions', () => {
     expect((await operator.post('/settings/clear', away)).location ?? '/').toBe('/')
   })
 
-  test('halts: the end of a pause names the suspension that still holds deliveries back', async () => {
+  test('blockers: the end of a pause names the suspension that still holds deliveries back', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     await suspend()
@@ -268,7 +268,7 @@ describe('resumptions', () => {
     expect(told).toEqual(['info', `Deliveries to acme still wait. ${cause} 1 event waits.`])
   })
 
-  test('halts: the resumption of a callback names the pause that still holds deliveries back', async () => {
+  test('blockers: the resumption of a callback names the pause that still holds deliveries back', async () => {
     await suspend()
     await pause({ name: 'forwarding.paused' })
     const path = `/tenants/${backoffice.tenantId('acme')}/resume`
@@ -279,7 +279,7 @@ describe('resumptions', () => {
     ])
   })
 
-  test('halts: the resumption of a callback says that one event is delivered first', async () => {
+  test('blockers: the resumption of a callback says that one event is delivered first', async () => {
     await suspend()
     const told = await textAfter(`/tenants/${backoffice.tenantId('acme')}/resume`, {})
     const rest = 'One event is delivered first, and the others once it has succeeded.'
@@ -288,7 +288,7 @@ describe('resumptions', () => {
     expect(headBadges(html)).toEqual(['Callback resumed'])
   })
 
-  test('halts: the end of a provider’s pause names the pause of all tenants that remains', async () => {
+  test('blockers: the end of a provider’s pause names the pause of all tenants that remains', async () => {
     const name = 'providers.card.paused'
     await pause({ name })
     await pause({ name, tenant: 'acme' })

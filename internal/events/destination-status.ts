@@ -21,8 +21,8 @@ export interface CallbackTrouble {
   readonly startedAtMs: number | undefined
 }
 
-/** What halts or slows the deliveries of a tenant queue. Each value is present only if it applies. */
-export interface CallbackHalt {
+/** What blocks or slows the deliveries of a tenant queue. Each value is present only if it applies. */
+export interface DestinationStatus {
   readonly suspendedCallback: { readonly cause: string; readonly suspendedAtMs: number } | undefined
   /** End of the open time of the circuit breaker. */
   readonly breakerEndsAtMs: number | undefined
@@ -41,14 +41,14 @@ const troubleText = `CASE
   WHEN q.breaker_until > '-infinity' OR a.open = 'failing'
     OR (a.last_failure_at > now() - interval '${stableMs} ms' AND a.cause NOT IN ${suspendedCauses}) THEN 'failing' END`
 const msText = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::bigint`
-const haltText = `
+const statusText = `
 SELECT q.tenant_id, q.suspended_cause, ${msText('q.suspended_at')}, CASE WHEN q.breaker_until > now() THEN ${msText('q.breaker_until')} END,
   q.breaker_until > '-infinity', ${troubleText}, ${msText('a.since')}
 FROM tenant_queues q LEFT JOIN destination_alerts a USING (tenant_id, destination)`
 /** SQL condition on the tenant queues of callbacks. */
 const isCallback = `destination = '${callbackDestination}'`
 
-type HaltRow = [
+type StatusRow = [
   tenantId: TenantId,
   cause: string | null,
   suspendedAtMs: number | null,
@@ -58,9 +58,13 @@ type HaltRow = [
   troubledAtMs: number | null,
 ]
 
-const noHalt: CallbackHalt = { suspendedCallback: undefined, breakerEndsAtMs: undefined, trouble: undefined }
+const noStatus: DestinationStatus = {
+  suspendedCallback: undefined,
+  breakerEndsAtMs: undefined,
+  trouble: undefined,
+}
 
-function haltOf([
+function statusOf([
   ,
   cause,
   suspendedAtMs,
@@ -68,7 +72,7 @@ function haltOf([
   isBreakerOpen,
   kind,
   troubledAtMs,
-]: HaltRow): CallbackHalt {
+]: StatusRow): DestinationStatus {
   if (cause !== null && suspendedAtMs !== null)
     return {
       suspendedCallback: { cause, suspendedAtMs },
@@ -84,21 +88,21 @@ function haltOf([
 }
 
 /** Reads what stops or slows the deliveries to a destination. @throws errors of Postgres */
-export async function readCallbackHalt(
+export async function readDestinationStatus(
   pool: Pool,
   { tenantId, destination }: DestinationKey,
-): Promise<CallbackHalt> {
-  const { rows } = await pool.query<HaltRow>({
-    name: 'read_callback_halt',
-    text: `${haltText} WHERE q.tenant_id = $1 AND q.destination = $2`,
+): Promise<DestinationStatus> {
+  const { rows } = await pool.query<StatusRow>({
+    name: 'read_destination_status',
+    text: `${statusText} WHERE q.tenant_id = $1 AND q.destination = $2`,
     rowMode: 'array',
     values: [tenantId, destination],
   })
-  return rows[0] ? haltOf(rows[0]) : noHalt
+  return rows[0] ? statusOf(rows[0]) : noStatus
 }
 
 /** Callbacks to list. */
-export interface CallbackHaltsRequest {
+export interface CallbackStatusesRequest {
   /** Omit for all tenants. */
   readonly tenantIds: readonly TenantId[] | undefined
   readonly rowsMax: number
@@ -111,20 +115,20 @@ export interface CallbackHaltsRequest {
  * tenant of the installation, or per named tenant.
  * @throws errors of Postgres
  */
-export async function listCallbackHalts(
+export async function listCallbackStatuses(
   pool: Pool,
-  { tenantIds, rowsMax, isSuspended = false }: CallbackHaltsRequest,
-): Promise<readonly (CallbackHalt & { readonly tenantId: TenantId })[]> {
+  { tenantIds, rowsMax, isSuspended = false }: CallbackStatusesRequest,
+): Promise<readonly (DestinationStatus & { readonly tenantId: TenantId })[]> {
   const inTrouble = isSuspended ? '' : `OR ${troubleText} IS NOT NULL`
-  const { rows } = await pool.query<HaltRow>({
-    text: `${haltText}
+  const { rows } = await pool.query<StatusRow>({
+    text: `${statusText}
       WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallback}
         AND ($1::text[] IS NULL OR q.tenant_id = ANY($1::text[]))
       ORDER BY q.suspended_at, q.tenant_id LIMIT $2`,
     rowMode: 'array',
     values: [tenantIds ? textArrayParam(tenantIds) : null, rowsMax],
   })
-  return rows.map((row) => ({ tenantId: row[0], ...haltOf(row) }))
+  return rows.map((row) => ({ tenantId: row[0], ...statusOf(row) }))
 }
 
 /** Returns which of the named tenants have a suspended callback. @throws errors of Postgres */
@@ -144,8 +148,8 @@ export async function findSuspendedTenants(
 /** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
 export async function findSuspensions(pool: Pool, tenantId: TenantId) {
   const [callback, notifications] = await Promise.all([
-    readCallbackHalt(pool, { tenantId, destination: callbackDestination }),
-    readCallbackHalt(pool, { tenantId, destination: notificationsDestination }),
+    readDestinationStatus(pool, { tenantId, destination: callbackDestination }),
+    readDestinationStatus(pool, { tenantId, destination: notificationsDestination }),
   ])
   return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
 }
@@ -175,7 +179,7 @@ export async function readCallbacksDigest(pool: Pool): Promise<string> {
         WHERE suspended_at IS NOT NULL AND ${isCallback} ORDER BY tenant_id LIMIT $1)
       UNION ALL
       (SELECT q.tenant_id || ${troubleText} FROM destination_alerts a JOIN tenant_queues q USING (tenant_id, destination)
-        WHERE ${troubleText} IS NOT NULL AND ${isCallback} ORDER BY q.tenant_id LIMIT $1)) halted`,
+        WHERE ${troubleText} IS NOT NULL AND ${isCallback} ORDER BY q.tenant_id LIMIT $1)) blocked`,
     values: [digestedMax],
   })
   return rows[0]?.digest?.slice(0, 12) ?? 'none'
