@@ -10,13 +10,6 @@ import { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Usage } from './usage.ts'
 
-/** Dependencies of the routes about tenants' events. */
-export interface EventApiParts {
-  readonly redis: RedisConnection
-  readonly directory: Directory
-  readonly usage: Usage
-}
-
 /** Connections of their own, so that reading events never delays records and intake. Searches occupy at most three of the four. */
 const pool = {
   applicationName: 'latchkey-api events',
@@ -31,7 +24,15 @@ const callsMax = 32
 export async function openEventApi(
   host: Host,
   config: DatabaseSettings,
-  { redis, directory, usage }: EventApiParts,
+  {
+    redis,
+    directory,
+    usage,
+  }: {
+    readonly redis: RedisConnection
+    readonly directory: Directory
+    readonly usage: Usage
+  },
 ): Promise<TenantRouteParts> {
   const opened = await openPostgres(host, 'postgres of event calls', { ...pool, ...databaseOf(config) })
   const access = createAccess({ directory, clock: systemClock })

@@ -6,14 +6,6 @@ import type { Pool } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 
-/** Dependencies of `startLockHistory`. */
-export interface LockHistoryParts {
-  readonly pool: Pool
-  readonly directory: Directory
-  /** Returns the retention for tenants that do not set their own. */
-  readonly retentionDefaults: () => RetentionDays
-}
-
 /** Interval in ms between two writes of the history. With the duration of a write, the history is at most one second behind. */
 const flushMs = 500
 const turnMsMax = 5_000
@@ -23,7 +15,16 @@ const backoff = { firstMs: 200, maxMs: 2_000 }
 /** Starts the lock history recorder, which writes to Postgres every 500 ms and when the scope closes. Declares metrics; call once. */
 export async function startLockHistory(
   host: Host,
-  { pool, directory, retentionDefaults }: LockHistoryParts,
+  {
+    pool,
+    directory,
+    retentionDefaults,
+  }: {
+    readonly pool: Pool
+    readonly directory: Directory
+    /** Returns the retention for tenants that do not set their own. */
+    readonly retentionDefaults: () => RetentionDays
+  },
 ): Promise<LockHistoryRecorder> {
   const { log, metrics } = host
   const dropped = metrics.counter({

@@ -16,16 +16,6 @@ import type { Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
-/** Dependencies of the stores of records. */
-export interface RecordStoreParts {
-  /** For background work, which must not take connections of durable records. */
-  readonly pool: Pool
-  readonly redis: RedisConnection
-  readonly directory: Pick<Directory, 'findTenantById'>
-  readonly usage: Usage
-  readonly note: NoteLock
-}
-
 /**
  * Connections of durable records. A statement is cancelled early enough for its call to be answered within a second.
  */
@@ -46,7 +36,20 @@ const movesBackoff = { firstMs: 5_000, maxMs: 60_000 }
 export async function startRecordStores(
   host: ApiHost,
   config: DatabaseSettings & { readonly recordTtlSecondsMax: number },
-  { pool, redis, directory, usage, note }: RecordStoreParts,
+  {
+    pool,
+    redis,
+    directory,
+    usage,
+    note,
+  }: {
+    /** For background work, which must not take connections of durable records. */
+    readonly pool: Pool
+    readonly redis: RedisConnection
+    readonly directory: Pick<Directory, 'findTenantById'>
+    readonly usage: Usage
+    readonly note: NoteLock
+  },
 ): Promise<(tenant: RecordTenant) => RecordStore> {
   const ownPool = await openPostgres(host, 'postgres for records', { ...connections, ...databaseOf(config) })
   const inRedis = new RedisRecordStore(redis, usage.meter, { note })

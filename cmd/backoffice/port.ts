@@ -188,16 +188,18 @@ async function openBackoffice(
   })
 }
 
-interface PortServerParts {
-  readonly routes: readonly Route<never, never>[]
-  readonly dashboard: Dashboard
-  readonly docsUrl: string
-}
-
 function portServer(
   { observe }: BackofficePortParts,
   { tracing, health }: Host,
-  { routes, dashboard, docsUrl }: PortServerParts,
+  {
+    routes,
+    dashboard,
+    docsUrl,
+  }: {
+    readonly routes: readonly Route<never, never>[]
+    readonly dashboard: Dashboard
+    readonly docsUrl: string
+  },
 ) {
   return createServer<never, never>({
     routes,

@@ -17,13 +17,6 @@ export interface DevTenants {
   readonly complaints: readonly string[]
 }
 
-/** The opened folder, and the directory that shows its tenants. */
-interface AwaitedTenants {
-  readonly tenants: FolderTenants
-  readonly directory: Directory
-  readonly tenantsDir: string
-}
-
 const tenantsMax = 100_000
 /** Maximum wait in ms until the tenants of the folder are applied. They are never applied while Postgres is unavailable. */
 const inForceMsMax = 5000
@@ -36,7 +29,15 @@ const sinkHost = 'sink.localhost'
  */
 export async function awaitTenants(
   { health }: Host,
-  { tenants, directory, tenantsDir }: AwaitedTenants,
+  {
+    tenants,
+    directory,
+    tenantsDir,
+  }: {
+    readonly tenants: FolderTenants
+    readonly directory: Directory
+    readonly tenantsDir: string
+  },
 ): Promise<DevTenants> {
   let passedAtMs = Number.POSITIVE_INFINITY
   const { source, pool } = tenants

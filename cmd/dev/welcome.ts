@@ -88,15 +88,16 @@ export function repeating(say: (line: string) => void, scrolledAway: () => strin
 /** Maximum lines of refused calls a second. */
 export const refusedLinesPerSecondMax = 10
 
-/** Dependencies of `createRefusedLines`. */
-export interface RefusedLinesOptions {
+/** Returns a function that prints a line for each refused call, except those of the demo: provider, cause and tenant. Never throws. */
+export function createRefusedLines({
+  say,
+  clock,
+  findTenant,
+}: {
   readonly say: (line: string) => void
   readonly clock: Clock
   findTenant(id: TenantId): Pick<DirectoryTenant, 'slug' | 'name'> | undefined
-}
-
-/** Returns a function that prints a line for each refused call, except those of the demo: provider, cause and tenant. Never throws. */
-export function createRefusedLines({ say, clock, findTenant }: RefusedLinesOptions) {
+}) {
   const lines = new TerminalLines(say, clock, refusedLinesPerSecondMax)
   return ({ tenantId, provider, cause, headers }: RefusedNote): void => {
     if (headers.has(demoHeader)) return

@@ -32,12 +32,6 @@ import {
   statsTables,
 } from '#internal/usage/index.ts'
 
-/** Steps that delete rows: `before` runs before expired partitions are dropped, `after` runs afterwards. */
-export interface RetentionSteps {
-  readonly before: readonly RetentionStep[]
-  readonly after: readonly RetentionStep[]
-}
-
 const retentionPool = {
   applicationName: 'latchkey-retention',
   /** One connection holds the advisory lock and drops partitions, one deletes rows in batches, one creates partitions. */
@@ -88,7 +82,10 @@ export async function retentionNowMs(pool: Pool, clock: Clock): Promise<number> 
 }
 
 /** Returns all steps that delete rows, in the order of execution. */
-export function retentionSteps(pool: Pool): RetentionSteps {
+export function retentionSteps(pool: Pool): {
+  readonly before: readonly RetentionStep[]
+  readonly after: readonly RetentionStep[]
+} {
   const queue = createQueueExpiry()
   const step = (table: string, remove: (pool: Pool, nowMs: number) => ReturnType<typeof forgetAudit>) => ({
     table,

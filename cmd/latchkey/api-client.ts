@@ -91,7 +91,16 @@ export class ApiClient<Name extends ApiName> {
     id: Id,
     input: Operations[Name][Id] extends Operation ? Input<Operations[Name][Id]> : never,
   ): Promise<Reply<Operations[Name][Id] extends Operation ? AnswerOf<Operations[Name][Id]> : never>> {
-    const calls: Readonly<Record<string, CallSchema>> = contracts[this.#name].calls
+    const calls: Readonly<
+      Record<
+        string,
+        {
+          readonly method: string
+          readonly path: string
+          readonly answer: object
+        }
+      >
+    > = contracts[this.#name].calls
     const { method, path, answer } = calls[id] ?? { method: '', path: '', answer: {} }
     const { path: names, query, body, idempotencyKey } = input as Loose
     const filled = path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
@@ -164,12 +173,6 @@ export function memberText(object: string, name: string): string {
   const members = findMembers(object)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
   return span === undefined ? '' : object.slice(span.start, span.end)
-}
-
-interface CallSchema {
-  readonly method: string
-  readonly path: string
-  readonly answer: object
 }
 
 interface Loose {

@@ -10,16 +10,6 @@ export interface StreamedEvent {
   readonly text: string
 }
 
-/** Events of one subscription, without a gap over reconnections. */
-export interface FollowOptions {
-  readonly api: ApiClient<'public'>
-  readonly subscription: string
-  /** Called when the connection is lost, with the reason, and when it is open. */
-  onState(problem: (Problem & { readonly code?: string | undefined }) | undefined): void
-  /** Ends the events. */
-  readonly signal: AbortSignal
-}
-
 /** Maximum characters of an event, which fit the largest payload. */
 const eventCharsMax = 32 * 1024 * 1024
 /** The service sends a heartbeat every 20 s at least. */
@@ -30,9 +20,14 @@ const pauseMsMax = 15_000
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
 /** Follows a subscription. Reconnects until the signal aborts. @returns why it cannot go on, or undefined after the signal */
-export async function* followEvents(
-  options: FollowOptions,
-): AsyncGenerator<StreamedEvent, Problem | undefined> {
+export async function* followEvents(options: {
+  readonly api: ApiClient<'public'>
+  readonly subscription: string
+  /** Called when the connection is lost, with the reason, and when it is open. */
+  onState(problem: (Problem & { readonly code?: string | undefined }) | undefined): void
+  /** Ends the events. */
+  readonly signal: AbortSignal
+}): AsyncGenerator<StreamedEvent, Problem | undefined> {
   const { api, subscription, onState, signal } = options
   let lastId = ''
   let pauseMs = firstPauseMs

@@ -119,18 +119,22 @@ function nameOf(command: string, { terminal: { env } }: Cli): string {
   return `${command}-${owner}`.slice(0, 63).replace(/-+$/, '')
 }
 
-interface Cursor {
-  readonly name: string
-  readonly types: readonly string[] | undefined
-  readonly fromMs: number | undefined
-  readonly isSkipped: boolean
-  readonly idleDays: number
-}
-
 /** Creates the subscription or changes its filter, and moves it. Returns the problem if that fails. */
 async function openCursor(
   api: Api,
-  { name, types = [], fromMs, isSkipped, idleDays: deleteAfterIdleDays }: Cursor,
+  {
+    name,
+    types = [],
+    fromMs,
+    isSkipped,
+    idleDays: deleteAfterIdleDays,
+  }: {
+    readonly name: string
+    readonly types: readonly string[] | undefined
+    readonly fromMs: number | undefined
+    readonly isSkipped: boolean
+    readonly idleDays: number
+  },
 ): Promise<Problem | undefined> {
   const path = { subscriptionName: name }
   const from = isoTime(fromMs)
@@ -148,18 +152,20 @@ async function openCursor(
 /** Result of a command that has printed everything. */
 const nothing: Result = { text: '', jsonText: '' }
 
-interface FollowedCursor {
-  readonly name: string
-  readonly max?: number | undefined
-  /** Called once, when the stream is open for the first time, so that the key is known to have the scopes. */
-  onFirstOpen?(): void
-}
-
 /** Calls a function for each event and acknowledges it afterwards. */
 async function follow(
   cli: Cli,
   api: Api,
-  { name, max = Infinity, onFirstOpen }: FollowedCursor,
+  {
+    name,
+    max = Infinity,
+    onFirstOpen,
+  }: {
+    readonly name: string
+    readonly max?: number | undefined
+    /** Called once, when the stream is open for the first time, so that the key is known to have the scopes. */
+    onFirstOpen?(): void
+  },
   handle: (event: StreamedEvent) => Promise<void>,
 ): Promise<Result> {
   const ended = new AbortController()
@@ -212,20 +218,6 @@ interface ListenerOptions {
   readonly isJson: boolean
 }
 
-interface ListenerRun {
-  /** Number of events after which it ends. */
-  readonly max: number | undefined
-  /** Secret to print, if the receiver does not know it. */
-  readonly listenerSecret: string | undefined
-}
-
-/** Result of a call. */
-interface Outcome {
-  /** Null without an answer. */
-  readonly status: number | null
-  readonly problem: string | null
-}
-
 /** Forwards events to a URL, and keeps those that failed. */
 class Listener {
   readonly #cli: Cli
@@ -252,7 +244,15 @@ class Listener {
     terminal.say(`Forwarding events to ${target.url}, as ${name}.${keys} Ctrl-C ends it.`)
   }
 
-  async run({ max, listenerSecret }: ListenerRun): Promise<Result> {
+  async run({
+    max,
+    listenerSecret,
+  }: {
+    /** Number of events after which it ends. */
+    readonly max: number | undefined
+    /** Secret to print, if the receiver does not know it. */
+    readonly listenerSecret: string | undefined
+  }): Promise<Result> {
     const { api, name } = this.#options
     const stop = this.#cli.terminal.onKey?.((key) => {
       if (key !== 'r') return
@@ -307,7 +307,15 @@ class Listener {
 }
 
 /** Calls the URL like a forwarder. Never rejects. */
-async function send(text: string, { url, key, isUnverified }: Target, nowMs: number): Promise<Outcome> {
+async function send(
+  text: string,
+  { url, key, isUnverified }: Target,
+  nowMs: number,
+): Promise<{
+  /** Null without an answer. */
+  readonly status: number | null
+  readonly problem: string | null
+}> {
   const [payload, headers] = [memberText(text, 'payload'), memberText(text, 'headers')]
   const call = await localCall({ event: fieldsOf(text), payload, headers }, { url, key, nowMs })
   try {

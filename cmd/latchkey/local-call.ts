@@ -14,18 +14,19 @@ export interface EventFields {
   readonly receivedAt: string
 }
 
-/** Event to deliver to a receiver on this machine. */
-export interface LocalEvent {
-  readonly event: EventFields
-  /** JSON as received, whose numbers a parser could change. */
-  readonly payload: string
-  /** JSON of the headers. */
-  readonly headers: string
-}
-
 /** Returns the call that delivers an event, made and signed like a call of a forwarder. */
 export async function localCall(
-  { event, payload, headers }: LocalEvent,
+  {
+    event,
+    payload,
+    headers,
+  }: {
+    readonly event: EventFields
+    /** JSON as received, whose numbers a parser could change. */
+    readonly payload: string
+    /** JSON of the headers. */
+    readonly headers: string
+  },
   { url, key, nowMs }: { readonly url: string; readonly key: SigningKey; readonly nowMs: number },
 ) {
   const { id, tenantId, provider, providerRawType: rawType, type, occurredAt, receivedAt } = event

@@ -47,14 +47,20 @@ export function addLoginCommands(program: Program, cli: Cli): void {
     )
 }
 
-interface Login {
-  readonly api: ApiName
-  readonly url: string | undefined
-  readonly profile: string
-  readonly config: Config<'latchkey'>
-}
-
-async function logIn(cli: Cli, { api, url: wanted, profile, config }: Login): Promise<Result> {
+async function logIn(
+  cli: Cli,
+  {
+    api,
+    url: wanted,
+    profile,
+    config,
+  }: {
+    readonly api: ApiName
+    readonly url: string | undefined
+    readonly profile: string
+    readonly config: Config<'latchkey'>
+  },
+): Promise<Result> {
   const path = profilesPath(cli.terminal.env)
   const read = await readProfiles(path)
   if ('problem' in read) return read

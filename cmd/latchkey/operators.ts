@@ -118,12 +118,16 @@ async function remove(cli: Cli, name: string, options: FileOptions) {
   return (await write(opened.path, entries)) ?? { text: `The operator ${name} is removed`, json: { name } }
 }
 
-interface OpenedFile {
-  readonly path: string
-  readonly entries: readonly OperatorEntry[]
-}
-
-async function open(cli: Cli, { file }: FileOptions): Promise<OpenedFile | Problem> {
+async function open(
+  cli: Cli,
+  { file }: FileOptions,
+): Promise<
+  | {
+      readonly path: string
+      readonly entries: readonly OperatorEntry[]
+    }
+  | Problem
+> {
   const config = configFor(cli, 'latchkey')
   if (config === undefined) return { problem: 'The settings are invalid', exitCode: exitCodes.misused }
   const path = file ?? config.operatorsFile ?? fileDefault

@@ -111,16 +111,18 @@ async function lint(files: readonly string[]): Promise<Result> {
   return { text: [...noted, `${files.join(', ')}: no problem`].join('\n'), json: { problems, notes } }
 }
 
-interface TestOptions {
-  readonly call?: string | undefined
-  readonly secretFile?: string | undefined
-  readonly keysFile?: string | undefined
-}
-
 async function testFile(
   cli: Cli,
   file: string,
-  { call: callFile, secretFile, keysFile }: TestOptions,
+  {
+    call: callFile,
+    secretFile,
+    keysFile,
+  }: {
+    readonly call?: string | undefined
+    readonly secretFile?: string | undefined
+    readonly keysFile?: string | undefined
+  },
 ): Promise<Result> {
   const text = await readText(file)
   if (typeof text !== 'string') return text

@@ -100,14 +100,19 @@ async function findEndpoint(env: Environment): Promise<Endpoint> {
   throw new Error('the address of the API server is unknown: run this command in a pod, or set KUBECONFIG')
 }
 
-interface Cluster {
-  readonly transport: Transport
-  readonly client: KubeClient
-  readonly endpoint: Endpoint
-}
-
 /** Scales the operator to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
-async function endOperator(deployment: string, { transport, client, endpoint }: Cluster): Promise<void> {
+async function endOperator(
+  deployment: string,
+  {
+    transport,
+    client,
+    endpoint,
+  }: {
+    readonly transport: Transport
+    readonly client: KubeClient
+    readonly endpoint: Endpoint
+  },
+): Promise<void> {
   const namespace = endpoint.namespace ?? 'default'
   const scaled = await transport.request({
     method: 'PATCH',

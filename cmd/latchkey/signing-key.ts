@@ -11,13 +11,6 @@ export const secretOption = [
   'file with the signing secret; default: LATCHKEY_SIGNING_SECRET, then the secret of latchkey listen',
 ] as const
 
-/** A key to sign with. */
-export interface ChosenKey {
-  readonly key: SigningKey
-  /** The secret, if it is the one of listeners. Receivers on this machine need it. */
-  readonly listenerSecret?: string
-}
-
 /**
  * Reads the signing secret of a file, or takes the one of the environment. Without both returns the secret of the listeners with this API
  * key, which is the same each time, and no secret of the service.
@@ -25,7 +18,14 @@ export interface ChosenKey {
 export async function chooseSigningKey(
   api: ApiClient<'public'>,
   { path, given }: { readonly path: string | undefined; readonly given: string | undefined },
-): Promise<ChosenKey | Problem> {
+): Promise<
+  | {
+      readonly key: SigningKey
+      /** The secret, if it is the one of listeners. Receivers on this machine need it. */
+      readonly listenerSecret?: string
+    }
+  | Problem
+> {
   const secret = path === undefined ? given : await readSecret(path)
   if (typeof secret === 'object') return secret
   const own = `whsec_${api.deriveSecret('signing secret of latchkey listen').toString('base64')}`

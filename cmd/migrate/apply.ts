@@ -3,19 +3,20 @@ import { createPool, ensurePartitionsAhead, migrate, type StoreAddress } from '#
 import type { Logger } from '#internal/telemetry/index.ts'
 import { reachPostgres } from './reach-postgres.ts'
 
-/** Options of `applyMigrations`. */
-export interface MigrationOptions {
-  readonly log: Logger
-  /** Name of the connection in Postgres. */
-  readonly applicationName: string
-  /** Maximum wait in seconds for Postgres to become usable. */
-  readonly waitSeconds: number
-}
-
 /** Brings the schema up to date, one process at a time. Returns the versions before and after. @throws errors of Postgres */
 export async function applyMigrations(
   database: StoreAddress,
-  { log, applicationName, waitSeconds }: MigrationOptions,
+  {
+    log,
+    applicationName,
+    waitSeconds,
+  }: {
+    readonly log: Logger
+    /** Name of the connection in Postgres. */
+    readonly applicationName: string
+    /** Maximum wait in seconds for Postgres to become usable. */
+    readonly waitSeconds: number
+  },
 ) {
   const pool = createPool({
     ...database,

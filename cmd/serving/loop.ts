@@ -30,15 +30,6 @@ export function openLoop(
   })
 }
 
-/** Options of `startSubscription`. */
-export interface SubscriptionOptions {
-  /** Name of the subscription's loop in logs and metrics. */
-  readonly name: string
-  /** Name of the channel, or a function that finds it, which is called again each 5 s while it rejects. */
-  readonly channel: string | (() => Promise<string>)
-  readonly onMessage: ChannelListener
-}
-
 const subscribeMs = 5_000
 const turnMsMax = 5_000
 
@@ -49,7 +40,17 @@ const turnMsMax = 5_000
 export async function startSubscription(
   host: Host,
   redis: RedisConnection,
-  { name, channel, onMessage }: SubscriptionOptions,
+  {
+    name,
+    channel,
+    onMessage,
+  }: {
+    /** Name of the subscription's loop in logs and metrics. */
+    readonly name: string
+    /** Name of the channel, or a function that finds it, which is called again each 5 s while it rejects. */
+    readonly channel: string | (() => Promise<string>)
+    readonly onMessage: ChannelListener
+  },
 ): Promise<void> {
   let subscribed = false
   await openLoop(host, {

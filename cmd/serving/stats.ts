@@ -48,14 +48,6 @@ export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
   return tally
 }
 
-/** Dependencies of `startQueueStats`. */
-export interface QueueStatsParts {
-  readonly pool: Pool
-  readonly settings: SettingsWatch
-  /** Receives each queue depth that was read. The statistics keep the maximum per minute over all processes. */
-  readonly stats: StatsTally
-}
-
 const lookMs = 5_000
 const turnMsMax = 5_000
 /** Maximum age in ms of a queue depth that is exposed. Long enough that two failed reads in a row hide nothing. */
@@ -65,7 +57,19 @@ const knownMsMax = 30_000
  * Reads the queue depth every 5 s until the scope closes, and exposes it as gauges with the same values in every process. Exposes no sample
  * before the first read or later than 30 s after the last successful read.
  */
-export async function startQueueStats(host: Host, { pool, settings, stats }: QueueStatsParts): Promise<void> {
+export async function startQueueStats(
+  host: Host,
+  {
+    pool,
+    settings,
+    stats,
+  }: {
+    readonly pool: Pool
+    readonly settings: SettingsWatch
+    /** Receives each queue depth that was read. The statistics keep the maximum per minute over all processes. */
+    readonly stats: StatsTally
+  },
+): Promise<void> {
   const show = showQueue(host.metrics)
   await openLoop(host, {
     name: 'delivery queue',

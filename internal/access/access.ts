@@ -221,17 +221,20 @@ function keptUntilMs(verdict: TokenVerdict): number {
   return verdict.kind === 'user' ? (verdict.endsAtMs ?? Infinity) : Infinity
 }
 
-interface Question {
-  readonly user: KubeUser
-  readonly action: Action
-  readonly place: AccessPlace
-  readonly named?: string | undefined
-}
-
 async function askAccess(
   { transport, observer }: AccessOptions,
   verdicts: VerdictCache<AccessVerdict>,
-  { user, action, place, named }: Question,
+  {
+    user,
+    action,
+    place,
+    named,
+  }: {
+    readonly user: KubeUser
+    readonly action: Action
+    readonly place: AccessPlace
+    readonly named?: string | undefined
+  },
 ): Promise<Permission> {
   if (transport === undefined) return { kind: 'refused' }
   const key = JSON.stringify([action, place.namespace, place.name, named, user])

@@ -67,13 +67,13 @@ function userOf(value: unknown): KubeUser | undefined {
   }
 }
 
-interface Claims {
-  readonly audiences: readonly string[]
-  readonly endsAtMs: number | null
-}
-
 /** Returns the unverified claims of a JSON web token; undefined for any other token. The API server verifies the token. */
-function claimsOf(token: string): Claims | undefined {
+function claimsOf(token: string):
+  | {
+      readonly audiences: readonly string[]
+      readonly endsAtMs: number | null
+    }
+  | undefined {
   const [, payload] = token.split('.')
   if (payload === undefined) return undefined
   try {

@@ -37,13 +37,6 @@ export type SessionStarted =
   /** The maximum number of sessions is reached. */
   | { readonly kind: 'full' }
 
-/** Dependencies of `createSessions`. */
-export interface SessionsOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly access: Pick<Access, 'stillCounts'>
-}
-
 const hourMs = 3_600_000
 /** Maximum lifetime of a session. */
 export const sessionMsMax = 8 * hourMs
@@ -67,7 +60,15 @@ export type Sessions = ReturnType<typeof createSessions>
 /**
  * Creates the session store of the dashboard. Sessions are in Postgres, so every pod sees the same ones. Methods throw errors of Postgres.
  */
-export function createSessions({ pool, clock, access }: SessionsOptions) {
+export function createSessions({
+  pool,
+  clock,
+  access,
+}: {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly access: Pick<Access, 'stillCounts'>
+}) {
   return {
     /**
      * Signs an actor in for at most 8 h and at most until the credential expires. An actor can have ten sessions: a further sign-in ends

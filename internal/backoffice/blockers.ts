@@ -59,12 +59,6 @@ export const standingBlockers: ReadonlySet<Blocker['kind']> = new Set([
   'callback_suspended',
 ])
 
-/** What blocks a tenant, and the version of the status that pages show. */
-export interface BlockersRead {
-  readonly blockers: readonly Blocker[]
-  readonly version: string
-}
-
 /** What a blocker means, in words. The parts are without a full stop, so that they can be joined to one sentence. */
 export interface BlockerText {
   readonly title: string
@@ -196,7 +190,12 @@ async function blockers(
   parts: DeskParts,
   actor: Actor,
   selection: TenantSelection,
-): Promise<Outcome<BlockersRead>> {
+): Promise<
+  Outcome<{
+    readonly blockers: readonly Blocker[]
+    readonly version: string
+  }>
+> {
   const { pool } = parts
   const { tenantId } = selection
   const reached = tenantId === undefined ? undefined : await reachTenant(parts, actor, tenantId)

@@ -343,13 +343,6 @@ const ingest: UseCase<IngestedEvent, Done & { readonly id: EventId }> = async (p
   }
 }
 
-/** A request to deliver one event again. */
-export interface EventReplay {
-  readonly id: EventId
-  /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
-  readonly cycle?: number | undefined
-}
-
 /**
  * Result of a replay of one event. `isNew` is false if a delivery cycle was already running, or if an identical request had already
  * started a cycle.
@@ -360,7 +353,14 @@ export interface EventReplayed extends Done {
 }
 
 /** Starts another delivery cycle of one event. */
-const replay: SharedUseCase<EventReplay, EventReplayed> = async (parts, actor, { id, cycle }) => {
+const replay: SharedUseCase<
+  {
+    readonly id: EventId
+    /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
+    readonly cycle?: number | undefined
+  },
+  EventReplayed
+> = async (parts, actor, { id, cycle }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const { pool, clock } = parts

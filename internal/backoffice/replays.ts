@@ -44,15 +44,6 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
-interface ReplayStart {
-  /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
-  readonly filter: ReplayFilter
-  /** 1 to 1,000 events per second; default 50. */
-  readonly ratePerSecond?: number | undefined
-  /** 1 to 255 characters. Requests with the same key return the same replay. */
-  readonly idempotencyKey: string
-}
-
 interface ReplayChanged extends Done {
   readonly replay: ReplayJob
 }
@@ -60,7 +51,17 @@ interface ReplayChanged extends Done {
 const rateDefault = 50
 
 /** Starts a replay of many events. Forwarders run the replay as a job. */
-const start: SharedUseCase<ReplayStart, ReplayChanged> = async (parts, actor, asked) => {
+const start: SharedUseCase<
+  {
+    /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
+    readonly filter: ReplayFilter
+    /** 1 to 1,000 events per second; default 50. */
+    readonly ratePerSecond?: number | undefined
+    /** 1 to 255 characters. Requests with the same key return the same replay. */
+    readonly idempotencyKey: string
+  },
+  ReplayChanged
+> = async (parts, actor, asked) => {
   const { ratePerSecond = rateDefault, idempotencyKey } = asked
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked.filter })
   if (typed.kind !== 'ok') return typed

@@ -66,13 +66,6 @@ async function read(
   return simulation === undefined ? notFound : ok(simulation)
 }
 
-interface SimulationStart {
-  readonly tenantId: TenantId
-  readonly chargeback: SimulateChargebackRequest
-  /** 1 to 255 ASCII characters. Requests with the same key return the same simulation. */
-  readonly idempotencyKey: string
-}
-
 interface SimulationChanged extends Done {
   readonly simulation: Simulation
 }
@@ -85,7 +78,15 @@ interface SimulationStarted extends SimulationChanged {
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
 /** Starts a simulated dispute. A dry run returns the simulation without starting it, and ignores the idempotency key. */
-const start: UseCase<SimulationStart, SimulationStarted> = async (parts, actor, request) => {
+const start: UseCase<
+  {
+    readonly tenantId: TenantId
+    readonly chargeback: SimulateChargebackRequest
+    /** 1 to 255 ASCII characters. Requests with the same key return the same simulation. */
+    readonly idempotencyKey: string
+  },
+  SimulationStarted
+> = async (parts, actor, request) => {
   const { tenantId, chargeback: asked, idempotencyKey } = request
   const reached = await reachTenant(parts, actor, tenantId, 'simulate')
   if (reached.kind !== 'ok') return reached

@@ -30,20 +30,17 @@ import {
 import type { DeskParts, SharedDeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Time range of a usage report. If the range is longer than 62 days, only its last 62 days are returned. Default: the last 24 hours. */
-interface UsageRequest {
-  readonly tenantId: TenantId
-  readonly fromMs?: number | undefined
-  readonly toMs?: number | undefined
-}
-
 const dayMs = 86_400_000
 
 /** Reads the usage by hour, and the current usage against each limit with its override. */
 async function read(
   parts: SharedDeskParts,
   actor: Actor,
-  request: UsageRequest,
+  request: {
+    readonly tenantId: TenantId
+    readonly fromMs?: number | undefined
+    readonly toMs?: number | undefined
+  },
 ): Promise<Outcome<UsageReport>> {
   const reached = await reachTenant(parts, actor, request.tenantId)
   if (reached.kind !== 'ok') return reached
@@ -88,16 +85,17 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
   }
 }
 
-interface GuardrailRequest {
-  readonly tenantId: TenantId
-  readonly kind: string
-  readonly amount: number
-  /** Id under which the amount is counted; absent to count nothing. */
-  readonly id?: string | undefined
-}
-
 /** Decides whether a tenant may use an amount now, and with an id counts it in the same step. A denial is an answer, not a refusal. */
-const check: UseCase<GuardrailRequest, GuardrailAnswer> = async (parts, actor, request) => {
+const check: UseCase<
+  {
+    readonly tenantId: TenantId
+    readonly kind: string
+    readonly amount: number
+    /** Id under which the amount is counted; absent to count nothing. */
+    readonly id?: string | undefined
+  },
+  GuardrailAnswer
+> = async (parts, actor, request) => {
   const { tenantId, kind, amount, id } = request
   const reached = await reachTenant(parts, actor, tenantId, id === undefined ? 'see' : 'emitUsage')
   if (reached.kind !== 'ok') return reached

@@ -149,17 +149,17 @@ export function statusOf(code: ErrorCode): number {
   return catalogue[code][0]
 }
 
-/** Error envelope of the contract, with Latchkey's additional fields `code` and `requestId`. */
-export interface ErrorEnvelope {
+/** Returns the envelope of an error. */
+export function errorEnvelope(
+  error: ApiError,
+  requestId: string,
+): {
   readonly message: string
   readonly error: string
   readonly statusCode: number
   readonly code: ErrorCode
   readonly requestId: string
-}
-
-/** Returns the envelope of an error. */
-export function errorEnvelope(error: ApiError, requestId: string): ErrorEnvelope {
+} {
   const [statusCode, text] = catalogue[error.code]
   const phrase = phrases[statusCode]
   if (phrase === undefined) throw new Error(`the status ${statusCode} has no reason phrase in the catalogue`)

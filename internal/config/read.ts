@@ -129,14 +129,13 @@ function contradictions(env: Environment, process: ProcessName): string[] {
   return [`${devDemo.env} works only with the sample tenants: unset it, or unset ${tenantsDir.env}`]
 }
 
-/** Configuration for the log, by environment name. Secrets and passwords are redacted, and unset settings are omitted. */
-export type PrintableConfig = Readonly<Record<string, string | number | boolean>>
-
 /**
  * Returns a configuration for the log. Accepts the configuration of any process. Omits fields that are not a setting, so that no unknown
  * value is printed.
  */
-export function printableConfig(config: Readonly<Record<string, unknown>>): PrintableConfig {
+export function printableConfig(
+  config: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, string | number | boolean>> {
   const printable: Record<string, string | number | boolean> = {}
   for (const [field, setting] of Object.entries(settings)) {
     const value = config[field]

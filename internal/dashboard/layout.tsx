@@ -25,15 +25,14 @@ export interface FrameParts {
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
   /** What blocks the tenant, or all tenants. Undefined if it is unknown. */
-  readonly blockers: FrameBlockers | undefined
+  readonly blockers:
+    | {
+        /** Version of the status, by which the live stream notices changes. */
+        readonly version: string
+        readonly notices: ComponentChildren
+      }
+    | undefined
   readonly children: ComponentChildren
-}
-
-/** What blocks calls or deliveries, as every page shows it. */
-export interface FrameBlockers {
-  /** Version of the status, by which the live stream notices changes. */
-  readonly version: string
-  readonly notices: ComponentChildren
 }
 
 /** Renders the frame of a page with the navigation, the tenant choice and the account menu. */

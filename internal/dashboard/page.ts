@@ -82,13 +82,15 @@ export interface GoTo {
   readonly flash?: Flash
 }
 
-/** The page requires a tenant, but none is chosen. The user gets a choice of tenants instead. */
-export interface NeedsTenant {
-  readonly kind: 'needsTenant'
-}
-
 /** Result of a page or an action. Refusals and errors are rendered as problem pages. */
-export type PageResult = Shown | GoTo | NeedsTenant | Refusal | ApiError
+export type PageResult =
+  | Shown
+  | GoTo
+  | {
+      readonly kind: 'needsTenant'
+    }
+  | Refusal
+  | ApiError
 
 interface Row {
   /** Route pattern, such as `/events/:id`. */

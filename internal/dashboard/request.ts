@@ -1,13 +1,5 @@
 import { isCsrfToken, readSessionCookie, type Session } from '#internal/access/index.ts'
 
-/** Transport of a request, detected from its headers. */
-export interface RequestFacts {
-  /** True if the browser used https or runs on the same machine. */
-  readonly isSafe: boolean
-  /** True if cookies can be `Secure`. */
-  readonly isHttps: boolean
-}
-
 const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
 
 /**
@@ -15,7 +7,12 @@ const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1
  * hosts https is assumed, so that cookies are always `Secure`; if the browser sends an `Origin` of `http:`, as it does with forms, the
  * request is unsafe.
  */
-export function factsOf(request: Request): RequestFacts {
+export function factsOf(request: Request): {
+  /** True if the browser used https or runs on the same machine. */
+  readonly isSafe: boolean
+  /** True if cookies can be `Secure`. */
+  readonly isHttps: boolean
+} {
   const isForwardedHttps = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim() === 'https'
   const origin = request.headers.get('origin')
   if (isForwardedHttps || origin?.startsWith('https://') === true) return { isSafe: true, isHttps: true }

@@ -91,13 +91,6 @@ function changeNamespaces({ call }: SignedInCall, form: Form): Answered {
   return redirectAnswer(safePath(form['next']), namespacesCookie(namespaces, factsOf(call.request)))
 }
 
-interface Refused {
-  readonly status: number
-  /** Outcome for the log and the metric. */
-  readonly outcome: string
-  readonly text: string
-}
-
 const refusals = {
   unknown: {
     status: 403,
@@ -139,7 +132,17 @@ const refusals = {
     outcome: 'other_page',
     text: 'The form was not sent by this page. Reload the page and try again.',
   },
-} as const satisfies Readonly<Record<string, Refused>>
+} as const satisfies Readonly<
+  Record<
+    string,
+    {
+      readonly status: number
+      /** Outcome for the log and the metric. */
+      readonly outcome: string
+      readonly text: string
+    }
+  >
+>
 
 type SignInProblem = keyof typeof refusals
 
@@ -156,13 +159,15 @@ function signInPage(
 
 const command = 'kubectl create token my-account --namespace my-namespace --audience latchkey --duration 8h'
 
-interface SignInParts {
+function SignIn({
+  problem,
+  next,
+  hasOperators,
+}: {
   readonly problem: string | undefined
   readonly next: string
   readonly hasOperators: boolean
-}
-
-function SignIn({ problem, next, hasOperators }: SignInParts) {
+}) {
   return (
     <main class="sign-in" id="main">
       <div class="sign-in-box">

@@ -4,11 +4,6 @@ import { rememberedMax } from './capacity.ts'
 /** Time for which an open circuit breaker blocks all deliveries of its tenant. */
 export const breakerOpenMs = 30_000
 
-interface Counted {
-  readonly slices: readonly Slice[]
-  openedAtMs: number | undefined
-}
-
 /** Attempts of a callback within one time slice. */
 interface Slice {
   index: number
@@ -26,7 +21,13 @@ const failureShare = 0.7
  * destinations and drops those of the one that was added first.
  */
 export class CallbackHealth {
-  readonly #callbacks = new Map<string, Counted>()
+  readonly #callbacks = new Map<
+    string,
+    {
+      readonly slices: readonly Slice[]
+      openedAtMs: number | undefined
+    }
+  >()
 
   /**
    * Counts an attempt. Returns true if the circuit breaker must open: this attempt failed, and in the last 5 minutes at least 70 % of at

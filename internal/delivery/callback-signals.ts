@@ -7,16 +7,6 @@ import {
   queueIdOf,
 } from '#internal/events/index.ts'
 
-/** Outcome of one attempt. */
-export interface AttemptSignal {
-  readonly succeeded: boolean
-  readonly nowMs: number
-  /** Answer or failure, in one word. */
-  readonly cause: string
-  /** True if the attempt shows trouble with the callback. */
-  readonly isAlarm: boolean
-}
-
 /**
  * Counts the attempts of callbacks in trouble until they are written. Attempts of other callbacks are not counted: a callback is in trouble
  * from its first alarm in any process, until its owner needs no further notification. Bounded to 10 000 callbacks.
@@ -27,7 +17,19 @@ export class DestinationSignals {
 
   record(
     { tenantId, destination }: DestinationKey,
-    { succeeded, nowMs, cause, isAlarm }: AttemptSignal,
+    {
+      succeeded,
+      nowMs,
+      cause,
+      isAlarm,
+    }: {
+      readonly succeeded: boolean
+      readonly nowMs: number
+      /** Answer or failure, in one word. */
+      readonly cause: string
+      /** True if the attempt shows trouble with the callback. */
+      readonly isAlarm: boolean
+    },
   ): void {
     const queueId = queueIdOf({ tenantId, destination })
     const before = this.#signals.get(queueId)

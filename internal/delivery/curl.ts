@@ -1,13 +1,14 @@
-/** Call to write as a command. */
-export interface CurlCall {
+/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. Pure. */
+export function curlCommand({
+  url,
+  headers,
+  body,
+}: {
   readonly url: string
   readonly headers: Iterable<readonly [name: string, value: string]>
   /** Undefined for a body that the reader of the command provides in the file `event.json`. */
   readonly body: string | undefined
-}
-
-/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. Pure. */
-export function curlCommand({ url, headers, body }: CurlCall): string {
+}): string {
   // The body is piped, since the length of an argument is limited. printf is part of the shell, and so has no such limit.
   const piped = body === undefined ? '' : `printf %s ${quoted(body)} | `
   return [

@@ -6,20 +6,6 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 
-/** Dependencies of `sendTestEvent`. */
-export interface TestEventParts {
-  readonly pool: Pool
-  readonly outbound: Outbound
-  readonly secrets: OpensSecrets
-  readonly clock: Clock
-}
-
-/** Test event, with the tenant whose callback is called. */
-export interface TestEventRequest {
-  readonly tenant: DirectoryTenant
-  readonly event: ReceivedEvent
-}
-
 /**
  * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret.
  * `unreadable`: not sent, since the key ring cannot decrypt one of the signing secrets.
@@ -37,8 +23,24 @@ export type TestEventResult =
  * @throws errors of Postgres; the callback was not called, or its response was not stored
  */
 export async function sendTestEvent(
-  { pool, outbound, secrets, clock }: TestEventParts,
-  { tenant, event }: TestEventRequest,
+  {
+    pool,
+    outbound,
+    secrets,
+    clock,
+  }: {
+    readonly pool: Pool
+    readonly outbound: Outbound
+    readonly secrets: OpensSecrets
+    readonly clock: Clock
+  },
+  {
+    tenant,
+    event,
+  }: {
+    readonly tenant: DirectoryTenant
+    readonly event: ReceivedEvent
+  },
 ): Promise<TestEventResult> {
   if (!hasCallback(tenant)) return { kind: 'no_callback' }
   const prepared = prepareTenant(secrets, tenant)

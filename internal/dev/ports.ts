@@ -5,26 +5,14 @@ import { join } from 'node:path'
 import { lockFolder } from './folder-lock.ts'
 import { poll, StoreStartError } from './processes.ts'
 
-/** Port that the dev server requests. */
-export interface WantedPort {
+/** Chooses a free port. Never returns the same port twice, because the first caller may not listen on the port yet. */
+export type ChoosePort = (wanted: {
   /** Purpose of the port, as shown in messages. */
   readonly name: string
   /** Environment variable that sets the port. */
   readonly env: string
   readonly port: number
-}
-
-/** Environment, listen address and output of the dev server. */
-export interface PortChooserOptions {
-  readonly env: Readonly<Record<string, string | undefined>>
-  /** Prints a line to the terminal. */
-  readonly say: (line: string) => void
-  /** Address that the dev server listens on. The chosen port is also free on 127.0.0.1 and on 0.0.0.0. */
-  readonly bindAddress?: string | undefined
-}
-
-/** Chooses a free port. Never returns the same port twice, because the first caller may not listen on the port yet. */
-export type ChoosePort = (wanted: WantedPort) => Promise<number>
+}) => Promise<number>
 
 const triesMax = 20
 /** Distance from a default port to its first fallback port. The ports directly above a default port are defaults of other processes. */
@@ -61,7 +49,17 @@ export function isPortFree(port: number, host?: string): Promise<boolean> {
  * @throws StoreStartError (from the chooser) when a port set in the environment is taken, or when a default port and its 19 fallback ports
  * are taken
  */
-export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
+export function portChooser({
+  env,
+  say,
+  bindAddress = '127.0.0.1',
+}: {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Prints a line to the terminal. */
+  readonly say: (line: string) => void
+  /** Address that the dev server listens on. The chosen port is also free on 127.0.0.1 and on 0.0.0.0. */
+  readonly bindAddress?: string | undefined
+}): ChoosePort {
   const chosen = new Set<number>()
   // All these addresses are checked, because some systems let two servers share a port if one listens on all interfaces and the other on
   // the loopback address.

@@ -149,12 +149,6 @@ export function parsePs(text: string): ProcessFacts[] {
   })
 }
 
-/** Signal to send to processes, and the time that they then have to end. */
-export interface EndStep {
-  readonly signal: NodeJS.Signals
-  readonly waitMs: number
-}
-
 /**
  * Ends every process whose command line `isOurs` accepts. Each step sends its signal to the processes that are left and waits for them to
  * end. Returns the pids of the matching processes. Repeating the call is safe.
@@ -162,7 +156,10 @@ export interface EndStep {
  */
 export async function endProcesses(
   isOurs: (command: string) => boolean,
-  steps: readonly EndStep[],
+  steps: readonly {
+    readonly signal: NodeJS.Signals
+    readonly waitMs: number
+  }[],
 ): Promise<number[]> {
   const find = async () => (await listProcesses()).filter(({ command }) => isOurs(command))
   const first = await find()

@@ -28,15 +28,6 @@ export interface RunningStore {
   stop(): Promise<void>
 }
 
-/** Server program of a store. `spawn` is called once for each port that is tried. */
-interface ServerProgram {
-  readonly name: string
-  readonly logPath: string
-  readonly port: number | undefined
-  readonly spawn: (port: number) => Promise<Child>
-  readonly isReady: (port: number) => Promise<boolean>
-}
-
 const triesMax = 5
 const retryMs = 200
 /** Timeout of a start. It is long because a store replays its log after a crash. */
@@ -47,7 +38,13 @@ const readyWithinMs = 60_000
  * another process may have taken its port, or processes of a killed earlier run may still be running.
  * @throws StoreStartError with the last lines of the server's log
  */
-export async function startServer(program: ServerProgram): Promise<Omit<RunningStore, 'url'>> {
+export async function startServer(program: {
+  readonly name: string
+  readonly logPath: string
+  readonly port: number | undefined
+  readonly spawn: (port: number) => Promise<Child>
+  readonly isReady: (port: number) => Promise<boolean>
+}): Promise<Omit<RunningStore, 'url'>> {
   for (let attempt = 1; attempt <= triesMax; attempt += 1) {
     const port = program.port ?? (await freePort())
     const child = await program.spawn(port)

@@ -101,15 +101,6 @@ export async function readDestinationStatus(
   return rows[0] ? statusOf(rows[0]) : noStatus
 }
 
-/** Callbacks to list. */
-export interface CallbackStatusesRequest {
-  /** Omit for all tenants. */
-  readonly tenantIds: readonly TenantId[] | undefined
-  readonly rowsMax: number
-  /** True to list suspended callbacks only. Uses a partial index. */
-  readonly isSuspended?: boolean
-}
-
 /**
  * Lists the tenants whose callback is suspended or in trouble, suspended ones first. Unless only suspended ones are wanted, reads one row per
  * tenant of the installation, or per named tenant.
@@ -117,7 +108,17 @@ export interface CallbackStatusesRequest {
  */
 export async function listCallbackStatuses(
   pool: Pool,
-  { tenantIds, rowsMax, isSuspended = false }: CallbackStatusesRequest,
+  {
+    tenantIds,
+    rowsMax,
+    isSuspended = false,
+  }: {
+    /** Omit for all tenants. */
+    readonly tenantIds: readonly TenantId[] | undefined
+    readonly rowsMax: number
+    /** True to list suspended callbacks only. Uses a partial index. */
+    readonly isSuspended?: boolean
+  },
 ): Promise<readonly (DestinationStatus & { readonly tenantId: TenantId })[]> {
   const inTrouble = isSuspended ? '' : `OR ${troubleText} IS NOT NULL`
   const { rows } = await pool.query<StatusRow>({

@@ -30,15 +30,6 @@ export interface FeedFilter {
   readonly receivedFrom: string
 }
 
-/** Part of a feed to read. */
-export interface FeedRequest {
-  readonly tenantId: TenantId
-  readonly filter: FeedFilter
-  readonly after: FeedPosition
-  /** Maximum events to return, 1 to 100. */
-  readonly limit: number
-}
-
 /** An event in a feed. */
 export interface FeedEvent {
   readonly eventId: EventId
@@ -115,7 +106,17 @@ interface FeedRow {
  * Reads the events of a tenant that come after a position, in the order of the feed. Events that commit later come after every position
  * that is returned. Requires a pool with `eventReadSettings`. @throws RangeError for a limit below 1 or above 100; errors of Postgres
  */
-export async function readFeed(pool: Pool, request: FeedRequest, nowMs: number): Promise<FeedPage> {
+export async function readFeed(
+  pool: Pool,
+  request: {
+    readonly tenantId: TenantId
+    readonly filter: FeedFilter
+    readonly after: FeedPosition
+    /** Maximum events to return, 1 to 100. */
+    readonly limit: number
+  },
+  nowMs: number,
+): Promise<FeedPage> {
   const { tenantId, filter, after, limit } = request
   if (!(limit >= 1 && limit <= 100)) throw new RangeError('a page of a feed has 1 to 100 events')
   const { rows } = await pool.query<FeedRow>({

@@ -97,14 +97,6 @@ export interface HandedEvent {
   readonly content: EventContent
 }
 
-/** Message to a forwarder. */
-export interface HandOff {
-  /** Number of the offer on which it is based. */
-  readonly offerNumber: number
-  readonly leaseMs: number
-  readonly events: readonly HandedEvent[]
-}
-
 type HandedRow = [
   id: EventId,
   tenantId: TenantId,
@@ -140,7 +132,14 @@ export function encodeHandOff(
 }
 
 /** Decodes a message to a forwarder. Returns undefined for an invalid message. */
-export function decodeHandOff(message: string): HandOff | undefined {
+export function decodeHandOff(message: string):
+  | {
+      /** Number of the offer on which it is based. */
+      readonly offerNumber: number
+      readonly leaseMs: number
+      readonly events: readonly HandedEvent[]
+    }
+  | undefined {
   const [offerNumber, leaseMs, rows] = parsedArray(message) ?? []
   if (!isOfferNumber(offerNumber) || !isLeaseMs(leaseMs)) return undefined
   if (!Array.isArray(rows) || !rows.every(isHandedRow)) return undefined

@@ -118,12 +118,6 @@ WITH input AS MATERIALIZED (
 )
 SELECT event_id, event_id = ANY(ARRAY(SELECT event_id FROM due WHERE is_handed)) FROM fresh`
 
-/** Ids of stored events. `handed` contains those that were stored under the lease of a forwarder. */
-export interface InsertedEvents {
-  readonly stored: ReadonlySet<EventId>
-  readonly handed: ReadonlySet<EventId>
-}
-
 /**
  * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are
  * duplicates. @param events sorted by `dedupeKey`, no key twice
@@ -142,7 +136,10 @@ export async function insertAndHandOff(
   pool: Queryable,
   events: readonly ReceivedEvent[],
   { leaseTokens, leaseMs }: HandOffPlan,
-): Promise<InsertedEvents> {
+): Promise<{
+  readonly stored: ReadonlySet<EventId>
+  readonly handed: ReadonlySet<EventId>
+}> {
   const column = (pick: (event: ReceivedEvent) => string | null) => textArrayParam(events.map(pick))
   const { rows } = await pool.query<[EventId, boolean]>({
     name: 'insert_events',

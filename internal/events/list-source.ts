@@ -311,19 +311,21 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
   return parameters.source('ids', { candidates, sorted: [`id ${directionOf(order)}`] }, rest)
 }
 
-interface Walk {
-  readonly table: 'events' | 'failed_deliveries'
-  /** Names and values of the columns that precede the id in the index. */
-  readonly keys: readonly (readonly [name: string, value: string])[]
-  readonly columns: string
-}
-
 // Compares the index columns together with the id, also in ORDER BY, so that Postgres does not choose a shorter index and scan all of it.
 // Days are parameters, since planning a statement for ninety partitions takes longer than reading the rows: Postgres keeps the plan and
 // prunes partitions at execution.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
-  { table, keys, columns }: Walk,
+  {
+    table,
+    keys,
+    columns,
+  }: {
+    readonly table: 'events' | 'failed_deliveries'
+    /** Names and values of the columns that precede the id in the index. */
+    readonly keys: readonly (readonly [name: string, value: string])[]
+    readonly columns: string
+  },
   parameters: Parameters,
 ): Pick<EventSource, 'candidates' | 'sorted'> {
   const names = [...keys.map(([name]) => name), 'id']

@@ -3,15 +3,6 @@ import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#inte
 import { lowestIdOf } from './list-source.ts'
 import { isAmongText } from './queue-id.ts'
 
-/** Scan that removes expired deliveries from the queue. */
-export interface QueueExpiry {
-  /**
-   * Examines the next 5 000 deliveries of events that are older than a day, and removes expired ones. `hasMore` is true until the scan has
-   * examined all of these deliveries.
-   */
-  removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
-}
-
 const examinedMax = 5_000
 const dayMs = 86_400_000
 
@@ -33,7 +24,13 @@ SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(
  * Creates a scan that removes expired deliveries and starts again after it reaches the end of the queue. Deliveries of suspended callbacks
  * and tenants stay queued until their events expire.
  */
-export function createQueueExpiry(): QueueExpiry {
+export function createQueueExpiry(): {
+  /**
+   * Examines the next 5 000 deliveries of events that are older than a day, and removes expired ones. `hasMore` is true until the scan has
+   * examined all of these deliveries.
+   */
+  removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
+} {
   let after = ''
   return {
     async removeBatch(pool, nowMs) {

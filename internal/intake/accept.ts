@@ -130,12 +130,10 @@ async function verifyAndNormalize(
   return found.kind === 'trusted' ? readCall(keying.provider, call, found.keys) : { kind: 'uncertified' }
 }
 
-type KeyingBySecrets = Extract<Keying, { kind: 'secrets' }>
-
 /** Verifies and normalizes a call by the secrets that could be decrypted. */
 async function readBySecrets(
   context: AcceptContext,
-  { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: KeyingBySecrets },
+  { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: Extract<Keying, { kind: 'secrets' }> },
   call: ReceivedCall,
 ): Promise<Normalization | UnknownCall> {
   const { provider, keys, declared } = keying

@@ -338,12 +338,10 @@ function withVendorBody(answer: Answer, { provider }: Caller): Answer {
   return provider.answers?.isEmpty ? { ...answer, body: '' } : answer
 }
 
-type Refusal = Omit<RefusedCaller, 'kind'>
-
 function noteRefusal(
   intake: Intake,
   head: Head,
-  { tenant, provider, cause }: Refusal,
+  { tenant, provider, cause }: Omit<RefusedCaller, 'kind'>,
   body?: Uint8Array,
 ): void {
   intake.onCall(provider, cause, tenant.id)

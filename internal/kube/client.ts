@@ -30,15 +30,6 @@ export interface ListBounds<T extends KubeObject = KubeObject> {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Options of server-side apply. */
-export interface ApplyOptions {
-  /** Owner of the applied fields. Each writer uses one constant name. */
-  readonly fieldManager: string
-  /** Takes ownership of fields from other managers. By default (false), a field with another manager's value causes `conflict`. */
-  readonly force?: boolean
-  readonly subresource?: 'status'
-}
-
 /** A partial object to apply or to patch. */
 export type Partially<T> = { readonly [Name in keyof T]?: unknown }
 
@@ -59,7 +50,13 @@ export interface KubeClient {
   apply<T extends KubeObject>(
     of: Resource<T>,
     object: Partially<T> & Pick<KubeObject, 'metadata'>,
-    options: ApplyOptions,
+    options: {
+      /** Owner of the applied fields. Each writer uses one constant name. */
+      readonly fieldManager: string
+      /** Takes ownership of fields from other managers. By default (false), a field with another manager's value causes `conflict`. */
+      readonly force?: boolean
+      readonly subresource?: 'status'
+    },
   ): Promise<KubeResult<T>>
   /** Applies a JSON merge patch (RFC 7396): null removes a field, a list replaces the whole list. Idempotent. */
   mergePatch<T extends KubeObject>(

@@ -36,15 +36,6 @@ export interface Endpoint {
   readonly credentials: () => Promise<Credentials>
 }
 
-/** Address of the API server, as a pod finds it in its environment. */
-export interface InClusterOptions {
-  /** Values of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
-  readonly host: string
-  readonly port: string
-  /** Directory of the service account; default `/var/run/secrets/kubernetes.io/serviceaccount`. */
-  readonly dir?: string
-}
-
 const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /**
@@ -52,7 +43,13 @@ const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
  * again, because the kubelet rotates the token before it expires and the CA without notice.
  * @throws when the service account is not mounted
  */
-export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
+export async function inCluster(options: {
+  /** Values of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
+  readonly host: string
+  readonly port: string
+  /** Directory of the service account; default `/var/run/secrets/kubernetes.io/serviceaccount`. */
+  readonly dir?: string
+}): Promise<Endpoint> {
   const dir = options.dir ?? serviceAccountDir
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   const credentials = async () => {
@@ -70,18 +67,18 @@ export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
   return { server: `https://${host}:${options.port}`, namespace: namespace?.trim(), credentials }
 }
 
-/** Path of a kubeconfig, and the name of a context; default its current context. */
-export interface KubeconfigOptions {
-  readonly path: string
-  readonly context?: string
-}
-
 /**
  * Returns the endpoint of a kubeconfig's context. Each request reads certificates, tokens and token files again and runs the exec plug-in.
  * @throws when the file or context is missing, or configures something unsafe or unsupported: unverified TLS, plain http to another
  * machine, a proxy, a removed auth provider
  */
-export async function fromKubeconfig({ path, context }: KubeconfigOptions): Promise<Endpoint> {
+export async function fromKubeconfig({
+  path,
+  context,
+}: {
+  readonly path: string
+  readonly context?: string
+}): Promise<Endpoint> {
   const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
   if (!cluster) throw new Error(`${path}: no cluster is defined for the context ${name}`)
   if (cluster.skipTLSVerify)

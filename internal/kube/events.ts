@@ -160,19 +160,16 @@ function nameOf({ regarding }: Occurrence): string {
   return `${name.replaceAll(/^-|-$/g, '')}.${random}`
 }
 
-/** Reference to the object that an event is about. */
-export interface ObjectReference {
-  readonly apiVersion: string
-  readonly kind: string
-  /** Namespace of the object; absent for cluster-scoped objects. */
-  readonly namespace?: string
-  readonly name: string
-  readonly uid?: string
-}
-
 /** An occurrence to report. Equal occurrences are counted as one event. */
 export interface Occurrence {
-  readonly regarding: ObjectReference
+  readonly regarding: {
+    readonly apiVersion: string
+    readonly kind: string
+    /** Namespace of the object; absent for cluster-scoped objects. */
+    readonly namespace?: string
+    readonly name: string
+    readonly uid?: string
+  }
   readonly type: 'Normal' | 'Warning'
   /** Reason, as one CamelCase word. */
   readonly reason: string

@@ -50,16 +50,6 @@ export function expectOk<T>(what: string, result: KubeResult<T>): T {
   throw new KubeError(what, result)
 }
 
-/** A response with a status other than 2xx. */
-export interface FailedAnswer {
-  readonly status: number
-  /** Body, possibly truncated. It is a `Status` object if the API server itself responded. */
-  readonly body: string
-  readonly retryAfter: string | null
-  /** True if the request or response contains secrets: the server's message is then left out of the failure. */
-  readonly secret: boolean
-}
-
 const messageCharsMax = 1000
 const fieldsMax = 20
 const retryAfterMsMax = 60_000
@@ -67,7 +57,14 @@ const retryAfterMsMax = 60_000
 /**
  * Parses a response with a status other than 2xx. Never throws. Ignores a body that is not a `Status`, such as the HTML page of a proxy.
  */
-export function readFailure(answer: FailedAnswer): KubeFailure {
+export function readFailure(answer: {
+  readonly status: number
+  /** Body, possibly truncated. It is a `Status` object if the API server itself responded. */
+  readonly body: string
+  readonly retryAfter: string | null
+  /** True if the request or response contains secrets: the server's message is then left out of the failure. */
+  readonly secret: boolean
+}): KubeFailure {
   const status = parseStatus(answer.body)
   const kind = kindOf(answer.status, status.reason)
   const text =

@@ -2,25 +2,17 @@ import type { Endpoint } from './endpoint.ts'
 import { isObject, type KubeFailure } from './failure.ts'
 import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
-/** Version of the API server, and the user name that it authenticated for this process. */
-export interface ServerFacts {
-  /** Version of the server, such as `v1.34.4`. */
-  readonly version: string
-  /** Authenticated user name, such as `system:serviceaccount:latchkey:latchkey-operator`. */
-  readonly username: string
-}
-
-/** Options of a probe. */
-export interface ProbeTerms {
-  /** PEM of a CA that did not sign the server's certificate. Default: a built-in CA. */
-  readonly strangerCa?: string | undefined
-  /** Requires HTTP/2, which watches need. Default true. */
-  readonly watches?: boolean
-}
-
 /** Result of a probe. */
 export type ProbeResult =
-  | { readonly kind: 'ok'; readonly facts: ServerFacts }
+  | {
+      readonly kind: 'ok'
+      readonly facts: {
+        /** Version of the server, such as `v1.34.4`. */
+        readonly version: string
+        /** Authenticated user name, such as `system:serviceaccount:latchkey:latchkey-operator`. */
+        readonly username: string
+      }
+    }
   /** Callers must not use the server, because this runtime does not verify the server or does not send the credentials. */
   | { readonly kind: 'unsafe'; readonly reason: string }
   /** The server did not respond or denied access; a retry may succeed. */
@@ -33,7 +25,15 @@ export type ProbeResult =
  */
 export async function probeServer(
   options: TransportOptions,
-  { strangerCa = foreignCa, watches = true }: ProbeTerms = {},
+  {
+    strangerCa = foreignCa,
+    watches = true,
+  }: {
+    /** PEM of a CA that did not sign the server's certificate. Default: a built-in CA. */
+    readonly strangerCa?: string | undefined
+    /** Requires HTTP/2, which watches need. Default true. */
+    readonly watches?: boolean
+  } = {},
 ): Promise<ProbeResult> {
   if (options.endpoint.server.startsWith('https:')) {
     const refused = await isForeignCaRefused(options, strangerCa)

@@ -1,14 +1,5 @@
 import type { CallShare } from './request.ts'
 
-/** Reference from an object to its owner. */
-export interface OwnerReference {
-  readonly apiVersion: string
-  readonly kind: string
-  readonly name: string
-  readonly uid: string
-  readonly controller?: boolean
-}
-
 /** Metadata of a Kubernetes object. */
 export interface ObjectMeta {
   readonly name: string
@@ -24,7 +15,13 @@ export interface ObjectMeta {
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
   readonly finalizers?: readonly string[]
-  readonly ownerReferences?: readonly OwnerReference[]
+  readonly ownerReferences?: readonly {
+    readonly apiVersion: string
+    readonly kind: string
+    readonly name: string
+    readonly uid: string
+    readonly controller?: boolean
+  }[]
 }
 
 /** A Kubernetes object of any kind, as the API server returns it. */

@@ -173,13 +173,14 @@ async function exchange<T>(
   }
 }
 
-interface Sending {
-  readonly credentials: Credentials
-  readonly signal: AbortSignal
-  readonly userAgent: string
-}
-
-function fetchOptions(request: KubeRequest, sending: Sending): BunFetchRequestInit {
+function fetchOptions(
+  request: KubeRequest,
+  sending: {
+    readonly credentials: Credentials
+    readonly signal: AbortSignal
+    readonly userAgent: string
+  },
+): BunFetchRequestInit {
   const { credentials, signal, userAgent } = sending
   const { ca, cert, key, serverName } = credentials
   const hasBody = request.body !== undefined

@@ -38,15 +38,6 @@ export interface WorkQueueOptions {
   readonly timing?: Timing
 }
 
-/** State of a work queue. */
-export interface WorkQueueStats {
-  readonly depth: number
-  readonly running: number
-  /** Total duration of the current runs, and the duration of the longest of them. */
-  readonly unfinishedMs: number
-  readonly longestMs: number
-}
-
 const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 300_000 }
 const overrunMsMax = 15_000
 const watchMs = 5000
@@ -88,7 +79,13 @@ export class WorkQueue {
     this.#enqueue(key)
   }
 
-  stats(): WorkQueueStats {
+  stats(): {
+    readonly depth: number
+    readonly running: number
+    /** Total duration of the current runs, and the duration of the longest of them. */
+    readonly unfinishedMs: number
+    readonly longestMs: number
+  } {
     const now = this.#timing.now()
     const ages = [...this.#running.values()].map((startedMs) => now - startedMs)
     return {

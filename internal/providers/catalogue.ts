@@ -73,15 +73,16 @@ export interface EventTypes {
 /** Case of a table as the lookup needs it. */
 export type LookupCase = Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>
 
-interface CompiledCase {
-  readonly type: string
-  applies(body: JsonObject): boolean
-}
-
 /** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
 export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
   // A Map, since a raw type can be called `constructor`.
-  const compiled = new Map<string, CompiledCase[]>()
+  const compiled = new Map<
+    string,
+    {
+      readonly type: string
+      applies(body: JsonObject): boolean
+    }[]
+  >()
   for (const { rawType, type, conditions } of cases) {
     const known = compiled.get(rawType) ?? []
     compiled.set(rawType, [...known, { type, applies: compileConditions(conditions) }])

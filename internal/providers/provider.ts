@@ -128,14 +128,6 @@ export interface Handshakes<Keys = unknown> {
   ): HandshakeAnswer | { readonly kind: 'refused'; readonly cause: RefusalCause } | undefined
 }
 
-/** Responses that a vendor demands. */
-export interface VendorAnswers {
-  /** Status for a call whose signature is refused. */
-  readonly refusedStatus?: 401 | 403 | undefined
-  /** Whether responses to accepted calls and to refused signatures have no body. */
-  readonly isEmpty?: boolean | undefined
-}
-
 /** Common interface of all adapters. `Keys` are the keys for checking signatures. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
@@ -143,7 +135,14 @@ export interface Adapter<Keys> {
   /** Headers that the adapter reads; the public API contract lists them. */
   readonly headers: Readonly<Record<string, ProviderHeader>>
   /** Responses that the vendor demands. Default: 400 for a refused signature, and JSON bodies. */
-  readonly answers?: VendorAnswers | undefined
+  readonly answers?:
+    | {
+        /** Status for a call whose signature is refused. */
+        readonly refusedStatus?: 401 | 403 | undefined
+        /** Whether responses to accepted calls and to refused signatures have no body. */
+        readonly isEmpty?: boolean | undefined
+      }
+    | undefined
   /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
   /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */

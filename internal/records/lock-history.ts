@@ -16,13 +16,12 @@ export type LockNote =
 export type NoteLock = (address: RecordAddress, note: LockNote) => void
 
 type Reply = readonly unknown[]
-type Locked = Extract<AcquireOutcome, { kind: 'locked' }>
 
 /** Records an acquired lock and the end of the lock that it took over, if any. Records a re-entry by the same attempt as an extension. */
 export function noteLocked(
   note: NoteLock,
   address: RecordAddress,
-  { fence, expiresInMs: heldMs }: Locked,
+  { fence, expiresInMs: heldMs }: Extract<AcquireOutcome, { kind: 'locked' }>,
   reply: Reply,
 ): void {
   // `reenteredAtMs` and `endedFence` are present only if the key was locked before.

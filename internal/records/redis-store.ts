@@ -25,14 +25,6 @@ import {
 } from './store.ts'
 import { type Batchable, TurnBatches } from './turn-batches.ts'
 
-/** Options of `RedisRecordStore`. */
-export interface RedisRecordStoreOptions {
-  /** Default: the production scripts. Only tests replace them. */
-  readonly scripts?: RecordScripts
-  /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
-  readonly note?: NoteLock
-}
-
 /**
  * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
  * callers.
@@ -103,7 +95,16 @@ export class RedisRecordStore implements MovableRecordStore {
     send: (calls) => this.#readTogether(calls),
   })
 
-  constructor(redis: RedisConnection, meter: Meter, options: RedisRecordStoreOptions = {}) {
+  constructor(
+    redis: RedisConnection,
+    meter: Meter,
+    options: {
+      /** Default: the production scripts. Only tests replace them. */
+      readonly scripts?: RecordScripts
+      /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
+      readonly note?: NoteLock
+    } = {},
+  ) {
     this.#redis = redis
     this.#meter = meter
     this.#scripts = options.scripts ?? defineRecordScripts()

@@ -3,14 +3,6 @@ import { checkTtl, type Records, type RecordTenant } from './acquire.ts'
 import { decideLifetimes, joinRecord, type SaveOutcome } from './record.ts'
 import type { SaveRequest } from './requests.ts'
 
-/** JSON texts of a saved response as received. */
-export interface ReceivedRecord {
-  /** JSON text of an object of strings. */
-  readonly headers: string
-  /** JSON text of any value. */
-  readonly body: string
-}
-
 /**
  * Saves a response. The first saved record wins, and repeating the same save succeeds. A refused save changes neither the lock nor the
  * record.
@@ -19,7 +11,12 @@ export async function saveRecord(
   records: Records,
   tenant: RecordTenant,
   request: SaveRequest,
-  received: ReceivedRecord,
+  received: {
+    /** JSON text of an object of strings. */
+    readonly headers: string
+    /** JSON text of any value. */
+    readonly body: string
+  },
 ): Promise<Extract<SaveOutcome, { kind: 'saved' }> | ApiError> {
   const ttlSecondsMax = Math.min(records.ttlSecondsMax, tenant.records.ttlSecondsMax)
   const bodyBytesMax = Math.min(records.bodyBytesMax, tenant.records.bodyBytesMax)

@@ -14,9 +14,10 @@ export interface Waiter {
 }
 
 type Busy = Extract<AcquireOutcome, { kind: 'busy' }>
-type Done = Exclude<AcquireOutcome, { kind: 'busy' }>
 /** Another attempt to acquire the lock, and its result. */
-type Attempt = () => Promise<Busy | { readonly kind: 'done'; readonly outcome: Done }>
+type Attempt = () => Promise<
+  Busy | { readonly kind: 'done'; readonly outcome: Exclude<AcquireOutcome, { kind: 'busy' }> }
+>
 
 /** Maximum waiting callers per process; a tenant may use a quarter. Further callers get an immediate response. */
 const waitersMax = 1000

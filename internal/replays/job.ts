@@ -150,16 +150,6 @@ export async function readReplay(
   return (await orm(pool).select(jobColumns).from(replays).where(isReplay(place))).map(jobOf)[0]
 }
 
-/** Request for a page of replays. */
-export interface ReplayListRequest {
-  /** Filters by tenant. Omit it for all replays. */
-  readonly tenantId?: TenantId
-  /** Cursor: `next` of the previous page. */
-  readonly after?: ReplayId
-  /** Maximum replays per page, 1 to 100. */
-  readonly limit: number
-}
-
 /** A page of replays, newest first. `next` is undefined on the last page. */
 export interface ReplayPage {
   readonly replays: readonly ReplayJob[]
@@ -173,7 +163,17 @@ const highestId = 'rpl_~' as ReplayId
  * Lists replays with keyset pagination.
  * @throws RangeError for a limit outside 1 to 100; errors of Postgres
  */
-export async function listReplays(pool: Pool, request: ReplayListRequest): Promise<ReplayPage> {
+export async function listReplays(
+  pool: Pool,
+  request: {
+    /** Filters by tenant. Omit it for all replays. */
+    readonly tenantId?: TenantId
+    /** Cursor: `next` of the previous page. */
+    readonly after?: ReplayId
+    /** Maximum replays per page, 1 to 100. */
+    readonly limit: number
+  },
+): Promise<ReplayPage> {
   const { tenantId, after, limit } = request
   expectPageLimit(limit, 'replays')
   const rows = await orm(pool)

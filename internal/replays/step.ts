@@ -138,14 +138,16 @@ async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promis
   return await scanEvents(client, { filter: job.filter, range, order: 'oldest', rowsMax, examinedMax })
 }
 
-interface Advance {
-  readonly queued: readonly CycleResult[]
-  readonly skipped: Readonly<Record<string, number>>
-  readonly searchedTo: string | undefined
-}
-
 // Records the progress of a replay in its locked row. The time of the next step follows from the number of queued events and the rate.
-async function advance(client: Queryable, { id, rate }: Picked, done: Advance): Promise<void> {
+async function advance(
+  client: Queryable,
+  { id, rate }: Picked,
+  done: {
+    readonly queued: readonly CycleResult[]
+    readonly skipped: Readonly<Record<string, number>>
+    readonly searchedTo: string | undefined
+  },
+): Promise<void> {
   const { queued, skipped, searchedTo } = done
   const queuedCount = queued.length
   await client.query({

@@ -330,8 +330,6 @@ interface SettingInput {
   readonly providers?: KnownProviderNames
 }
 
-type Refused = { readonly kind: 'refused'; readonly problem: string }
-
 /**
  * Checks the name of a setting, and whether the setting can apply to one tenant. Replaces a vendor's name or an alias of a provider by the
  * provider's own name. With `providers`, the pause of an unknown provider is `unknownProvider`: it can be stored from the time when there
@@ -344,7 +342,7 @@ export function checkSettingName({
 }: SettingInput):
   | { readonly kind: 'ok'; readonly name: SettingName }
   | { readonly kind: 'unknownProvider'; readonly name: SettingName; readonly problem: string }
-  | Refused {
+  | { readonly kind: 'refused'; readonly problem: string } {
   const name = withOwnProvider(given, providers)
   if (!isSettingName(name)) {
     const meant = didYouMean(name, settingNames)

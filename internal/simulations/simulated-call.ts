@@ -39,16 +39,6 @@ export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
   return { ...payload, ...Object.fromEntries(merged) }
 }
 
-/** Event of a built-in provider: the sample of its type with overrides. */
-export interface WantedCall {
-  /** The provider's id of the event. */
-  readonly id: string
-  readonly sample: Sample
-  readonly overrides: JsonObject
-  readonly occurredAtMs: number
-  readonly signedAtMs: number
-}
-
 /** Writes and signs calls as their providers do. */
 export class CallSigner {
   /** Signer of wallet calls, created with the first such call. */
@@ -59,7 +49,17 @@ export class CallSigner {
    * secret or settings, and for a provider whose calls cannot be simulated. The first wallet call generates a key, which takes about
    * 100 ms.
    */
-  async write(caller: Caller, wanted: WantedCall): Promise<SignedCall | undefined> {
+  async write(
+    caller: Caller,
+    wanted: {
+      /** The provider's id of the event. */
+      readonly id: string
+      readonly sample: Sample
+      readonly overrides: JsonObject
+      readonly occurredAtMs: number
+      readonly signedAtMs: number
+    },
+  ): Promise<SignedCall | undefined> {
     const { id, sample, overrides, occurredAtMs, signedAtMs } = wanted
     const payload = merge(sample.payload, overrides)
     const event = { id, rawType: sample.rawType, payload, occurredAtMs }

@@ -120,18 +120,15 @@ async function tryWrite<Row, Result>(
   }
 }
 
-/** Limits for retries while a store is unavailable. */
-export interface RetryBounds {
+/** Creates a `retry` callback for `writeRows` with exponential backoff and jitter. Both halves of a split batch share one retry count. */
+export function retryWithBackoff(bounds: {
   readonly triesMax: number
   readonly waits: BackoffBounds
   /** Aborts the current wait and prevents further retries. */
   readonly signal: AbortSignal
   onFailed(error: unknown): void
   readonly sleep?: Sleep
-}
-
-/** Creates a `retry` callback for `writeRows` with exponential backoff and jitter. Both halves of a split batch share one retry count. */
-export function retryWithBackoff(bounds: RetryBounds): (error: unknown) => Promise<boolean> {
+}): (error: unknown) => Promise<boolean> {
   let failures = 0
   return async (error) => {
     bounds.onFailed(error)

@@ -16,21 +16,18 @@ export interface StoreAddress {
   readonly tls?: StoreTls | undefined
 }
 
-/** Options of one TLS connection. */
-export interface TlsMaterial {
-  readonly ca?: string
-  readonly cert?: string
-  readonly key?: string
-  readonly rejectUnauthorized: true
-  checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined
-}
-
 /**
  * Creates a reader of TLS files. The reader must be called for each new connection, so that replaced files take effect with the next
  * connection. Keeps the last content of a file that can no longer be read.
  * @throws if a file cannot be read the first time
  */
-export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
+export function tlsReader(tls: StoreTls): (host: () => string) => {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  readonly rejectUnauthorized: true
+  checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined
+} {
   const read = { ca: fileReader(tls.caFile), cert: fileReader(tls.certFile), key: fileReader(tls.keyFile) }
   return (host) => {
     const [ca, cert, key] = [read.ca(), read.cert(), read.key()]

@@ -85,13 +85,6 @@ export class FeedNews {
   }
 }
 
-interface ReaderOptions {
-  readonly tenantId: TenantId
-  readonly clock: Clock
-  /** Index of the next pause before another read without news. */
-  readonly tries: number
-}
-
 /** Reader of a feed that waits for news. It remembers news that come while it reads. */
 export class FeedReader {
   readonly tenantId: TenantId
@@ -103,7 +96,16 @@ export class FeedReader {
   #isRung = false
   #wake: (() => void) | undefined
 
-  constructor({ tenantId, clock, tries }: ReaderOptions) {
+  constructor({
+    tenantId,
+    clock,
+    tries,
+  }: {
+    readonly tenantId: TenantId
+    readonly clock: Clock
+    /** Index of the next pause before another read without news. */
+    readonly tries: number
+  }) {
     this.tenantId = tenantId
     this.#clock = clock
     this.#tries = tries

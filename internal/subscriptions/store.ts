@@ -102,18 +102,18 @@ export interface Readers {
   readonly names: readonly SubscriptionName[]
 }
 
-/** Event with the fields that filters compare. */
-export interface FiledEvent {
-  readonly id: EventId
-  readonly tenantId: TenantId
-  readonly provider: string
-  readonly type: string
-  /** Undefined for an event that is in no feed. */
-  readonly position: FeedPosition | undefined
-}
-
 /** Finds the subscriptions that have not acknowledged an event and whose filter it matches. @throws errors of Postgres */
-export async function findReaders(pool: Pool, event: FiledEvent): Promise<Readers> {
+export async function findReaders(
+  pool: Pool,
+  event: {
+    readonly id: EventId
+    readonly tenantId: TenantId
+    readonly provider: string
+    readonly type: string
+    /** Undefined for an event that is in no feed. */
+    readonly position: FeedPosition | undefined
+  },
+): Promise<Readers> {
   const { id, tenantId, provider, type, position } = event
   const { rows } = await pool.query<
     Pick<StoredSubscription, 'name' | 'providers' | 'types'> & { isAhead: boolean }

@@ -213,15 +213,6 @@ type TakenLease =
   | { readonly kind: 'taken'; readonly position: FeedPosition; readonly filter: FeedFilter }
   | Exclude<OpenedStream, { kind: 'opened' }>
 
-interface TakenRow {
-  readonly transaction: string
-  readonly eventId: string
-  readonly providers: readonly string[]
-  readonly types: readonly string[]
-  readonly receivedFrom: string
-  readonly isBeyondEnd: boolean
-}
-
 // A caller that reconnects with an id of the current lease takes the lease over, since it is the same caller.
 const takeText = `
 UPDATE subscriptions SET lease = $3, leased_transaction = NULL, leased_event = NULL,
@@ -238,7 +229,14 @@ async function takeLease(
   const last = parseStreamId(lastStreamId)
   // An id of an earlier lease acknowledges nothing. What an unfinished acknowledgement leaves is sent again.
   if (last) await acknowledgeEvents(pool, { tenantId, name, ackToken: lastStreamId }, nowMs)
-  const { rows } = await pool.query<TakenRow>({
+  const { rows } = await pool.query<{
+    readonly transaction: string
+    readonly eventId: string
+    readonly providers: readonly string[]
+    readonly types: readonly string[]
+    readonly receivedFrom: string
+    readonly isBeyondEnd: boolean
+  }>({
     name: 'take_stream_lease',
     text: takeText,
     values: [tenantId, name, token, last?.token ?? ''],

@@ -35,14 +35,6 @@ export interface HeartbeatState {
   readonly silentMsMax: number
 }
 
-/** Options of `createHealth`. */
-export interface HealthOptions {
-  /** Time source. The default is monotonic, so that a correction of the wall clock cannot fail liveness. */
-  readonly clock?: Clock
-  /** Time limit of one check. Default 800 ms. */
-  readonly checkMsMax?: number
-}
-
 const cacheMs = 1000
 /** Cache lifetime of a failed result. It is short, because dependencies often become available soon after start-up. */
 const cacheFailedMs = 50
@@ -52,7 +44,14 @@ const reasonCharsMax = 200
 export type Health = ReturnType<typeof createHealth>
 
 /** Creates the health of a process, without any check. */
-export function createHealth(options: HealthOptions = {}) {
+export function createHealth(
+  options: {
+    /** Time source. The default is monotonic, so that a correction of the wall clock cannot fail liveness. */
+    readonly clock?: Clock
+    /** Time limit of one check. Default 800 ms. */
+    readonly checkMsMax?: number
+  } = {},
+) {
   const { clock = { now: () => performance.now() }, checkMsMax = 800 } = options
   const checks = new Map<string, Check>()
   const beats = new Map<string, { lastMs: number; readonly silentMsMax: number }>()

@@ -118,20 +118,21 @@ function createTimePrinter(clock: Clock): () => string {
 /** Counts a log line under its cause, and returns whether to write the line. */
 export type LineLimit = (cause: string) => boolean
 
-/** Options of `createLineLimit`. */
-export interface LineLimitOptions {
+/**
+ * Creates a limit of log lines per cause and second for this process. Causes must come from a closed set, because the limit keeps one count
+ * per cause.
+ */
+export function createLineLimit({
+  perSecondMax,
+  clock,
+  onSuppressed,
+}: {
   /** Maximum log lines per second for each cause. */
   readonly perSecondMax: number
   readonly clock: { now(): number }
   /** Called for each suppressed line. Must not throw. */
   onSuppressed?(cause: string): void
-}
-
-/**
- * Creates a limit of log lines per cause and second for this process. Causes must come from a closed set, because the limit keeps one count
- * per cause.
- */
-export function createLineLimit({ perSecondMax, clock, onSuppressed }: LineLimitOptions): LineLimit {
+}): LineLimit {
   const written = new Map<string, number>()
   let second = 0
   return (cause) => {

@@ -48,18 +48,12 @@ export interface Metrics {
   close(): void
 }
 
-/** Options of `createMetrics`. They become the labels of `latchkey_build_info`. */
-export interface MetricsOptions {
-  readonly service: string
-  readonly version: string
-}
-
 /**
  * Creates the registry with process metrics and `latchkey_build_info`.
  * Each series keeps its own numbers, and prom-client only renders them. With the objects of prom-client, which hash the labels on each
  * call, an increment took 430 ns and an observation 670 ns. Here both take less than 20 ns (Bun 1.4.5, 2026-11).
  */
-export function createMetrics(options: MetricsOptions): Metrics {
+export function createMetrics(options: { readonly service: string; readonly version: string }): Metrics {
   const registry = new Registry()
   const add: Add = (name, help, type, samples) => registry.registerMetric(asMetric(name, help, type, samples))
 

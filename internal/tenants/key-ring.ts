@@ -149,19 +149,16 @@ export interface OpenedSecrets {
   readonly unreadableKeyIds: readonly string[]
 }
 
-/** Report of secrets in one field that do not decrypt. Contains no value. */
-export interface UnreadableSecrets {
-  readonly tenant: DirectoryTenant
-  readonly field: string
-  readonly keyIds: readonly string[]
-}
-
 /** Options of a `SecretOpener`. */
 export interface SecretOpenerOptions {
   readonly keyRing: KeyRing
   readonly directory: Pick<Directory, 'findTenantById'>
   /** Called once per version of a tenant and field if secrets do not decrypt. Must not throw. */
-  onUnreadable(unreadable: UnreadableSecrets): void
+  onUnreadable(unreadable: {
+    readonly tenant: DirectoryTenant
+    readonly field: string
+    readonly keyIds: readonly string[]
+  }): void
 }
 
 /**

@@ -45,14 +45,15 @@ const purgeRowsMax = 5_000
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 
-/** Result of `purgeTenant`. If `isDone` is false, a limit was reached and rows are left. */
-export interface Purged {
+/** Deletes a deleted tenant's data from Postgres in batches, for at most 20 s per call. Idempotent. */
+export async function purgeTenant(
+  pool: Pool,
+  steps: readonly PurgeStep[],
+  id: TenantId,
+): Promise<{
   readonly isDone: boolean
   readonly rowsRemoved: number
-}
-
-/** Deletes a deleted tenant's data from Postgres in batches, for at most 20 s per call. Idempotent. */
-export async function purgeTenant(pool: Pool, steps: readonly PurgeStep[], id: TenantId): Promise<Purged> {
+}> {
   const endMs = performance.now() + purgeMsMax
   let rowsRemoved = 0
   for (let batch = 0; batch < purgeBatchesMax && performance.now() < endMs; batch += 1) {

@@ -4,12 +4,6 @@ import { dnsLabel } from './model.ts'
 import type { Problem } from './parse.ts'
 import type { TenantManifest } from './source.ts'
 
-/** Tenant that owns a generated Secret. */
-export interface SecretOwner {
-  readonly uid: string
-  readonly name: string
-}
-
 /** A Secret with decoded values. `version` changes with the content and contains no secret. */
 export interface SecretManifest {
   readonly namespace: string
@@ -17,7 +11,12 @@ export interface SecretManifest {
   readonly values: ReadonlyMap<string, string>
   readonly version: string
   readonly annotations: Readonly<Record<string, string>>
-  readonly owner: SecretOwner | undefined
+  readonly owner:
+    | {
+        readonly uid: string
+        readonly name: string
+      }
+    | undefined
 }
 
 /** Result of `parseSecret`. */

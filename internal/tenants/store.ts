@@ -191,16 +191,18 @@ export async function listPullOnlyTenants(
   return { total: await orm(pool).$count(tenants, isPullOnly), tenants: rows }
 }
 
-/** A deleted tenant whose data has not been deleted yet. */
-export interface PendingPurge {
-  readonly id: TenantId
-  readonly deletedAtMs: number
-}
-
 const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
 /** Lists the pending purges of deleted tenants that had this namespace and name, ordered by id. */
-export async function listPendingPurges(pool: Pool, place: ResourceName): Promise<PendingPurge[]> {
+export async function listPendingPurges(
+  pool: Pool,
+  place: ResourceName,
+): Promise<
+  {
+    readonly id: TenantId
+    readonly deletedAtMs: number
+  }[]
+> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const rows = await orm(pool)
     .select({ id, deletedAtMs })

@@ -17,13 +17,6 @@ import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
 
-/** Event that was committed. */
-export interface CountedEvent {
-  readonly tenantId: TenantId
-  /** Time of receipt in ms since the epoch. */
-  readonly receivedAtMs: number
-}
-
 /** Most recent counts of a tenant with event limits. Times are by this process' clock. */
 interface Known {
   activeMs: number
@@ -98,7 +91,13 @@ export class EventMeter {
    * Adds committed events, which the next `refresh` counts in Redis. They count towards limits of this process immediately. The caller
    * omits duplicate events. Never throws.
    */
-  countStored(events: readonly CountedEvent[]): void {
+  countStored(
+    events: readonly {
+      readonly tenantId: TenantId
+      /** Time of receipt in ms since the epoch. */
+      readonly receivedAtMs: number
+    }[],
+  ): void {
     const nowMs = this.#parts.clock.now()
     for (const { tenantId, receivedAtMs } of events) {
       const tally = this.#tallyOf(tenantId)

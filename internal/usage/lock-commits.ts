@@ -133,11 +133,9 @@ async function holdStores(client: PoolClient, tenantId: TenantId): Promise<Store
   return rows[0] ?? { store: 'redis', before: null, generation: 0 }
 }
 
-type CommitIn = Readonly<Record<RecordDurability, (commit: LockCommit) => Promise<LocksCommitted>>>
-
 /** Commits in the current store, unless the earlier one has counted the id. */
 async function commitAmong(
-  commitIn: CommitIn,
+  commitIn: Readonly<Record<RecordDurability, (commit: LockCommit) => Promise<LocksCommitted>>>,
   { store, before }: Stores,
   commit: LockCommit,
 ): Promise<LocksCommitted> {
@@ -244,14 +242,18 @@ function usedIn({ locks, nowMs, recordBytes }: DurableReading) {
   }
 }
 
-interface Marker {
-  readonly amount: number
-  readonly decision: UsageDecision
-  readonly limit: LockLimitName | null
-  readonly committedAtMs: number
-}
-
-async function findMarker(client: PoolClient, entryId: string): Promise<Marker | undefined> {
+async function findMarker(
+  client: PoolClient,
+  entryId: string,
+): Promise<
+  | {
+      readonly amount: number
+      readonly decision: UsageDecision
+      readonly limit: LockLimitName | null
+      readonly committedAtMs: number
+    }
+  | undefined
+> {
   const { rows } = await client.query<{ record: string }>({
     name: 'usage-find-lock-commit',
     text: `SELECT record FROM record_entries WHERE id = $1::uuid AND expires_at > (SELECT record_clock() / 1000)`,

@@ -96,18 +96,20 @@ export async function readLimits(parts: ReadUsageParts, tenant: LimitedTenant): 
   return { limits: [...own, ...ofOthers], over: all.eventsPerMonth.over }
 }
 
-/** Usage, limit and overrides of a tenant, expired ones included. */
-interface UsedFacts {
-  readonly used: number | null
-  readonly bounds: LimitBounds
-  readonly overrides: readonly StoredOverride[]
-  readonly nowMs: number
-}
-
 /** Compares usage with a limit. Pure. */
 export function toLimitUsage(
   limit: AnyLimitName,
-  { used, bounds: { soft, hard }, overrides, nowMs }: UsedFacts,
+  {
+    used,
+    bounds: { soft, hard },
+    overrides,
+    nowMs,
+  }: {
+    readonly used: number | null
+    readonly bounds: LimitBounds
+    readonly overrides: readonly StoredOverride[]
+    readonly nowMs: number
+  },
 ): LimitUsage {
   const found = overrides.find((each) => each.limit === limit && each.expiresAtMs > nowMs)
   const override = found && withoutAddress(found)
@@ -124,14 +126,12 @@ function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-type Used = Record<LimitName, number | null>
-
 /** Returns the usage of what Latchkey counts; null for what is unknown. @throws errors of Postgres */
 export async function usedOf(
   { pool }: { readonly pool: Pool },
   current: CurrentUsage,
   nowMs: number,
-): Promise<Used> {
+): Promise<Record<LimitName, number | null>> {
   const { tenantId, unknown, hasMoved, recordBytes } = current
   const month = async (kind: OwnKind) => {
     const counted = current[kind] && countAt(current[kind].months, current.nowMs)

@@ -10,12 +10,6 @@ const fileBytesMax = 64 * 1024
 const linkPattern =
   /\[(?:[^\]]|\]\()*?\]\((?<target>[^)\s]+)(?:\s+"[^"]*")?\)|^\[[^\]]+\]: (?<reference>\S+)$|<(?:img|a) [^>]*(?:src|href)="(?<attribute>[^"]+)"/gm
 
-/** Link of a Markdown text with its line. */
-export interface MarkdownLink {
-  readonly target: string
-  readonly line: number
-}
-
 /** File of the repository that the site shows, by its path from the root. */
 export interface SharedFile {
   readonly path: string
@@ -24,7 +18,10 @@ export interface SharedFile {
 }
 
 /** Returns the links of a Markdown text outside of its code. */
-export function linksOf(text: string): readonly MarkdownLink[] {
+export function linksOf(text: string): readonly {
+  readonly target: string
+  readonly line: number
+}[] {
   const prose = withoutBlocks(text).replaceAll(/(`+)(?!`)[^\n]*?[^`]\1(?!`)/g, (code) =>
     'x'.repeat(code.length),
   )

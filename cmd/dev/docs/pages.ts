@@ -95,13 +95,6 @@ export interface SitePage {
   readonly title: string
 }
 
-/** Group of the sidebar with the pages that exist. */
-export interface SiteGroup {
-  readonly title: string
-  readonly folder: string | undefined
-  readonly pages: readonly SitePage[]
-}
-
 /** Returns the paths of all pages below `docs` without `.md`, sorted. */
 export function pagePaths(): readonly string[] {
   return readdirSync(docsFolder, { recursive: true, encoding: 'utf8' })
@@ -111,7 +104,11 @@ export function pagePaths(): readonly string[] {
 }
 
 /** Returns the groups of the sidebar. A listed page that does not exist is left out, and so is a group without pages. */
-export function siteGroups(): readonly SiteGroup[] {
+export function siteGroups(): readonly {
+  readonly title: string
+  readonly folder: string | undefined
+  readonly pages: readonly SitePage[]
+}[] {
   const all = pagePaths()
   const named = new Set(groups.flatMap(({ pages }) => pages))
   const found = groups.map(({ title, pages, folder }) => ({

@@ -259,13 +259,18 @@ function keyText({
   return `the secret${format ? ' is the' : ''} ${parts.filter(Boolean).join(', ')}`
 }
 
-interface PlaceOfText {
-  readonly header?: string | undefined
-  readonly query?: string | undefined
-  readonly json?: string | undefined
-}
-
-function placeText({ header, query, json }: PlaceOfText, headers: Declaration['headers'] = {}): string {
+function placeText(
+  {
+    header,
+    query,
+    json,
+  }: {
+    readonly header?: string | undefined
+    readonly query?: string | undefined
+    readonly json?: string | undefined
+  },
+  headers: Declaration['headers'] = {},
+): string {
   if (header !== undefined) return `header ${headers[header]?.names.map(code).join(' or ') ?? code(header)}`
   return query === undefined ? `${code(json ?? '')} of the body` : `query parameter ${code(query)}`
 }

@@ -3,18 +3,15 @@ import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '../../..')
 
-/** Arguments of `bun build` that make the program. */
-export interface CompileCommand {
-  /** Options without target platform and output path. */
-  readonly options: readonly string[]
-  readonly entryPoints: readonly string[]
-}
-
 /**
  * Returns the command that compiles the program. The Dockerfile is its only source, so that the image, the archives, the package for npm
  * and the tests contain the same program. @param sources folder with the sources @throws if the Dockerfile has no such command
  */
-export function compileCommand(sources: string): CompileCommand {
+export function compileCommand(sources: string): {
+  /** Options without target platform and output path. */
+  readonly options: readonly string[]
+  readonly entryPoints: readonly string[]
+} {
   const dockerfile = readFileSync(join(sources, 'Dockerfile'), 'utf8')
   const [, command] = /^ *bun build ((?:.*\\\n)*.*)$/m.exec(dockerfile) ?? []
   if (command === undefined) throw new Error('the Dockerfile has no line that begins with "bun build"')

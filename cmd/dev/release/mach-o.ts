@@ -28,13 +28,6 @@ interface Segment {
   readonly bytes: number
 }
 
-/** Offsets in the file: of load commands, and of what they describe. */
-interface Layout {
-  readonly text: Segment
-  readonly linkedit: Segment
-  readonly signature: Segment
-}
-
 /**
  * Returns whether the hashes of a signature fit the whole program. macOS ends a program of Apple silicon at its start where they do not. A
  * certificate is not looked at. @throws if the program is no 64-bit Mach-O file with a signature
@@ -104,7 +97,11 @@ function directoryOf(program: Buffer, signature: Segment): number {
   return directory
 }
 
-function readLayout(program: Buffer): Layout {
+function readLayout(program: Buffer): {
+  readonly text: Segment
+  readonly linkedit: Segment
+  readonly signature: Segment
+} {
   if (program.readUInt32LE(0) !== magic64) throw new Error('not a 64-bit Mach-O file')
   const found: Record<string, Segment> = {}
   let command = 32

@@ -15,11 +15,6 @@ export interface Assets {
   find(fileName: string, request: Request): Answer<Uint8Array<ArrayBuffer>> | undefined
 }
 
-interface Asset {
-  readonly type: string
-  readonly body: StaticBody
-}
-
 /** Route that serves the assets. */
 export const assetsPath = '/assets/:file'
 const yearSeconds = 31_536_000
@@ -27,7 +22,13 @@ const hashChars = 12
 
 /** Hashes and compresses all assets once. The assets are embedded in the program, so nothing is read from disk. */
 export function createAssets(): Assets {
-  const files = new Map<string, Asset>()
+  const files = new Map<
+    string,
+    {
+      readonly type: string
+      readonly body: StaticBody
+    }
+  >()
   const add = (name: string, ending: string, type: string, text: string) => {
     const body = staticBody(text)
     const hash = Buffer.from(Bun.SHA256.hash(body.plain) as Uint8Array)

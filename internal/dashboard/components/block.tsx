@@ -61,15 +61,18 @@ export function Segments({ label, links, isTabs = false }: SegmentsParts) {
   )
 }
 
-interface CardParts {
+/** Renders a section of a page with a heading and a short note. */
+export function Card({
+  title,
+  note,
+  actions,
+  children,
+}: {
   readonly title: string
   readonly note?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
-}
-
-/** Renders a section of a page with a heading and a short note. */
-export function Card({ title, note, actions, children }: CardParts) {
+}) {
   return (
     <section class="card" aria-label={title}>
       <header class="card-header">
@@ -133,14 +136,16 @@ export function Notice({ tone, title, id, isHeld = false, children }: NoticePart
   )
 }
 
-interface EmptyParts {
+/** Replaces an empty list or page with the reason and the next step for the user. */
+export function Empty({
+  icon = 'empty',
+  title,
+  children,
+}: {
   readonly icon?: IconName
   readonly title: string
   readonly children?: ComponentChildren
-}
-
-/** Replaces an empty list or page with the reason and the next step for the user. */
-export function Empty({ icon = 'empty', title, children }: EmptyParts) {
+}) {
   return (
     <div class="empty">
       <Icon name={icon} />
@@ -155,17 +160,21 @@ export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <div class="tiles">{children}</div>
 }
 
-interface TileParts {
+/** Renders a number with its label. */
+export function Tile({
+  label,
+  value,
+  note,
+  tone,
+  href,
+}: {
   readonly label: string
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
   /** Address of the page with the details. */
   readonly href?: string
-}
-
-/** Renders a number with its label. */
-export function Tile({ label, value, note, tone, href }: TileParts) {
+}) {
   return (
     <div class={`tile${tone === undefined ? '' : ` is-${tone}`}`}>
       <div class="tile-label">{href === undefined ? label : <a href={href}>{label}</a>}</div>
@@ -175,16 +184,19 @@ export function Tile({ label, value, note, tone, href }: TileParts) {
   )
 }
 
-interface ShareBarParts {
+/** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
+export function ShareBar({
+  share,
+  label,
+  tone = 'info',
+  badShare = 0,
+}: {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
   /** A second share, of what has failed, after the first. */
   readonly badShare?: number
-}
-
-/** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
-export function ShareBar({ share, label, tone = 'info', badShare = 0 }: ShareBarParts) {
+}) {
   const percentOf = (part: number) => Math.max(0, Math.min(1, Number.isFinite(part) ? part : 1)) * 100
   const width = percentOf(share)
   return (

@@ -198,13 +198,15 @@ function bandsOf(count: number) {
     .paddingOuter(padding / 2)
 }
 
-interface BarsParts {
+function Bars({
+  series,
+  count,
+  y,
+}: {
   readonly series: readonly Series[]
   readonly count: number
   readonly y: Scale
-}
-
-function Bars({ series, count, y }: BarsParts) {
+}) {
   const x = bandsOf(count)
   const layers = stack<number, number>()
     .keys(series.keys())

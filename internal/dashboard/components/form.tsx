@@ -210,14 +210,15 @@ export function filled(fields: readonly Field[], typed: Typed, problems: Problem
   return fields.map((each) => ({ ...each, value: valueIn(each), problem: problems[each.name] }))
 }
 
-interface FieldsParts {
+/** Renders fields with their values and error texts. Fields of kind `time` bring the name of their zone; a form has one group of them. */
+export function Fields({
+  fields,
+  idPrefix = 'field',
+}: {
   readonly fields: readonly Field[]
   /** Prefix that makes ids unique when a page contains several forms. */
   readonly idPrefix?: string
-}
-
-/** Renders fields with their values and error texts. Fields of kind `time` bring the name of their zone; a form has one group of them. */
-export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
+}) {
   const { zone } = useContext(ReaderClockContext)
   return (
     <>

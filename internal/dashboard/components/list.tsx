@@ -119,7 +119,12 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Label of the filters that are collapsed. Default: Exact times. */
   readonly moreLabel?: string
   /** `asked` contains the values of the filters and the cursor. */
-  load(context: PageContext, asked: FieldValues<Filters> & PagePlace): Promise<Outcome<Page<Row>>>
+  load(
+    context: PageContext,
+    asked: FieldValues<Filters> & {
+      readonly after?: string | undefined
+    },
+  ): Promise<Outcome<Page<Row>>>
   /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
@@ -143,10 +148,6 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   noMatch?(query: PageContext['query']): ComponentChildren
   /** Number of rows per page. Default: 50. */
   readonly pageSize?: number
-}
-
-interface PagePlace {
-  readonly after?: string | undefined
 }
 
 const pageSizeDefault = 50
@@ -209,14 +210,16 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
   }
 }
 
-interface LiveBarParts {
+/** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
+function LiveBar({
+  here,
+  noun,
+  children,
+}: {
   readonly here: string
   readonly noun: string
   readonly children?: ComponentChildren
-}
-
-/** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
-function LiveBar({ here, noun, children }: LiveBarParts) {
+}) {
   return (
     <div class="live-bar">
       {children}

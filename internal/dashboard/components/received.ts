@@ -14,13 +14,6 @@ const spans = [
 /** Choices of the field `within` of a form, beside the exact times `from` and `to`. */
 export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
 
-/** Values of the fields `within`, `from` and `to`. */
-interface Received {
-  readonly within?: string | undefined
-  readonly from?: number | undefined
-  readonly to?: number | undefined
-}
-
 /** Inclusive start and exclusive end of a time range, in ms since the epoch. */
 interface ReceivedRange {
   readonly fromMs: number | undefined
@@ -31,7 +24,18 @@ interface ReceivedRange {
  * Returns the time range of a form. With an exact time the choice does not apply at all, so that no start of one is combined with an end of
  * the other. Days are those of the reader's zone. Pure.
  */
-export function receivedRange({ within, from, to }: Received, clock: ReaderClock): ReceivedRange {
+export function receivedRange(
+  {
+    within,
+    from,
+    to,
+  }: {
+    readonly within?: string | undefined
+    readonly from?: number | undefined
+    readonly to?: number | undefined
+  },
+  clock: ReaderClock,
+): ReceivedRange {
   if (from !== undefined || to !== undefined) return { fromMs: from, toMs: to }
   if (within === 'today') return { fromMs: dayStartMs(clock), toMs: undefined }
   if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }

@@ -108,16 +108,18 @@ function groupTitle(first: BlockerOfOne, count: number): string {
   return `${what} is paused for ${whose}`
 }
 
-interface GroupParts {
+/** Renders blockers of single tenants that share their cause, on a page of all tenants. */
+function BlockersNotice({
+  context,
+  group,
+  named,
+}: {
   readonly context: PageContext
   /** Blockers of single tenants that share `causeOf`. */
   readonly group: readonly BlockerOfOne[]
   /** The first ones of `group`. */
   readonly named: readonly Described[]
-}
-
-/** Renders blockers of single tenants that share their cause, on a page of all tenants. */
-function BlockersNotice({ context, group, named }: GroupParts) {
+}) {
   const [first] = group
   if (first === undefined) return null
   return (

@@ -163,15 +163,18 @@ function showTestForm({
   )
 }
 
-interface TestParts {
+function TestResult({
+  sent: { id, result },
+  context: { csrfToken },
+  tenant,
+  again,
+}: {
   readonly sent: TestEventSent
   readonly context: ActionContext
   readonly tenant: Tenant
   /** Fields of a form that sends another event of this content. */
   readonly again: Readonly<Record<string, string>>
-}
-
-function TestResult({ sent: { id, result }, context: { csrfToken }, tenant, again }: TestParts) {
+}) {
   const answered = result.kind === 'answered' ? result : undefined
   const isGood = answered !== undefined && answered.status >= 200 && answered.status < 300
   const time = durationText(result.durationMs)

@@ -145,12 +145,7 @@ const eventTypeRow: PageRow = {
   },
 }
 
-interface NoticeParts {
-  readonly type: string
-  readonly sample: object
-}
-
-function NoticeCard({ type, sample }: NoticeParts) {
+function NoticeCard({ type, sample }: { readonly type: string; readonly sample: object }) {
   return (
     <Card title="latchkey" note="to the receiver of spec.notifications, never to the callback">
       {type === testNoticeType && (
@@ -164,12 +159,7 @@ function NoticeCard({ type, sample }: NoticeParts) {
   )
 }
 
-interface UnlistedParts {
-  readonly type: string
-  readonly tenant: string | undefined
-}
-
-function Unlisted({ type, tenant }: UnlistedParts) {
+function Unlisted({ type, tenant }: { readonly type: string; readonly tenant: string | undefined }) {
   const [noun = ''] = type.split('.')
   const search = [type, `${noun}.`].find((text) => eventCatalogue.some((entry) => matches(entry, text)))
   return (
@@ -188,13 +178,14 @@ function Unlisted({ type, tenant }: UnlistedParts) {
   )
 }
 
-interface SourceParts {
+/** Renders the conditions of a source, with links to the types that apply instead. */
+function SourceCondition({
+  source,
+  tenant,
+}: {
   readonly source: TypeSource
   readonly tenant: string | undefined
-}
-
-/** Renders the conditions of a source, with links to the types that apply instead. */
-function SourceCondition({ source, tenant }: SourceParts) {
+}) {
   const conditions = conditionsText(source)
   if (source.unless.length === 0) return <span class="wraps">{conditions || 'always'}</span>
   return (

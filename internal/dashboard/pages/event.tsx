@@ -466,16 +466,19 @@ function CycleOrigin({ cycle, replayId }: Pick<CycleParts, 'cycle' | 'replayId'>
   )
 }
 
-interface AttemptParts {
+function Attempt({
+  attempt: each,
+  next,
+  isAdvisedBelow,
+  path,
+}: {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
   /** The end of the timeline has the advice, so that it is not shown twice. */
   readonly isAdvisedBelow: boolean
   /** Path of its page. */
   readonly path: string
-}
-
-function Attempt({ attempt: each, next, isAdvisedBelow, path }: AttemptParts) {
+}) {
   const { cycle, attempt, startedAtMs, durationMs, ...end } = each
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'

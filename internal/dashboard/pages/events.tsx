@@ -229,13 +229,8 @@ function isSelected({ query }: Pick<PageContext, 'query'>, id: EventId): boolean
   return (query['selected'] ?? '').includes(id)
 }
 
-interface SelectionParts {
-  readonly event: EventSummary
-  readonly context: PageContext
-}
-
 /** Renders the checkbox that selects an event for a replay. */
-function Selection({ event, context }: SelectionParts) {
+function Selection({ event, context }: { readonly event: EventSummary; readonly context: PageContext }) {
   if (!isSelectable(event)) return <span class="row-select" />
   const { id, type } = event
   return (

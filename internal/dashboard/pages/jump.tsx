@@ -58,13 +58,15 @@ export const jumpRow: PageRow = {
   },
 }
 
-interface JumpParts {
+function Jump({
+  context: { query },
+  find,
+  groups,
+}: {
   readonly context: PageContext
   readonly find: string
   readonly groups: readonly Group[]
-}
-
-function Jump({ context: { query }, find, groups }: JumpParts) {
+}) {
   const isFound = groups.some(({ targets }) => targets.length > 0)
   return (
     <>

@@ -37,7 +37,13 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
 }
 
 /** Renders the origin of an event as a fact. */
-export function OriginFact({ origin, simulationPath }: OriginParts) {
+export function OriginFact({
+  origin,
+  simulationPath,
+}: {
+  readonly origin: EventOrigin
+  readonly simulationPath: string | undefined
+}) {
   switch (origin.kind) {
     case 'provider':
       return <>a call of the provider</>
@@ -50,11 +56,6 @@ export function OriginFact({ origin, simulationPath }: OriginParts) {
     case 'notification':
       return <>a notification about this tenant, made by Latchkey</>
   }
-}
-
-interface OriginParts {
-  readonly origin: EventOrigin
-  readonly simulationPath: string | undefined
 }
 
 /**
@@ -79,17 +80,14 @@ function SimulationLink({
   return path === undefined ? <>{children}</> : <a href={path}>{children}</a>
 }
 
-/** Title and text of the first two steps in the timeline of an event. */
-export interface ReceiptText {
-  readonly received: readonly [title: string, text: ComponentChildren]
-  readonly stored: readonly [title: string, text: ComponentChildren]
-}
-
 /** Returns how an event came to be stored. Only a provider's call has a verified signature. Pure. */
 export function receiptText(
   { provider, origin, receivedAtMs, occurredAtMs }: EventSummary,
   simulationPath: string | undefined,
-): ReceiptText {
+): {
+  readonly received: readonly [title: string, text: ComponentChildren]
+  readonly stored: readonly [title: string, text: ComponentChildren]
+} {
   const lateMs = receivedAtMs - occurredAtMs
   const late = lateMs < 1_000 ? '' : `, ${durationText(lateMs)} after the event occurred`
   switch (origin.kind) {

@@ -58,8 +58,6 @@ const fields = [
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
 ] as const satisfies readonly Field[]
 
-type Values = FieldValues<typeof fields>
-
 /** Page with the form. The search is a `POST`, so that what is searched for is in no address and in no log. */
 const formRow: PageRow = {
   method: 'GET',
@@ -104,7 +102,7 @@ const searchRow: ActionRow = {
     }),
 }
 
-function termOf({ text, path: at, equals }: Values): PayloadTerm | undefined {
+function termOf({ text, path: at, equals }: FieldValues<typeof fields>): PayloadTerm | undefined {
   if (text !== undefined) return at === undefined ? { kind: 'text', text } : undefined
   return at === undefined || equals === undefined ? undefined : { kind: 'path', path: at, equals }
 }
@@ -114,15 +112,19 @@ function refused(context: PageContext & { readonly form: Form }, problems: Probl
   return shown('Search payloads', body, 422)
 }
 
-interface SearchFormParts {
+function SearchForm({
+  context,
+  typed,
+  problems = {},
+  problem,
+  children,
+}: {
   readonly context: PageContext
   readonly typed: Form
   readonly problems?: Problems
   readonly problem?: string | undefined
   readonly children?: ComponentChildren
-}
-
-function SearchForm({ context, typed, problems = {}, problem, children }: SearchFormParts) {
+}) {
   const { csrfToken, tenant } = context
   const hasTimes = ['within', 'from', 'to'].some((name) => typed[name] !== undefined)
   const values = hasTimes ? appliedTimes(typed) : { ...typed, within: withinDefault }
@@ -165,13 +167,15 @@ function keptFilter({
   return { state, type, provider, within, from, to, zone }
 }
 
-interface MatchesParts {
+function Matches({
+  context,
+  matches,
+  range: { fromMs, toMs },
+}: {
   readonly context: PageContext & { readonly form: Form }
   readonly matches: PayloadMatches
   readonly range: { readonly fromMs: number; readonly toMs: number | undefined }
-}
-
-function Matches({ context, matches, range: { fromMs, toMs } }: MatchesParts) {
+}) {
   const { items, next, examinedCount, skippedCount, searchedToMs } = matches
   const { csrf: _csrf, within: _within, ...kept } = context.form
   // Exact times, so that a range such as the last 24 hours does not move between two parts of a search.

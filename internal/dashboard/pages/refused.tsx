@@ -55,13 +55,14 @@ export const refusedRow = listRow({
   },
 })
 
-interface CallParts {
+function Call({
+  call,
+  tenantName,
+}: {
   readonly call: RefusedCall
   /** Shown in a list of several tenants. */
   readonly tenantName: string | undefined
-}
-
-function Call({ call, tenantName }: CallParts) {
+}) {
   const { id, provider, cause, refusedAtMs, sourceAddress, headers, sample } = call
   const { title, means, todo } = refusedAdviceOf(cause)
   return (

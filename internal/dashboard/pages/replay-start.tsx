@@ -200,12 +200,7 @@ const newReplayRow: PageRow = {
   },
 }
 
-interface FormParts {
-  readonly context: PageContext
-  readonly problems: Problems
-}
-
-function ReplayForm({ context, problems }: FormParts) {
+function ReplayForm({ context, problems }: { readonly context: PageContext; readonly problems: Problems }) {
   const { list } = context.query
   return (
     <>

@@ -96,12 +96,7 @@ export function replayShare(job: ReplayJob): number {
   return spanMs <= 0 ? 0 : Math.max(0, Math.min(1, (receivedAtMsOf(reached) - filter.fromMs) / spanMs))
 }
 
-interface ProgressParts {
-  readonly job: ReplayJob
-  readonly isShort?: boolean
-}
-
-function ReplayProgress({ job, isShort = false }: ProgressParts) {
+function ReplayProgress({ job, isShort = false }: { readonly job: ReplayJob; readonly isShort?: boolean }) {
   const percent = `${Math.floor(replayShare(job) * 100)} %`
   const { total } = job
   const tone = job.state === 'failed' ? 'bad' : 'info'

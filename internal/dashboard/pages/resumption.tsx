@@ -46,14 +46,6 @@ function sentText(held: Outcome<HeldEvents>, rest: string): string {
   return `; ${events} ${count === 1 && !isCut ? 'is' : 'are'} being sent.`
 }
 
-/** What deliveries or calls do after a resumption. */
-interface Outlook {
-  /** One or more sentences. */
-  readonly text: string
-  /** Whether something still holds events back, or they are on their way, which can suspend the callback again. */
-  readonly isPending: boolean
-}
-
 /**
  * Reads what happens after a resumption, as long as it has not happened yet or right after it: how many events wait, and what still holds
  * them back.
@@ -61,7 +53,12 @@ interface Outlook {
 export async function readOutlook(
   context: PageContext,
   { isDone = false, ...resumption }: Resumption & { readonly isDone?: boolean },
-): Promise<Outlook> {
+): Promise<{
+  /** One or more sentences. */
+  readonly text: string
+  /** Whether something still holds events back, or they are on their way, which can suspend the callback again. */
+  readonly isPending: boolean
+}> {
   const { backoffice, actor, tenantLabel } = context
   const { tenantId } = resumption
   const selection = tenantId === undefined ? {} : { tenantId }

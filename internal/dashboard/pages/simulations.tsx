@@ -169,16 +169,20 @@ export function parseStartForm(
   return { kind: 'wrong', problems: Object.fromEntries(problems) }
 }
 
-interface StartFormParts {
+function showStartForm({
+  context,
+  typed,
+  problems,
+  problem,
+  key,
+}: {
   readonly context: PageContext
   readonly typed: Form
   /** Idempotency key of the form. */
   readonly key: string
   readonly problems?: Problems<StartField>
   readonly problem?: string
-}
-
-function showStartForm({ context, typed, problems, problem, key }: StartFormParts) {
+}) {
   const { tenant, csrfToken } = context
   const title = 'Start a simulation'
   return shown(

@@ -14,17 +14,16 @@ const knownTypes: readonly string[] = [
 ]
 const families = [...new Set(knownTypes.map((type) => type.split('.', 1).join()))]
 
-/** Why a filter by type finds nothing, and filters that probably were meant. */
-interface TypeProblem {
-  readonly problem: string
-  readonly suggestions: readonly string[]
-}
-
 /**
  * Explains a filter by type that no type of the catalogue has; undefined for one that some type has, and for types of a shipped provider,
  * which begin with its name. Reads from memory only. Pure.
  */
-export function typeProblemOf(text: string): TypeProblem | undefined {
+export function typeProblemOf(text: string):
+  | {
+      readonly problem: string
+      readonly suggestions: readonly string[]
+    }
+  | undefined {
   const filter = parseTypeFilter(text)
   if (filter === undefined) return undefined
   const prefix = familyPrefixOf(filter)
@@ -63,14 +62,15 @@ function suggestionsFor(text: string): readonly string[] {
     .map((family) => `${family}.*`)
 }
 
-interface TypeHintParts {
+/** Renders why a filter by type finds nothing; nothing for a type of the catalogue. */
+export function TypeHint({
+  type,
+  hrefOf,
+}: {
   readonly type: string | undefined
   /** Returns the address of the same page with another type. Omit where suggestions are no links. */
   hrefOf?(type: string): string
-}
-
-/** Renders why a filter by type finds nothing; nothing for a type of the catalogue. */
-export function TypeHint({ type, hrefOf }: TypeHintParts) {
+}) {
   const found = type === undefined ? undefined : typeProblemOf(type)
   if (found === undefined) return null
   const { problem, suggestions } = found

@@ -446,15 +446,19 @@ export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: numbe
   return { kind: 'read', hard: isNone ? null : hard, expiresAtMs, reason } as const
 }
 
-interface OverrideFormParts {
+function showOverrideForm({
+  context,
+  of: { tenant, limit },
+  typed,
+  problems,
+  problem,
+}: {
   readonly context: PageContext
   readonly of: Limited
   readonly typed: Form
   readonly problems?: Problems
   readonly problem?: string
-}
-
-function showOverrideForm({ context, of: { tenant, limit }, typed, problems, problem }: OverrideFormParts) {
+}) {
   return shown(
     'Override a limit',
     <FormPage

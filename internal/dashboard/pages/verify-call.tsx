@@ -94,15 +94,19 @@ const verifyRow: ActionRow = {
   },
 }
 
-interface VerifyFormParts {
+function VerifyForm({
+  context,
+  providers,
+  typed,
+  problems = {},
+  problem,
+}: {
   readonly context: PageContext
   readonly providers: readonly string[]
   readonly typed: Form
   readonly problems?: Problems
   readonly problem?: string | undefined
-}
-
-function VerifyForm({ context, providers, typed, problems = {}, problem }: VerifyFormParts) {
+}) {
   const { csrfToken, tenant } = context
   const { secret: _secret, ...kept } = typed
   return (

@@ -31,22 +31,19 @@ export function headerProblems(
   ]
 }
 
-/** Variables that depend on the rest of a scheme. */
-export interface TemplateRules {
-  /** Whether the scheme has a time. */
-  readonly timestamp: boolean
-  /** Whether the event id is in a header. */
-  readonly id: boolean
-  /** Default: those of a call. */
-  readonly variables?: readonly TemplateVariable[]
-}
-
 /** Checks a template over a call. */
 export function templateProblems(
   declaration: Declaration,
   path: string,
   template: string,
-  rules: TemplateRules,
+  rules: {
+    /** Whether the scheme has a time. */
+    readonly timestamp: boolean
+    /** Whether the event id is in a header. */
+    readonly id: boolean
+    /** Default: those of a call. */
+    readonly variables?: readonly TemplateVariable[]
+  },
 ): Problem[] {
   const parsed = parseTemplate(template, rules.variables ?? callVariables)
   if (parsed.kind === 'invalid') return [problem(path, parsed.message)]

@@ -136,12 +136,6 @@ function compileBodyId(
   }
 }
 
-/** Raw type of a call, and the text from which the type of an unlisted one is derived: '' for the raw type itself. */
-interface TypeParts {
-  readonly rawType: unknown
-  readonly unlisted: string
-}
-
 function compileType({ name, event: { type }, types = [] }: Declaration, headers: HeaderTable) {
   const { action, keepsDotted = false } = type
   const sources = type.from.map(({ header, json, text }) => ({
@@ -167,7 +161,13 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
         ? 'conflict'
         : readings.map((reading) => (reading.kind === 'value' ? reading.value : ''))
     },
-    partsOf(texts: readonly string[], body: JsonObject): TypeParts {
+    partsOf(
+      texts: readonly string[],
+      body: JsonObject,
+    ): {
+      readonly rawType: unknown
+      readonly unlisted: string
+    } {
       let raw: unknown
       let next = 0
       for (const { read, valueOf } of sources) {

@@ -47,17 +47,18 @@ export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase6
   }
 }
 
-/** Secrets of a tenant, and what a vendor serves in place of a fetch. */
-export interface VectorKeys {
-  readonly secrets: readonly string[]
-  readonly fetched?: Vector['fetched'] | undefined
-}
-
 /**
  * Handles a call as intake does: a handshake is answered, any other call is verified and normalized. A key set or certificate that is not in
  * the vector leaves the call without keys.
  */
-export function outcomeOf(provider: DeclaredProvider, call: ProviderCall, vector: VectorKeys): Outcome {
+export function outcomeOf(
+  provider: DeclaredProvider,
+  call: ProviderCall,
+  vector: {
+    readonly secrets: readonly string[]
+    readonly fetched?: Vector['fetched'] | undefined
+  },
+): Outcome {
   const keys = provider.prepare(vector.secrets)
   const answer = provider.handshakes?.answer(call, keys)
   if (answer !== undefined) return answer

@@ -15,21 +15,21 @@ const fetchMsMax = 5000
 /** Maximum response size, enough for ten certificates of usual size and for 32 keys with their certificates. */
 const textBytesMax = 65_536
 
-/** Settings of `createKeyFetch`. Tests replace them; production uses the defaults. */
-export interface KeyFetchOptions {
-  /** Non-public networks that may be called. Default: none. */
-  readonly allowedCIDRs?: readonly string[]
-  /** Port in place of 443 for an address without a port. Default: 443. */
-  readonly port?: number | undefined
-}
-
 /**
  * Creates a function that fetches a text from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5 s.
  * The function never rejects.
  */
 export function createKeyFetch(
   outbound: Outbound,
-  { allowedCIDRs = [], port }: KeyFetchOptions = {},
+  {
+    allowedCIDRs = [],
+    port,
+  }: {
+    /** Non-public networks that may be called. Default: none. */
+    readonly allowedCIDRs?: readonly string[]
+    /** Port in place of 443 for an address without a port. Default: 443. */
+    readonly port?: number | undefined
+  } = {},
 ): FetchText {
   return async (url) => {
     const result = await outbound.send({

@@ -85,11 +85,6 @@ interface Kept<Keys> {
 
 type Untrusted = Exclude<FoundKeys<never>, { kind: 'trusted' }>
 
-interface Trouble {
-  readonly found: Untrusted
-  readonly untilMs: number
-}
-
 const unavailable: Untrusted = { kind: 'unavailable' }
 const refused = (cause: RefusalCause): Untrusted => ({ kind: 'refused', cause })
 
@@ -100,7 +95,13 @@ const refused = (cause: RefusalCause): Untrusted => ({ kind: 'refused', cause })
 export class KeyStore<Keys extends Validity> {
   readonly #options: KeyStoreOptions<Keys>
   readonly #trusted = new Map<string, Kept<Keys>>()
-  readonly #troubled = new Map<string, Trouble>()
+  readonly #troubled = new Map<
+    string,
+    {
+      readonly found: Untrusted
+      readonly untilMs: number
+    }
+  >()
   readonly #fetches = new Map<string, Promise<FoundKeys<Keys>>>()
 
   constructor(options: KeyStoreOptions<Keys>) {

@@ -37,14 +37,6 @@ function isCertificateUrl(text: string, { origins, path }: CertificateSource): b
   return nameForm.test(text.slice(origin.length + path.length))
 }
 
-/** Request for the certificate that a call of `wallet` names. */
-export interface CertificateRequest {
-  readonly tenantId: TenantId
-  readonly environment: VendorEnvironment
-  /** Address of the certificate, as stated in the call. */
-  readonly url: string
-}
-
 /**
  * What is fetched: certificates of `wallet`, keys of a declared provider, or the confirmation of a subscription of Amazon SNS, whose `trusted`
  * is a confirmed one. Values of a metric label.
@@ -110,7 +102,16 @@ export class VendorKeys {
   }
 
   /** Returns the signer of a call of `wallet`. Never rejects. */
-  findSigner({ tenantId, environment, url }: CertificateRequest): Promise<FoundKeys<TrustedSigner>> {
+  findSigner({
+    tenantId,
+    environment,
+    url,
+  }: {
+    readonly tenantId: TenantId
+    readonly environment: VendorEnvironment
+    /** Address of the certificate, as stated in the call. */
+    readonly url: string
+  }): Promise<FoundKeys<TrustedSigner>> {
     return isCertificateUrl(url, this.#options.sources[environment])
       ? this.#wallet.find({ url, tenantId })
       : Promise.resolve({ kind: 'refused', cause: 'certificate_url_refused' })

@@ -47,11 +47,6 @@ export interface SecretReader {
   readonly generated: ReadonlySet<string>
 }
 
-interface Written {
-  readonly secret: Secret
-  readonly untilMs: number
-}
-
 /** Time after which the cache takes precedence over a remembered write. */
 const writtenMs = 10_000
 const writtenMax = 10_000
@@ -62,7 +57,13 @@ const writtenMax = 10_000
  */
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
-  readonly #written = new Map<string, Written>()
+  readonly #written = new Map<
+    string,
+    {
+      readonly secret: Secret
+      readonly untilMs: number
+    }
+  >()
   /**
    * Secrets that exist without the tenant label, known because an attempt to create them failed. After the set is cleared, each of them
    * costs one more failed attempt.

@@ -50,15 +50,13 @@ const debounceMs = 50
 const readMsMax = 60_000
 const jitter = 0.1
 
-type GoodDocument = Exclude<FileDocument, { kind: 'broken' }>
-
 /**
  * Last known content of a file: its valid documents by identity (`good`), and the identities of broken documents that were never valid
  * (`held`).
  */
 interface FileState {
   readonly signature: string
-  readonly good: ReadonlyMap<string, GoodDocument>
+  readonly good: ReadonlyMap<string, Exclude<FileDocument, { kind: 'broken' }>>
   readonly held: readonly string[]
   readonly problems: readonly SourceProblem[]
   /** False while a broken document can contain tenants whose names are unknown. */

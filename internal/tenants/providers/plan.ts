@@ -64,16 +64,18 @@ export function planProviders(facts: ProviderFacts, nowMs: number): ProviderPlan
   return [...plans, ...facts.vanished.map((each) => planVanished(each, facts))]
 }
 
-interface Context {
-  readonly claims: Claims
-  readonly users: ProviderFacts['users']
-  readonly nowMs: number
-}
-
 function planProvider(
   { object, validated }: CheckedProvider,
   stored: StoredProvider | undefined,
-  { claims, users, nowMs }: Context,
+  {
+    claims,
+    users,
+    nowMs,
+  }: {
+    readonly claims: Claims
+    readonly users: ProviderFacts['users']
+    readonly nowMs: number
+  },
 ): ProviderPlan {
   const { name, uid = '', generation = 1, deletionTimestamp, finalizers = [] } = object.metadata
   const isHeld = finalizers.includes(tenantFinalizer)

@@ -34,16 +34,6 @@ export interface TenantControllerOptions extends TenantParts {
   readonly suspensionsMs?: number
 }
 
-type TenantConditions = NonNullable<TenantStatus['conditions']>
-
-/** Result of `runOnce`. */
-export interface PassReport {
-  /** Number of tenants whose rows changed. */
-  readonly applied: number
-  readonly removed: number
-  readonly failed: number
-}
-
 /** Name of the leader's fencing token in Postgres. */
 export const fenceName = 'operator'
 
@@ -119,7 +109,7 @@ export class TenantController {
   }
 
   /** Returns the conditions of each tenant by `namespace/name`. */
-  conditions(): ReadonlyMap<string, TenantConditions> {
+  conditions(): ReadonlyMap<string, NonNullable<TenantStatus['conditions']>> {
     const tenants = [...this.#options.source.tenants()]
     return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))
   }
@@ -160,7 +150,12 @@ export class TenantController {
   }
 
   /** Reconciles every tenant once and sweeps, for tests and tools. Must not be called after `start`. */
-  async runOnce(): Promise<PassReport> {
+  async runOnce(): Promise<{
+    /** Number of tenants whose rows changed. */
+    readonly applied: number
+    readonly removed: number
+    readonly failed: number
+  }> {
     const { source, log } = this.#options
     const before = { ...this.#context.counts }
     await source.settled(this.#stopping.signal)

@@ -9,19 +9,21 @@ import { mergeConditions, type WantedCondition, weakSecretReason } from './condi
 import type { TenantFacts } from './gather.ts'
 import type { TenantPlan } from './plan.ts'
 
-/** Input of `statusOf`. */
-export interface StatusFacts {
-  readonly facts: TenantFacts
-  readonly plan: Pick<TenantPlan, 'tenantId' | 'row' | 'conditions'>
-  readonly recordStore: ShownRecordStore | undefined
-  /** Prefix of `/v1/t/…`; if it is undefined, the URLs are paths. */
-  readonly publicUrl: string | undefined
-}
-
 /** Builds the status of a reconciled tenant. Contains no value of a Secret. Pure. */
 export function statusOf(
   object: TenantObject,
-  { facts, plan, recordStore, publicUrl }: StatusFacts,
+  {
+    facts,
+    plan,
+    recordStore,
+    publicUrl,
+  }: {
+    readonly facts: TenantFacts
+    readonly plan: Pick<TenantPlan, 'tenantId' | 'row' | 'conditions'>
+    readonly recordStore: ShownRecordStore | undefined
+    /** Prefix of `/v1/t/…`; if it is undefined, the URLs are paths. */
+    readonly publicUrl: string | undefined
+  },
 ): TenantStatus {
   const observedGeneration = object.metadata.generation ?? 0
   return {

@@ -3,16 +3,6 @@ import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 /** Signing key of a webhook. Logs cannot contain its bytes. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
-/** Message to be signed. */
-export interface SignedMessage {
-  /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
-  readonly id: string
-  /** Value of `webhook-timestamp`: whole seconds since 1970. */
-  readonly timestampSeconds: number
-  /** Body, byte for byte as it is sent. */
-  readonly body: string | Uint8Array
-}
-
 /**
  * Minimum and maximum key length in bytes, as Standard Webhooks specifies (https://github.com/standard-webhooks/standard-webhooks, spec,
  * read 2026-11).
@@ -33,7 +23,17 @@ export function prepareSigningKey(secret: string): SigningKey | undefined {
  * Returns the value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>` for each key,
  * separated by spaces. A receiver that knows any of the keys accepts the message.
  */
-export function signStandardWebhook(message: SignedMessage, keys: readonly SigningKey[]): string {
+export function signStandardWebhook(
+  message: {
+    /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
+    readonly id: string
+    /** Value of `webhook-timestamp`: whole seconds since 1970. */
+    readonly timestampSeconds: number
+    /** Body, byte for byte as it is sent. */
+    readonly body: string | Uint8Array
+  },
+  keys: readonly SigningKey[],
+): string {
   const start = `${message.id}.${message.timestampSeconds}.`
   return keys
     .map((key) => `v1,${createHmac('sha256', key).update(start).update(message.body).digest('base64')}`)
