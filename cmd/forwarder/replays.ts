@@ -80,7 +80,7 @@ function observer({ log, metrics }: Host): (step: Step) => void {
   const events = metrics.counter({
     name: 'latchkey_replays_events_total',
     help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',
-    labels: ['outcome'],
+    labels: ['fate'],
   })
   const failures = metrics.counter({
     name: 'latchkey_replays_failures_total',
