@@ -4,6 +4,7 @@ import { stableMs } from './destination-alerts.ts'
 import {
   callbackDestination,
   type DestinationKey,
+  isCallbackText,
   isInQueueText,
   notificationsDestination,
 } from './queue-id.ts'
@@ -45,8 +46,6 @@ const statusText = `
 SELECT q.tenant_id, q.suspended_cause, ${msText('q.suspended_at')}, CASE WHEN q.breaker_until > now() THEN ${msText('q.breaker_until')} END,
   q.breaker_until > '-infinity', ${troubleText}, ${msText('a.since')}
 FROM tenant_queues q LEFT JOIN destination_alerts a USING (tenant_id, destination)`
-/** SQL condition on the tenant queues of callbacks. */
-const isCallback = `destination = '${callbackDestination}'`
 
 type StatusRow = [
   tenantId: TenantId,
@@ -123,7 +122,7 @@ export async function listCallbackStatuses(
   const inTrouble = isSuspended ? '' : `OR ${troubleText} IS NOT NULL`
   const { rows } = await pool.query<StatusRow>({
     text: `${statusText}
-      WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallback}
+      WHERE (q.suspended_at IS NOT NULL ${inTrouble}) AND ${isCallbackText}
         AND ($1::text[] IS NULL OR q.tenant_id = ANY($1::text[]))
       ORDER BY q.suspended_at, q.tenant_id LIMIT $2`,
     rowMode: 'array',
@@ -139,7 +138,7 @@ export async function findSuspendedTenants(
 ): Promise<ReadonlySet<TenantId>> {
   if (tenantIds.length === 0) return new Set()
   const { rows } = await pool.query<[TenantId]>({
-    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallback} AND tenant_id = ANY($1::text[])`,
+    text: `SELECT tenant_id FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackText} AND tenant_id = ANY($1::text[])`,
     rowMode: 'array',
     values: [textArrayParam(tenantIds)],
   })
@@ -177,10 +176,10 @@ export async function readCallbacksDigest(pool: Pool): Promise<string> {
     name: 'read_callbacks_digest',
     text: `SELECT md5(string_agg(entry, ',' ORDER BY entry)) AS digest FROM (
       (SELECT tenant_id || suspended_at AS entry FROM tenant_queues
-        WHERE suspended_at IS NOT NULL AND ${isCallback} ORDER BY tenant_id LIMIT $1)
+        WHERE suspended_at IS NOT NULL AND ${isCallbackText} ORDER BY tenant_id LIMIT $1)
       UNION ALL
       (SELECT q.tenant_id || ${troubleText} FROM destination_alerts a JOIN tenant_queues q USING (tenant_id, destination)
-        WHERE ${troubleText} IS NOT NULL AND ${isCallback} ORDER BY q.tenant_id LIMIT $1)) blocked`,
+        WHERE ${troubleText} IS NOT NULL AND ${isCallbackText} ORDER BY q.tenant_id LIMIT $1)) blocked`,
     values: [digestedMax],
   })
   return rows[0]?.digest?.slice(0, 12) ?? 'none'
@@ -206,8 +205,8 @@ export async function countHeldDeliveries(
     name: 'count_held_deliveries',
     text: `WITH held AS MATERIALIZED (
       SELECT tenant_id, destination FROM tenant_queues
-      WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[]) AND ${isCallback})
-        AND (suspended_at IS NOT NULL OR breaker_until > '-infinity' OR $2::boolean OR tenant_id = ANY($3::text[]) AND ${isCallback}
+      WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[]) AND ${isCallbackText})
+        AND (suspended_at IS NOT NULL OR breaker_until > '-infinity' OR $2::boolean OR tenant_id = ANY($3::text[]) AND ${isCallbackText}
           OR tenant_id IN (SELECT id FROM tenants WHERE suspended AND deleted_at IS NULL))
       ORDER BY tenant_id, destination LIMIT ${heldQueuesMax}
     )

@@ -12,6 +12,7 @@ import type { HandOffPlan, HandOffs } from './hand-off.ts'
 import type { Queryable } from './list-source.ts'
 import { type EventOrigin, type OwnProvider, originByOf } from './origin.ts'
 import { destinationOf, destinationOfText, type QueueId, queueIdOf, queueIdText } from './queue-id.ts'
+import { updateQueuesText } from './tenant-queue.ts'
 
 /**
  * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
@@ -55,6 +56,9 @@ export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
   return payloadBytes + headers.length
 }
 
+const isHandedText = `${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))`
+const leaseEndText = "now() + $22::integer * interval '1 ms'"
+
 // One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between
 // concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
 // committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of
@@ -90,7 +94,7 @@ WITH input AS MATERIALIZED (
   INSERT INTO deliveries_due
     (event_id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, lease, leased_until, claims)
   SELECT id, destination, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now(), CASE WHEN is_handed THEN lease END,
-    CASE WHEN is_handed THEN now() + $22::integer * interval '1 ms' ELSE '-infinity' END, CASE WHEN is_handed THEN 1 ELSE 0 END
+    CASE WHEN is_handed THEN ${leaseEndText} ELSE '-infinity' END, CASE WHEN is_handed THEN 1 ELSE 0 END
   FROM (SELECT *, lease IS NOT NULL AND ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM clear_queues)) AS is_handed
     FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' AND id <> ALL($20::text[])) i
   RETURNING event_id, destination, tenant_id, lease IS NOT NULL AS is_handed
@@ -104,17 +108,11 @@ WITH input AS MATERIALIZED (
   INSERT INTO tenant_queues (tenant_id, destination, next_due_at)
   SELECT tenant_id, destination, now() FROM with_work WHERE NOT is_handed ON CONFLICT DO NOTHING
 ), wake_queues AS (
-  UPDATE tenant_queues SET idle_checks = 0, next_due_at = CASE
-    WHEN ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))
-      THEN least(next_due_at, now() + $22::integer * interval '1 ms')
-    ELSE now() END
-  WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND ${queueIdText()} = ANY(ARRAY(
-    SELECT ${queueIdText()} FROM (SELECT tenant_id, destination FROM tenant_queues
-      WHERE tenant_id = ANY(ARRAY(SELECT tenant_id FROM with_work)) AND ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work))
-        AND (idle_checks > 0
-          OR next_due_at > CASE WHEN ${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))
-            THEN now() + $22::integer * interval '1 ms' ELSE now() END)
-      ORDER BY tenant_id, destination FOR UPDATE) locked))
+  ${updateQueuesText({
+    keys: 'with_work',
+    set: `idle_checks = 0, next_due_at = CASE WHEN ${isHandedText} THEN least(next_due_at, ${leaseEndText}) ELSE now() END`,
+    condition: `idle_checks > 0 OR next_due_at > CASE WHEN ${isHandedText} THEN ${leaseEndText} ELSE now() END`,
+  })}
 )
 SELECT event_id, event_id = ANY(ARRAY(SELECT event_id FROM due WHERE is_handed)) FROM fresh`
 

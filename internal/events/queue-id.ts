@@ -55,6 +55,8 @@ export const isInQueueText = (alias: string) => `${queueIdText()} = ${queueIdTex
 /** SQL condition on the rows of `deliveries_due` of a tenant. @param tenantId SQL of the tenant's id, as text */
 export const isOfTenantText = (tenantId: string) =>
   `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
+/** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
+export const isCallbackText = `destination = '${callbackDestination}'`
 /** SQL for the key of a delivery. @param event SQL of the event's id */
 export const deliveryIdText = (event: string) => `${event} || '/' || destination`
 /** Returns the destination of events with this origin. Pure. */

@@ -2,9 +2,9 @@ import { and, eq, gt, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import {
-  callbackDestination,
   callbackQueueOf,
   type DestinationKey,
+  isCallbackText,
   isInQueueText,
   type QueueId,
   queueIdOf,
@@ -24,7 +24,6 @@ export interface PausedForwarding {
 /** Delay before the next probe, after a probe that was not sent. */
 const probeAgainMs = 1_000
 const { breakerUntil } = tenantQueues
-const isCallback = `destination = '${callbackDestination}'`
 const closed = sql`'-infinity'`
 
 // The following functions each change one row of tenant_queues by its key. Claims lock such a row only briefly.
@@ -36,7 +35,7 @@ WITH suspended AS (
   WHERE tenant_id = $1 AND destination = $4 AND suspended_at IS NULL RETURNING tenant_id, destination
 ), noted AS (
   INSERT INTO destination_alerts AS a (tenant_id, destination, is_suspended, since, failures, cause, last_failure_at, check_at)
-  SELECT tenant_id, destination, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallback}
+  SELECT tenant_id, destination, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallbackText}
   ON CONFLICT (tenant_id, destination) DO UPDATE SET is_suspended = true, cause = $2, last_failure_at = $3, check_at = $3,
     failures = a.failures + 1, since = CASE WHEN a.open IS NULL THEN $3 ELSE a.since END
 )
@@ -147,17 +146,37 @@ export async function closeBreaker(pool: Pool, key: DestinationKey): Promise<voi
 }
 
 /**
- * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Locks rows in the order of their ids to
- * prevent deadlocks. Neither locks nor writes a tenant queue that is already due and was not empty at its last check, so that busy tenants
- * have no hot row.
- * @param keys SQL of a FROM clause with the columns `tenant_id` and `destination`; never input from outside
+ * Returns SQL that updates tenant queues, for a WITH query. Locks rows in the order of their ids to prevent deadlocks, and only those that
+ * meet the condition.
+ * @param keys SQL of a FROM clause with the columns `tenant_id` and `destination`; as `set` and `condition`, never input from outside
+ */
+export function updateQueuesText({
+  keys,
+  set,
+  condition,
+}: {
+  readonly keys: string
+  readonly set: string
+  readonly condition: string
+}): string {
+  const isOfTenants = `tenant_id = ANY(ARRAY(SELECT tenant_id FROM ${keys}))`
+  return `UPDATE tenant_queues SET ${set} WHERE ${isOfTenants} AND ${queueIdText()} = ANY(ARRAY(
+    SELECT ${queueIdText()} FROM (SELECT tenant_id, destination FROM tenant_queues
+      WHERE ${isOfTenants} AND ${queueIdText()} = ANY(ARRAY(SELECT ${queueIdText()} FROM ${keys})) AND (${condition})
+      ORDER BY tenant_id, destination FOR UPDATE) locked))`
+}
+
+/**
+ * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Neither locks nor writes a tenant queue that is
+ * already due and was not empty at its last check, so that busy tenants have no hot row.
+ * @param keys as for `updateQueuesText`
  */
 export function wakeTenantQueuesText(keys: string): string {
-  const isAmong = `tenant_id = ANY(ARRAY(SELECT tenant_id FROM ${keys})) AND ${queueIdText()} = ANY(ARRAY(`
-  return `UPDATE tenant_queues SET next_due_at = now(), idle_checks = 0 WHERE ${isAmong}
-    SELECT ${queueIdText()} FROM (SELECT tenant_id, destination FROM tenant_queues
-      WHERE ${isAmong}SELECT ${queueIdText()} FROM ${keys})) AND (next_due_at > now() OR idle_checks > 0)
-      ORDER BY tenant_id, destination FOR UPDATE) locked))`
+  return updateQueuesText({
+    keys,
+    set: 'next_due_at = now(), idle_checks = 0',
+    condition: 'next_due_at > now() OR idle_checks > 0',
+  })
 }
 
 /**
@@ -241,7 +260,7 @@ const depthText = `
 WITH open_queues AS MATERIALIZED (
   SELECT tenant_id, destination FROM tenant_queues
   WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
-    AND NOT $1::boolean AND (tenant_id <> ALL($2::text[]) OR NOT ${isCallback}) ORDER BY next_due_at LIMIT ${openQueuesMax}
+    AND NOT $1::boolean AND (tenant_id <> ALL($2::text[]) OR NOT ${isCallbackText}) ORDER BY next_due_at LIMIT ${openQueuesMax}
 ), kinds AS (
   SELECT tenant_id, destination, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
 ), counted AS (
@@ -261,8 +280,8 @@ SELECT
   CASE WHEN due > ${countedMax} THEN greatest(due, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'deliveries_due'::regclass))
     ELSE due END,
   coalesce(greatest(0, extract(epoch FROM now() - oldest.due_at) * 1000), 0)::bigint,
-  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallback}),
-  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallback})
+  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL AND ${isCallbackText}),
+  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallbackText})
 FROM counted, oldest`
 
 /**
