@@ -33,7 +33,7 @@ import {
 } from './decide.ts'
 import { Delivery } from './delivery.ts'
 import { Loader } from './loader.ts'
-import type { ForwarderObserver } from './observer.ts'
+import type { AttemptReport, ForwarderObserver } from './observer.ts'
 import type { PreparedTarget, PreparedTargets } from './prepared-tenant.ts'
 import { type SendParts, sendDelivery } from './send.ts'
 
@@ -196,7 +196,7 @@ export class Deliverer {
     this.#deliveries.set(delivery.id, delivery)
     if (this.#stopped) return this.#release(delivery)
     if (!claim.isProbe) this.#health.seenClosed(queueId, this.#now())
-    const plan = this.#planOf(claim)
+    const plan = this.#planOf(delivery)
     if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
     if (plan.kind === 'not_sent') {
       const { target, cause } = plan
@@ -210,18 +210,18 @@ export class Deliverer {
     this.#begin(delivery, content, plan.target)
   }
 
-  #planOf(claim: ClaimedDelivery): Plan {
+  #planOf({ claim, queueId }: Delivery): Plan {
     const { directory, prepared, observer } = this.#options
     const found = directory.findTenantById(claim.tenantId)
     if (found === undefined) return { kind: 'snooze', byMs: unknownTenantMs }
     const target = prepared.of(found, claim.destination)
-    if (found.suspended || target === undefined || this.completions.suspending.has(queueIdOf(claim)))
+    if (found.suspended || target === undefined || this.completions.suspending.has(queueId))
       return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
     if (paused?.all || (claim.destination === callbackDestination && paused?.tenants.has(claim.tenantId)))
       return { kind: 'snooze', byMs: pausedMs }
     if (target.isUnreadable) {
-      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueIdOf(claim), found)
+      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueId, found)
       return { kind: 'snooze', byMs: unreadableTenantMs }
     }
     if (claim.claims > claimsMax) return { kind: 'not_sent', target, cause: 'worker_lost' }
@@ -243,7 +243,7 @@ export class Deliverer {
       this.#giveBytes(delivery)
       return this.#stopped ? this.#release(delivery) : this.#lose(delivery)
     }
-    const plan = this.#planOf(delivery.claim)
+    const plan = this.#planOf(delivery)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped)
       return this.#begin(delivery, loaded.content, plan.target)
     this.#giveBytes(delivery)
@@ -252,7 +252,10 @@ export class Deliverer {
     if (loaded.kind === 'whole')
       return this.#snooze(delivery, plan.kind === 'snooze' ? plan.byMs : unknownTenantMs)
     const ending = concludeWithoutPayload(this.#now())
-    this.#report(delivery, undefined, ending)
+    const { claim } = delivery
+    const tenant = this.#options.directory.findTenantById(claim.tenantId)
+    const destinationKind = tenant && this.#options.prepared.of(tenant, claim.destination)?.kind
+    this.#report(delivery, { ending, destinationKind, content: undefined })
     this.#conclude(delivery, ending)
   }
 
@@ -290,7 +293,7 @@ export class Deliverer {
 
   #concludeAttempt(
     delivery: Delivery,
-    { schedule }: PreparedTarget,
+    { schedule, kind }: PreparedTarget,
     call: MadeCall,
     content?: EventContent,
   ): void {
@@ -305,25 +308,24 @@ export class Deliverer {
     })
     const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
-      : this.#breakerChange(claim, call.result)
-    this.#noteSignal(claim, { result: call.result, ending, opens: queueChange?.kind === 'open_breaker' })
-    this.#report(delivery, content, ending)
+      : this.#breakerChange(delivery, call.result)
+    this.#noteSignal(delivery, { result: call.result, ending, opens: queueChange?.kind === 'open_breaker' })
+    this.#report(delivery, { ending, destinationKind: kind, content })
     this.#conclude(delivery, ending, queueChange)
   }
 
-  #report(delivery: Delivery, content: EventContent | undefined, ending: AttemptEnding): void {
-    const { claim } = delivery
+  #report(
+    { claim }: Delivery,
+    { content, ending, destinationKind }: Pick<AttemptReport, 'content' | 'ending' | 'destinationKind'>,
+  ): void {
     const isFirst = claim.attempts === 0 && claim.cycle === 1 && content !== undefined
     const delayMs = isFirst ? ending.attempt.startedAtMs - content.receivedAtMs : undefined
-    const { directory, prepared, observer } = this.#options
-    const tenant = directory.findTenantById(claim.tenantId)
-    const destinationKind = tenant && prepared.of(tenant, claim.destination)?.kind
-    observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
+    this.#options.observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
   }
 
   /** Counts an attempt for the notifications of the tenant's owner. Attempts of notifications do not count, so they cause no further ones. */
   #noteSignal(
-    claim: ClaimedDelivery,
+    { claim, queueId }: Delivery,
     { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },
   ): void {
     const succeeded = callSucceeded(result)
@@ -334,13 +336,12 @@ export class Deliverer {
       succeeded,
       nowMs,
       cause: causeOf(result),
-      isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueIdOf(claim), nowMs))),
+      isAlarm: !succeeded && (opens || (isLate && this.#health.isMostlyFailing(queueId, nowMs))),
     })
   }
 
-  #breakerChange(claim: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
+  #breakerChange({ claim, queueId }: Delivery, result: AttemptResult): QueueChange | undefined {
     const { isProbe } = claim
-    const queueId = queueIdOf(claim)
     const succeeded = callSucceeded(result)
     if (succeeded === undefined) return undefined
     const opens = this.#health.record(queueId, succeeded, this.#now())

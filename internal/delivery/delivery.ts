@@ -4,7 +4,6 @@ import {
   deliveryIdOf,
   type Ending,
   type QueueId,
-  queueIdOf,
 } from '#internal/events/index.ts'
 import type { Place } from './capacity.ts'
 import type { QueueChange } from './decide.ts'
@@ -40,7 +39,6 @@ const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
 /** A claimed delivery, with its state in this process until its outcome is written. */
 export class Delivery {
   readonly id: DeliveryId
-  readonly queueId: QueueId
   /** Capacity that the delivery occupies until it is concluded. */
   readonly place: Place
   /** Payload memory that the delivery holds, in bytes. */
@@ -58,7 +56,6 @@ export class Delivery {
   /** @param leaseEndsMs expiry time of the lease, by `performance.now()` */
   constructor(claim: ClaimedDelivery, leaseEndsMs: number, place: Place) {
     this.id = deliveryIdOf(claim)
-    this.queueId = queueIdOf(claim)
     this.#claim = claim
     this.#leaseEndsMs = leaseEndsMs
     this.place = place
@@ -67,6 +64,10 @@ export class Delivery {
   /** Latest claim of the delivery's row in the queue. A completion under an earlier claim is ignored. */
   get claim(): ClaimedDelivery {
     return this.#claim
+  }
+
+  get queueId(): QueueId {
+    return this.place.queueId
   }
 
   /** Expiry time of the delivery's lease, by `performance.now()`. */

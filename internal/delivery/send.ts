@@ -17,17 +17,18 @@ export function sendDelivery(
   sending: { readonly content: EventContent; readonly signal: AbortSignal; readonly nowMs: number },
 ): Promise<Sent> {
   const { content } = sending
-  const { traceparent } = carriedHeaders(content.headers)
-  if (!tracing.enabled) return destination.send(outbound, { ...sending, traceparent })
+  const carried = carriedHeaders(content.headers)
+  if (!tracing.enabled) return destination.send(outbound, { ...sending, ...carried })
   const options = {
     kind: 'client' as const,
-    traceparent: traceparent ?? null,
+    traceparent: carried.traceparent ?? null,
     attributes: { 'latchkey.provider': content.provider, 'latchkey.type': content.type },
   }
   return tracing.span('deliver', options, async (span) => {
     const sent = await destination.send(outbound, {
       ...sending,
-      traceparent: tracing.traceparent() ?? traceparent,
+      ...carried,
+      traceparent: tracing.traceparent() ?? carried.traceparent,
     })
     const { result } = sent
     if (result.kind === 'failed') span.fail(result.cause)

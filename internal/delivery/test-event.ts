@@ -51,6 +51,7 @@ export async function sendTestEvent(
   const { result, request } = await prepared.send(outbound, {
     content: stored,
     nowMs: startedAtMs,
+    hops: '1',
     traceparent: undefined,
   })
   await completeTestEvent(pool, stored.id, attemptOf({ result, request, startedAtMs }))

@@ -20,6 +20,8 @@ export interface Sending {
   readonly signal?: AbortSignal
   /** Start of the attempt, which is the time of a signature, too. */
   readonly nowMs: number
+  /** Number of times that the event has been forwarded, including this time. */
+  readonly hops: string
   readonly traceparent: string | undefined
 }
 

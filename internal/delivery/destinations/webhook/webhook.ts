@@ -17,8 +17,7 @@ export const webhook: DestinationKind = {
     const { shownUrl } = settings
     return {
       isSendable: settings.url !== '' && keys.length > 0,
-      async send(outbound, { content, signal, nowMs, traceparent }) {
-        const { hops } = carriedHeaders(content.headers)
+      async send(outbound, { content, signal, nowMs, hops, traceparent }) {
         const call = signedCall({ ...settings, keys }, content, { hops, traceparent, nowMs })
         const result = await outbound.send({ ...call, ...(signal && { signal }) })
         return { result, request: { url: shownUrl, signatures: keys.length, traceparent } }
