@@ -1,7 +1,7 @@
 import { portsBlocked } from '#internal/egress/index.ts'
 import { ownKinds } from './usage-kinds.ts'
 
-/** Validation rule of the API server, in the Common Expression Language. `parse.ts` checks the same for manifests in a folder. */
+/** Validation rule of the API server, in the Common Expression Language. `parse-tenant.ts` checks the same for manifests in a folder. */
 interface CelRule {
   readonly rule: string
   readonly message: string

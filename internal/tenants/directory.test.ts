@@ -9,11 +9,11 @@ import type { TestDatabase } from '#test/support/stores.ts'
 import { Directory, type DirectoryOptions } from './directory.ts'
 import { type KeyRing, openTenantSecrets, parseKeyRing } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
-import { parseTenant } from './parse.ts'
-import type { StoredKey } from './reconcile/gather.ts'
-import type { TenantPlan, TenantRow } from './reconcile/plan.ts'
+import { parseTenant } from './parse-tenant.ts'
+import type { StoredKey } from './reconcile/gather-tenant.ts'
 import { hashApiKey } from './reconcile/plan-keys.ts'
 import type { SecretToPut } from './reconcile/plan-secrets.ts'
+import type { TenantPlan, TenantRow } from './reconcile/plan-tenant.ts'
 import {
   hideTenant,
   publishTenant,
@@ -21,7 +21,7 @@ import {
   upsertTenant,
   writeKeys,
   writeSecrets,
-} from './reconcile/store.ts'
+} from './reconcile/tenant-writes.ts'
 import { tenantIdOfUid } from './tenant-object.ts'
 
 let database: TestDatabase

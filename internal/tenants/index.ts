@@ -1,4 +1,4 @@
-export { startClusterSource } from './cluster/source.ts'
+export { startClusterSource } from './cluster/cluster-source.ts'
 export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
 export type {
   DirectoryCallback,
@@ -9,8 +9,8 @@ export type {
   FoundKey,
 } from './directory-index.ts'
 export { type RecordStoreOfTenant, readDirectoryVersion } from './directory-store.ts'
-export { lineOfField, type SourceProblem } from './folder/parse.ts'
-export { type FolderOptions, FolderSource } from './folder/source.ts'
+export { type FolderOptions, FolderSource } from './folder/folder-source.ts'
+export { lineOfField, type SourceProblem } from './folder/parse-file.ts'
 export {
   callbackField,
   KeyRing,
@@ -70,23 +70,23 @@ export {
   parseProviderName,
   parseTenant,
   schemaProblems,
-} from './parse.ts'
+} from './parse-tenant.ts'
 export { type Declarations, emptyDeclarations } from './providers/declarations.ts'
 export type {
   DeclarationRules,
   ProviderObject,
   StoredDeclaration,
   ValidatedProvider,
-} from './providers/resource.ts'
-export { providerObjects } from './providers/resource.ts'
-export { type DeclaredUse, listDeclaredUse } from './providers/store.ts'
+} from './providers/provider-object.ts'
+export { providerObjects } from './providers/provider-object.ts'
+export { type DeclaredUse, listDeclaredUse } from './providers/provider-store.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition } from './reconcile/conditions.ts'
 export { conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
-export { fenceName, leadTenants, TenantController } from './reconcile/controller.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
+export { fenceName, leadTenants, TenantController } from './reconcile/tenant-controller.ts'
 export {
   type DurableTenant,
   endMove,
@@ -95,16 +95,6 @@ export {
   type MovedTenant,
   moveRecordStores,
 } from './record-stores.ts'
-export type { TenantManifest, TenantSource } from './source.ts'
-export type { LiveTenant } from './store.ts'
-export {
-  findLiveTenant,
-  findWriterFence,
-  isKindLimited,
-  listLiveTenants,
-  listPullOnlyTenants,
-  lockLiveTenant,
-} from './store.ts'
 export { tenants } from './tables.ts'
 export {
   type TenantObject,
@@ -114,6 +104,16 @@ export {
   type WebhookUrl,
   webhookUrls,
 } from './tenant-object.ts'
+export type { TenantManifest, TenantSource } from './tenant-source.ts'
+export type { LiveTenant } from './tenant-store.ts'
+export {
+  findLiveTenant,
+  findWriterFence,
+  isKindLimited,
+  listLiveTenants,
+  listPullOnlyTenants,
+  lockLiveTenant,
+} from './tenant-store.ts'
 export {
   findTenantHead,
   listTenantHeads,

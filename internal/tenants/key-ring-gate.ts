@@ -1,7 +1,7 @@
 import type { Pool } from '#internal/storage/index.ts'
 import type { CheckResult } from '#internal/telemetry/index.ts'
 import type { KeyRing } from './key-ring.ts'
-import { listSealedSecrets, type SecretCursor } from './store.ts'
+import { listSealedSecrets, type SecretCursor } from './tenant-store.ts'
 
 /**
  * Reason that the gate opened. `opens`: the ring decrypted a secret. `nothingSealed`: no encrypted secret exists. `replacesLost`: the ring

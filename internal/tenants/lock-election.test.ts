@@ -5,7 +5,7 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { LockElection, type LockElectionEvent } from './lock-election.ts'
-import { findWriterFence } from './store.ts'
+import { findWriterFence } from './tenant-store.ts'
 
 let database: TestDatabase
 let admin: Pool

@@ -2,7 +2,7 @@ import type { Leadership } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import { type AdvisoryLock, type Pool, tryAdvisoryLock } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import { raiseWriterFence } from './store.ts'
+import { raiseWriterFence } from './tenant-store.ts'
 
 /** Options of `LockElection`. */
 export interface LockElectionOptions {

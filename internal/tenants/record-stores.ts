@@ -2,7 +2,7 @@ import { eq } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { RecordDurability } from './model.ts'
-import { publishTenant, raiseDirectoryVersion } from './reconcile/store.ts'
+import { publishTenant, raiseDirectoryVersion } from './reconcile/tenant-writes.ts'
 import { tenants } from './tables.ts'
 
 const durabilityText = `coalesce(spec -> 'records' ->> 'durability',

@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { dnsLabel } from './model.ts'
-import type { Problem } from './parse.ts'
-import type { TenantManifest } from './source.ts'
+import type { Problem } from './parse-tenant.ts'
+import type { TenantManifest } from './tenant-source.ts'
 
 /** A Secret with decoded values. `version` changes with the content and contains no secret. */
 export interface SecretManifest {

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { type TenantSpec, tenantApiVersion } from './model.ts'
-import { parseTenant } from './parse.ts'
+import { parseTenant } from './parse-tenant.ts'
 import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
 import type { ShownRecordStore } from './record-stores.ts'
-import type { TenantManifest } from './source.ts'
+import type { TenantManifest } from './tenant-source.ts'
 
 /** Status of a Tenant, which the operator writes. `crds/` describes its fields. Contains no value of a secret. */
 export interface TenantStatus {

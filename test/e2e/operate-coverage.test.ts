@@ -97,7 +97,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   [
     'architecture/tenancy.md',
     'for 30 days',
-    'internal/tenants/reconcile/store.ts',
+    'internal/tenants/reconcile/tenant-writes.ts',
     'slugReservedMs',
     86_400_000,
   ],

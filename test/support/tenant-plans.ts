@@ -1,8 +1,8 @@
 import { parseTenant, type TenantManifest, type TenantSpec, tenantIdOfUid } from '#internal/tenants/index.ts'
 import type { Condition, ConditionType } from '#internal/tenants/reconcile/conditions.ts'
-import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/reconcile/gather.ts'
-import { planTenant, type TenantPlan } from '#internal/tenants/reconcile/plan.ts'
-import type { SecretRead } from '#internal/tenants/source.ts'
+import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/reconcile/gather-tenant.ts'
+import { planTenant, type TenantPlan } from '#internal/tenants/reconcile/plan-tenant.ts'
+import type { SecretRead } from '#internal/tenants/tenant-source.ts'
 
 /** Default time of a plan. */
 export const planNow = Date.parse('2026-11-01T00:00:00Z')

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { withTx } from '#internal/storage/index.ts'
-import { providersMax, putProvider } from '#internal/tenants/providers/store.ts'
+import { providersMax, putProvider } from '#internal/tenants/providers/provider-store.ts'
 import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'

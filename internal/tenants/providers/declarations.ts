@@ -1,5 +1,5 @@
-import type { StoredDeclaration } from './resource.ts'
-import type { DeclarationChange } from './store.ts'
+import type { StoredDeclaration } from './provider-object.ts'
+import type { DeclarationChange } from './provider-store.ts'
 
 /** Declarations in force by name and alias. A change of any of them makes it another object. */
 export type Declarations = ReadonlyMap<string, StoredDeclaration>

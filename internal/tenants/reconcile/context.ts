@@ -1,10 +1,10 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
-import type { DeclarationRules } from '../providers/resource.ts'
+import type { DeclarationRules } from '../providers/provider-object.ts'
 import type { TenantData } from '../purge.ts'
-import type { TenantSource } from '../source.ts'
-import type { Applied, ApplyContext } from './apply.ts'
-import type { GatherSources } from './gather.ts'
+import type { TenantSource } from '../tenant-source.ts'
+import type { Applied, ApplyContext } from './apply-plan.ts'
+import type { GatherSources } from './gather-tenant.ts'
 
 /** Dependencies of the controller, for every kind of source. */
 export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pick<ApplyContext, 'actor'> {

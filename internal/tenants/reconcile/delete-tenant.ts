@@ -1,12 +1,12 @@
 import { KubeError, type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
 import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 import { purgeTenant } from '../purge.ts'
-import { findLiveTenant, type LiveTenant, listPendingPurges } from '../store.ts'
 import { type TenantObject, type TenantStatus, tenantFinalizer } from '../tenant-object.ts'
-import { removeTenant } from './apply.ts'
+import { findLiveTenant, type LiveTenant, listPendingPurges } from '../tenant-store.ts'
+import { removeTenant } from './apply-plan.ts'
 import type { WantedCondition } from './conditions.ts'
 import { expectMine, notifyChanged, OtherWriter, type ReconcileContext } from './context.ts'
-import { occurrence, statusWith, writeStatus } from './status.ts'
+import { occurrence, statusWith, writeStatus } from './write-status.ts'
 
 const done: WorkOutcome = { kind: 'done' }
 /** Delay between two runs of a removal that does not fit into one run. */

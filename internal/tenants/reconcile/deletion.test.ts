@@ -7,10 +7,10 @@ import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { FolderSource } from '../folder/source.ts'
+import { FolderSource } from '../folder/folder-source.ts'
 import { parseKeyRing } from '../key-ring.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
-import { TenantController } from './controller.ts'
+import { TenantController } from './tenant-controller.ts'
 
 /** Its record store stands for a process that has not seen a deletion and continues to use the id. */
 let lab: RecordLab

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { parseTenant } from '../parse.ts'
-import type { GeneratedSecret, SecretRead, TenantManifest } from '../source.ts'
+import { parseTenant } from '../parse-tenant.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
-import type { StoredKey, StoredSecret, TenantFacts } from './gather.ts'
-import { planTenant, type TenantPlan } from './plan.ts'
+import type { GeneratedSecret, SecretRead, TenantManifest } from '../tenant-source.ts'
+import type { StoredKey, StoredSecret, TenantFacts } from './gather-tenant.ts'
 import { hashApiKey } from './plan-keys.ts'
+import { planTenant, type TenantPlan } from './plan-tenant.ts'
 import { rotateAnnotation, rotatedAnnotation, rotatedLifeMs } from './secret-place.ts'
 
 const now = Date.parse('2026-11-01T00:00:00Z')

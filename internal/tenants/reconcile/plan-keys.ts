@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { apiKeyEntry, apiKeySecretPlace } from '../secret-manifest.ts'
-import type { GeneratedSecret } from '../source.ts'
+import type { GeneratedSecret } from '../tenant-source.ts'
 import type { Complaint } from './conditions.ts'
-import type { StoredKey, TenantFacts } from './gather.ts'
+import type { StoredKey, TenantFacts } from './gather-tenant.ts'
 import type { RandomBytes } from './plan-secrets.ts'
 import { generatedSecret, readPlace, rotatedLifeMs, withoutTrailingNewline } from './secret-place.ts'
 

@@ -5,8 +5,8 @@ import {
   planOf as plan,
   storedCallback,
 } from '#test/support/tenant-plans.ts'
-import type { SecretRead } from '../source.ts'
-import type { StoredSecret } from './gather.ts'
+import type { SecretRead } from '../tenant-source.ts'
+import type { StoredSecret } from './gather-tenant.ts'
 
 const [s1, s2] = ['first-provider-secret', 'second-provider-secret']
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }

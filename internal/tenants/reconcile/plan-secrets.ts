@@ -9,10 +9,10 @@ import {
   type SecretPlace,
   signingSecretEntry,
 } from '../secret-manifest.ts'
-import type { GeneratedSecret } from '../source.ts'
 import type { tenantSecrets } from '../tables.ts'
+import type { GeneratedSecret } from '../tenant-source.ts'
 import type { Complaint } from './conditions.ts'
-import type { StoredSecret, TenantFacts } from './gather.ts'
+import type { StoredSecret, TenantFacts } from './gather-tenant.ts'
 import {
   type Generation,
   generatedSecret,

@@ -1,8 +1,6 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
 import { findRecordStore } from '../record-stores.ts'
-import { type SecretRead, type TenantManifest, type TenantSecrets, tooManyNamespaces } from '../source.ts'
-import { findTenantIdOfUid } from '../store.ts'
 import {
   adoptAnnotation,
   parseTenantObject,
@@ -10,12 +8,19 @@ import {
   slugOf,
   type TenantObject,
 } from '../tenant-object.ts'
-import { type Applied, adoptTenant, applyPlan } from './apply.ts'
+import {
+  type SecretRead,
+  type TenantManifest,
+  type TenantSecrets,
+  tooManyNamespaces,
+} from '../tenant-source.ts'
+import { findTenantIdOfUid } from '../tenant-store.ts'
+import { type Applied, adoptTenant, applyPlan } from './apply-plan.ts'
 import { expectMine, notifyChanged, type ReconcileContext } from './context.ts'
 import { finishDeletion, removeNamesake, removeVanished } from './delete-tenant.ts'
-import { gatherTenant, type ResourceName, type TenantFacts } from './gather.ts'
-import { planTenant, type TenantPlan } from './plan.ts'
-import { occurrence, refusedStatus, statusOf, writeStatus } from './status.ts'
+import { gatherTenant, type ResourceName, type TenantFacts } from './gather-tenant.ts'
+import { planTenant, type TenantPlan } from './plan-tenant.ts'
+import { occurrence, refusedStatus, statusOf, writeStatus } from './write-status.ts'
 
 /** Maximum attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
 const conflictsMax = 3

@@ -12,9 +12,9 @@ import {
   type GenerationCause,
   type TenantManifest,
   tooManyNamespaces,
-} from '../source.ts'
+} from '../tenant-source.ts'
 import type { Complaint } from './conditions.ts'
-import type { TenantFacts } from './gather.ts'
+import type { TenantFacts } from './gather-tenant.ts'
 
 /** Decision about a field's Secret: use it, generate it, or keep the stored values and complain. */
 export type PlaceRead =

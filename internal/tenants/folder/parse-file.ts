@@ -2,8 +2,8 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments 
 import type { ObjectPlace } from '#internal/kube/index.ts'
 import type { TenantSpec } from '../model.ts'
 import { tenantApiVersion } from '../model.ts'
-import { type Problem, parseTenant } from '../parse.ts'
-import type { ProviderObject } from '../providers/resource.ts'
+import { type Problem, parseTenant } from '../parse-tenant.ts'
+import type { ProviderObject } from '../providers/provider-object.ts'
 import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
 import type { TenantObject } from '../tenant-object.ts'
 

@@ -6,10 +6,16 @@ import { type ObjectPlace, objectKey } from '#internal/kube/index.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantApiVersion } from '../model.ts'
-import type { ProviderObject, ProviderSource } from '../providers/resource.ts'
+import type { ProviderObject, ProviderSource } from '../providers/provider-object.ts'
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
-import type { GeneratedSecret, SecretRead, SecretWritten, TenantSecrets, TenantSource } from '../source.ts'
 import { slugOf, type TenantObject, type TenantStatus } from '../tenant-object.ts'
+import type {
+  GeneratedSecret,
+  SecretRead,
+  SecretWritten,
+  TenantSecrets,
+  TenantSource,
+} from '../tenant-source.ts'
 import {
   type FileDocument,
   type FolderTenant,
@@ -18,7 +24,7 @@ import {
   type ParsedFile,
   parseFile,
   type SourceProblem,
-} from './parse.ts'
+} from './parse-file.ts'
 
 /** Options of a folder source. */
 export interface FolderOptions {

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { tenantFinalizer } from '../tenant-object.ts'
-import { type CheckedProvider, type ProviderFacts, type ProviderPlan, planProviders } from './plan.ts'
-import type { ProviderObject, ValidatedProvider } from './resource.ts'
-import type { StoredProvider } from './store.ts'
+import {
+  type CheckedProvider,
+  type ProviderFacts,
+  type ProviderPlan,
+  planProviders,
+} from './plan-providers.ts'
+import type { ProviderObject, ValidatedProvider } from './provider-object.ts'
+import type { StoredProvider } from './provider-store.ts'
 
 const now = Date.UTC(2026, 10, 26)
 

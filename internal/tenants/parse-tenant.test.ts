@@ -2,9 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { acceptedSpecs, refusedSpecs, tenantWith } from '#test/support/tenant-manifests.ts'
-import { parseFile } from './folder/parse.ts'
+import { parseFile } from './folder/parse-file.ts'
 import { Tenant } from './model.ts'
-import { neutralProviderName, parseTenant } from './parse.ts'
+import { neutralProviderName, parseTenant } from './parse-tenant.ts'
 
 function problemsOf(value: unknown): string[] {
   const parsed = parseTenant(value)

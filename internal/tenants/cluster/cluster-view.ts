@@ -14,7 +14,7 @@ import {
 import type { CheckResult, Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantLabel } from '../secret-manifest.ts'
 import { slugOf, type TenantObject, tenantObjects } from '../tenant-object.ts'
-import { type KnownSecret, keptOfSecret } from './secrets.ts'
+import { type KnownSecret, keptOfSecret } from './cluster-secrets.ts'
 
 /** Options of a cluster view. */
 export interface ClusterViewOptions {

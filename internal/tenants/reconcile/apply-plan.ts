@@ -2,10 +2,10 @@ import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storag
 import type { KeyRing } from '../key-ring.ts'
 import type { AuditEntry, TenantData } from '../purge.ts'
 import { lockRecordDefault, moveRecordStore } from '../record-stores.ts'
-import type { TenantSecrets } from '../source.ts'
-import type { LiveTenant } from '../store.ts'
+import type { TenantSecrets } from '../tenant-source.ts'
+import type { LiveTenant } from '../tenant-store.ts'
 import type { Complaint } from './conditions.ts'
-import { changesTenant, type TenantPlan } from './plan.ts'
+import { changesTenant, type TenantPlan } from './plan-tenant.ts'
 import {
   type Adoption,
   adoptTenantRow,
@@ -17,7 +17,7 @@ import {
   type WriterFence,
   writeKeys,
   writeSecrets,
-} from './store.ts'
+} from './tenant-writes.ts'
 
 /** Dependencies of writing a plan. */
 export interface ApplyContext {

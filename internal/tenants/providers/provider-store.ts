@@ -1,9 +1,9 @@
 import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
 import { providerNames } from '../model.ts'
-import { raiseDirectoryVersion } from '../reconcile/store.ts'
+import { raiseDirectoryVersion } from '../reconcile/tenant-writes.ts'
 import { providers, tenants } from '../tables.ts'
-import type { StoredDeclaration } from './resource.ts'
+import type { StoredDeclaration } from './provider-object.ts'
 
 /** Maximum Providers in force. */
 export const providersMax = 500

@@ -6,7 +6,7 @@ import {
   type Transport,
 } from '#internal/kube/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
-import { type ProviderObject, type ProviderSource, providerObjects } from '../providers/resource.ts'
+import { type ProviderObject, type ProviderSource, providerObjects } from '../providers/provider-object.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
 
 /** Options of `startClusterProviders`. */

@@ -3,7 +3,13 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
 import type { KeyRing, Sealed } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
-import type { ResourceName, SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/gather.ts'
+import type {
+  ResourceName,
+  SlugFacts,
+  StoredKey,
+  StoredSecret,
+  StoredTenant,
+} from './reconcile/gather-tenant.ts'
 import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from './tables.ts'
 
 // All reads in this file are plain statements without row locks, except `lockLiveTenant`.

@@ -7,10 +7,10 @@ import {
 } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import { ProviderController } from '../providers/controller.ts'
+import { ProviderController } from '../providers/provider-controller.ts'
 import { purgeTenant } from '../purge.ts'
-import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../store.ts'
 import type { TenantStatus } from '../tenant-object.ts'
+import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../tenant-store.ts'
 import { notifyChanged, type ReconcileContext, type TenantParts } from './context.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 

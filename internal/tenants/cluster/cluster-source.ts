@@ -1,11 +1,11 @@
 import { type EventRecorder, expectOk, type KubeClient } from '#internal/kube/index.ts'
 import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
-import type { TenantSource } from '../source.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
-import { startClusterProviders } from './providers.ts'
-import { ClusterSecrets } from './secrets.ts'
-import { ClusterView, type ClusterViewOptions } from './view.ts'
+import type { TenantSource } from '../tenant-source.ts'
+import { startClusterProviders } from './cluster-providers.ts'
+import { ClusterSecrets } from './cluster-secrets.ts'
+import { ClusterView, type ClusterViewOptions } from './cluster-view.ts'
 
 /** Options of a cluster source. */
 export interface ClusterSourceOptions extends Omit<ClusterViewOptions, 'onSecretDeleted'> {

@@ -1,6 +1,6 @@
 import type { ObjectPlace, Occurrence } from '#internal/kube/index.ts'
 import type { TenantSpec } from './model.ts'
-import type { ProviderSource } from './providers/resource.ts'
+import type { ProviderSource } from './providers/provider-object.ts'
 import type { SecretManifest } from './secret-manifest.ts'
 import type { TenantObject, TenantStatus } from './tenant-object.ts'
 

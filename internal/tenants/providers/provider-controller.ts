@@ -2,9 +2,19 @@ import type { Clock } from '#internal/base/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
-import { passFence, type WriterFence } from '../reconcile/store.ts'
-import { type DeclarationStep, type ProviderFacts, type ProviderPlan, planProviders } from './plan.ts'
-import type { DeclarationRules, ProviderObject, ProviderSource, ValidatedProvider } from './resource.ts'
+import { passFence, type WriterFence } from '../reconcile/tenant-writes.ts'
+import {
+  type DeclarationStep,
+  type ProviderFacts,
+  type ProviderPlan,
+  planProviders,
+} from './plan-providers.ts'
+import type {
+  DeclarationRules,
+  ProviderObject,
+  ProviderSource,
+  ValidatedProvider,
+} from './provider-object.ts'
 import {
   listProviderUsers,
   listStoredProviders,
@@ -13,7 +23,7 @@ import {
   putProvider,
   removeProvider,
   type StoredProvider,
-} from './store.ts'
+} from './provider-store.ts'
 
 /** Dependencies of `ProviderController`. */
 export interface ProviderControllerOptions {

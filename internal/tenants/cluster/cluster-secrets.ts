@@ -21,7 +21,7 @@ import {
   type SecretWritten,
   type TenantSecrets,
   tooManyNamespaces,
-} from '../source.ts'
+} from '../tenant-source.ts'
 
 /** State of a Secret in the cache. `unknown`: the cache is stale, or access is forbidden. */
 export type KnownSecret =

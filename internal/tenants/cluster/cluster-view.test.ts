@@ -8,8 +8,8 @@ import {
 import { createHealth } from '#internal/telemetry/index.ts'
 import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
-import { ClusterSecrets } from './secrets.ts'
-import { ClusterView, RepeatedFailure } from './view.ts'
+import { ClusterSecrets } from './cluster-secrets.ts'
+import { ClusterView, RepeatedFailure } from './cluster-view.ts'
 
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {

@@ -2,7 +2,6 @@ import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import { orm, type PoolClient } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import type { LiveTenant } from '../store.ts'
 import {
   apiKeys,
   directoryVersion,
@@ -11,9 +10,10 @@ import {
   tenants,
   writerFence,
 } from '../tables.ts'
+import type { LiveTenant } from '../tenant-store.ts'
 import type { Condition } from './conditions.ts'
-import type { StoredKey } from './gather.ts'
-import type { TenantPlan, TenantRow } from './plan.ts'
+import type { StoredKey } from './gather-tenant.ts'
+import type { TenantPlan, TenantRow } from './plan-tenant.ts'
 
 /** Fencing token of a leader: the name of its Lease, and its `leaseTransitions`. */
 export type WriterFence = Readonly<typeof writerFence.$inferInsert>

@@ -8,12 +8,12 @@ import {
   planUid as uid,
   whsec,
 } from '#test/support/tenant-plans.ts'
-import type { SecretRead } from '../source.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
+import type { SecretRead } from '../tenant-source.ts'
 import type { ConditionType } from './conditions.ts'
-import type { StoredKey, TenantFacts } from './gather.ts'
-import { changesTenant } from './plan.ts'
+import type { StoredKey, TenantFacts } from './gather-tenant.ts'
 import { hashApiKey } from './plan-keys.ts'
+import { changesTenant } from './plan-tenant.ts'
 
 const day = 86_400_000
 const other = tenantIdOfUid('uid-other')

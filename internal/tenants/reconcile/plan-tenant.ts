@@ -4,10 +4,10 @@ import { didYouMean } from '#internal/config/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import { notificationsUrlField } from '../key-ring.ts'
 import type { TenantSpec } from '../model.ts'
-import { neutralProviderName } from '../parse.ts'
+import { neutralProviderName } from '../parse-tenant.ts'
 import type { CallbackSuspension } from '../purge.ts'
-import type { GeneratedSecret } from '../source.ts'
 import type { tenants } from '../tables.ts'
+import type { GeneratedSecret } from '../tenant-source.ts'
 import {
   type Complaint,
   type Condition,
@@ -18,7 +18,7 @@ import {
   verdict,
   weakSecretReason,
 } from './conditions.ts'
-import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather.ts'
+import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather-tenant.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretsPlan, type SecretToPut } from './plan-secrets.ts'
 

@@ -4,14 +4,14 @@ import { resolve } from 'node:path'
 import { Ajv } from 'ajv'
 import { parse } from 'yaml'
 import { RedisUnavailable } from '#internal/storage/index.ts'
-import type { SecretRead } from '../source.ts'
 import { parseTenantObject, type TenantObject, type TenantStatus, tenantIdOfUid } from '../tenant-object.ts'
+import type { SecretRead } from '../tenant-source.ts'
 import type { Condition } from './conditions.ts'
 import { OtherWriter } from './context.ts'
 import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure, waits } from './delete-tenant.ts'
-import type { TenantFacts } from './gather.ts'
+import type { TenantFacts } from './gather-tenant.ts'
 import { olderAmong } from './reconcile-tenant.ts'
-import { conditionEvents, refusedStatus, sameStatus, statusOf } from './status.ts'
+import { conditionEvents, refusedStatus, sameStatus, statusOf } from './write-status.ts'
 
 const now = Date.parse('2026-11-01T09:00:00.123Z')
 const tenantId = tenantIdOfUid('u1')

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createKubeClient, createTransport, type Secret } from '#internal/kube/index.ts'
 import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
-import type { GeneratedSecret, TenantSecrets } from '../source.ts'
-import { ClusterSecrets, grantCommand, type KnownSecret } from './secrets.ts'
+import type { GeneratedSecret, TenantSecrets } from '../tenant-source.ts'
+import { ClusterSecrets, grantCommand, type KnownSecret } from './cluster-secrets.ts'
 
 /** Refusals and races that a real API server cannot reproduce on demand; test/cluster tests the rest against one. */
 let server: FakeApiServer

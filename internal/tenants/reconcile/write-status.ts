@@ -3,11 +3,11 @@ import type { Occurrence } from '#internal/kube/index.ts'
 import { tenantApiVersion } from '../model.ts'
 import type { ShownRecordStore } from '../record-stores.ts'
 import { generatedNamesOf, secretNamesOf } from '../secret-manifest.ts'
-import type { TenantSource } from '../source.ts'
 import { type TenantObject, type TenantStatus, webhookUrls } from '../tenant-object.ts'
+import type { TenantSource } from '../tenant-source.ts'
 import { mergeConditions, type WantedCondition, weakSecretReason } from './conditions.ts'
-import type { TenantFacts } from './gather.ts'
-import type { TenantPlan } from './plan.ts'
+import type { TenantFacts } from './gather-tenant.ts'
+import type { TenantPlan } from './plan-tenant.ts'
 
 /** Builds the status of a reconciled tenant. Contains no value of a Secret. Pure. */
 export function statusOf(

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SecretRead } from '../source.ts'
-import type { SourceProblem } from './parse.ts'
-import { FolderSource, fileBytesMax } from './source.ts'
+import type { SecretRead } from '../tenant-source.ts'
+import { FolderSource, fileBytesMax } from './folder-source.ts'
+import type { SourceProblem } from './parse-file.ts'
 
 let root: string
 let source: FolderSource
