@@ -7,7 +7,6 @@ import {
   destinationOfQueue,
   type Ending,
   type EventContent,
-  type HandedEvent,
   type LoadedEvent,
   type PausedForwarding,
   type QueueId,
@@ -142,7 +141,7 @@ export class Deliverer {
    * Starts a delivery that was handed to this process with its event, which is not read again if payload memory is free. Returns false if
    * the tenant has no free place; the caller must then release the delivery. A delivery that is in progress is ignored.
    */
-  takeHanded({ claim, content }: HandedEvent, leaseEndsMs: number): boolean {
+  takeHanded(claim: ClaimedDelivery, content: EventContent, leaseEndsMs: number): boolean {
     if (this.#deliveries.has(deliveryIdOf(claim))) return true
     const { capacity } = this.#options
     const queueId = queueIdOf(claim)

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:te
 import { poll } from '#internal/dev/index.ts'
 import { requeueFailed } from '#internal/events/cycles.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
-import { queueIdOf } from '#internal/events/queue-id.ts'
+import { queueIdOf } from '#internal/events/model.ts'
 import { closeBreaker, openBreaker, resumeQueues } from '#internal/events/tenant-queue.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'

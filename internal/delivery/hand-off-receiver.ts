@@ -103,10 +103,10 @@ export class HandOffReceiver {
     if (performance.now() >= leaseEndsMs) return
     let accepted = 0
     let isFull = false
-    for (const event of handOff.events) {
-      if (!this.#isClosed && deliverer.takeHanded(event, leaseEndsMs)) accepted += 1
-      else this.#releases.add(event.claim)
-      const queueId = queueIdOf(event.claim)
+    for (const { claim, content } of handOff.events) {
+      if (!this.#isClosed && deliverer.takeHanded(claim, content, leaseEndsMs)) accepted += 1
+      else this.#releases.add(claim)
+      const queueId = queueIdOf(claim)
       isFull ||= !this.#isRefused(queueId) && capacity.roomOf(queueId) < tenantRoomMin
     }
     if (accepted > 0) onAccepted(accepted)

@@ -5,7 +5,7 @@ import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, loadEvents } from './claim.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
-import { callbackQueueOf, deliveryIdOf } from './queue-id.ts'
+import { callbackQueueOf, deliveryIdOf } from './model.ts'
 import { sweepTenantQueues } from './tenant-queue.ts'
 
 let lab: DeliveryLab

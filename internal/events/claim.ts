@@ -1,9 +1,15 @@
 import { type Day, type EventId, expiryDayOf, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { ReceivedEvent } from './insert.ts'
-import type { OwnProvider } from './origin.ts'
-import { type DestinationKey, isAmongText, isInQueueText, type QueueId, queueIdText } from './queue-id.ts'
+import type { ReceivedEvent } from './model.ts'
+import {
+  type DestinationKey,
+  isAmongText,
+  isInQueueText,
+  type OwnProvider,
+  type QueueId,
+  queueIdText,
+} from './model.ts'
 
 /** Delivery that this process has claimed. */
 export interface ClaimedDelivery extends DestinationKey {

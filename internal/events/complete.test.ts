@@ -1,9 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import type { Attempt } from './attempt.ts'
 import type { ClaimedDelivery } from './claim.ts'
-import { complete, type Ending } from './complete.ts'
+import { type Attempt, complete, type Ending } from './complete.ts'
+
 import { readEvent } from './view.ts'
 
 let lab: DeliveryLab

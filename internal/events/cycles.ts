@@ -15,7 +15,7 @@ import {
   destinationOfText,
   type QueueId,
   queueIdOf,
-} from './queue-id.ts'
+} from './model.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**

@@ -10,9 +10,9 @@ import {
   decideDestinationAlerts,
   noteDestinationSignals,
 } from './destination-alerts.ts'
+import { queueIdOf } from './model.ts'
 import { type NoticeType, noticeProblems } from './notification-samples.ts'
 import type { NoticeParts } from './notifications.ts'
-import { queueIdOf } from './queue-id.ts'
 import { resumeQueues, suspendQueue } from './tenant-queue.ts'
 
 /** Tomorrow: no time that Postgres sets is later. */

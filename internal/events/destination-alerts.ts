@@ -1,6 +1,6 @@
 import { type Pool, type PoolClient, textArrayParam, withTx } from '#internal/storage/index.ts'
+import { type DestinationKey, type QueueId, queueIdText } from './model.ts'
 import { type Notice, type NoticeParts, prepareNotice, storeNotice } from './notifications.ts'
-import { type DestinationKey, type QueueId, queueIdText } from './queue-id.ts'
 
 /** Outcomes of a callback's attempts that a process has counted since its last report. */
 export interface DestinationSignal extends DestinationKey {

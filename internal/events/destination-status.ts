@@ -7,7 +7,7 @@ import {
   isCallbackText,
   isInQueueText,
   notificationsDestination,
-} from './queue-id.ts'
+} from './model.ts'
 import type { PausedForwarding } from './tenant-queue.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './due-news.ts'
-import { callbackQueueOf } from './queue-id.ts'
+import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './hand-off.ts'
+import { callbackQueueOf } from './model.ts'
 
 const queue = (tenantId: string) => callbackQueueOf(tenantId as TenantId)
 const [queueA, queueB] = [queue('ten_a'), queue('ten_b')]

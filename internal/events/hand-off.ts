@@ -6,13 +6,19 @@ import {
   receivedAtMsOf,
   type TenantId,
 } from '#internal/base/index.ts'
-import { type Pool, readDatabaseId } from '#internal/storage/index.ts'
+import { type Pool, type RedisConnection, readDatabaseId } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { ClaimedDelivery, EventContent } from './claim.ts'
-import { type ReceivedEvent, sizeOfEvent } from './insert.ts'
 import { leaseMsMax } from './lease.ts'
-import type { OwnProvider } from './origin.ts'
-import { callbackDestination, callbackQueueOf } from './queue-id.ts'
+import {
+  callbackDestination,
+  callbackQueueOf,
+  destinationOfQueue,
+  type OwnProvider,
+  type QueueId,
+  type ReceivedEvent,
+  sizeOfEvent,
+} from './model.ts'
 
 // Hand-off: intake commits the delivery of a new event under the lease of a forwarder, and sends the event to it. The forwarder then calls
 // the callback without a claim and without reading the event. Forwarders announce on a channel of their own what they accept. Messages may be
@@ -91,43 +97,24 @@ function isQueueText(value: unknown): value is string {
   return typeof value === 'string' && value.length <= queueIdCharsMax
 }
 
-/** Event that was handed to a forwarder, under its lease. */
-export interface HandedEvent {
-  readonly claim: ClaimedDelivery
-  readonly content: EventContent
-}
-
-type HandedRow = [
-  id: EventId,
-  tenantId: TenantId,
-  provider: ProviderName | OwnProvider,
-  rawType: string,
-  type: string,
-  occurredAtMs: number,
-  headers: string,
-  payload: string,
-  payloadBytes: number,
-  payloadExpiresOn: Day,
-]
-
 /** Encodes a message to a forwarder. */
 export function encodeHandOff(
   offerNumber: number,
   leaseMs: number,
   events: readonly ReceivedEvent[],
 ): string {
-  const rows = events.map(
-    (event): HandedRow => [
-      ...([event.id, event.tenantId, event.provider, event.rawType, event.type] as const),
-      ...([
-        event.occurredAtMs,
-        event.headers,
-        event.payload,
-        event.payloadBytes,
-        event.payloadExpiresOn,
-      ] as const),
-    ],
-  )
+  const rows = events.map((event) => [
+    event.id,
+    event.tenantId,
+    event.provider,
+    event.rawType,
+    event.type,
+    event.occurredAtMs,
+    event.headers,
+    event.payload,
+    event.payloadBytes,
+    event.payloadExpiresOn,
+  ])
   return JSON.stringify([offerNumber, leaseMs, rows])
 }
 
@@ -137,16 +124,17 @@ export function decodeHandOff(message: string):
       /** Number of the offer on which it is based. */
       readonly offerNumber: number
       readonly leaseMs: number
-      readonly events: readonly HandedEvent[]
+      readonly events: readonly { readonly claim: ClaimedDelivery; readonly content: EventContent }[]
     }
   | undefined {
   const [offerNumber, leaseMs, rows] = parsedArray(message) ?? []
   if (!isOfferNumber(offerNumber) || !isLeaseMs(leaseMs)) return undefined
   if (!Array.isArray(rows) || !rows.every(isHandedRow)) return undefined
-  return { offerNumber, leaseMs, events: rows.map(handedOf) }
+  return { offerNumber, leaseMs, events: rows.map(parseHandedRow) }
 }
 
 const dayForm = /^\d{4}-\d{2}-\d{2}$/
+/** Types of a row's columns, which `encodeHandOff` writes. */
 const rowTypes = [
   'string',
   'string',
@@ -160,7 +148,7 @@ const rowTypes = [
   'string',
 ]
 
-function isHandedRow(row: unknown): row is HandedRow {
+function isHandedRow(row: unknown): row is unknown[] {
   return (
     Array.isArray(row) &&
     row.length === rowTypes.length &&
@@ -171,7 +159,8 @@ function isHandedRow(row: unknown): row is HandedRow {
   )
 }
 
-function handedOf(row: HandedRow): HandedEvent {
+/** @param row as `isHandedRow` accepts it */
+function parseHandedRow(row: readonly unknown[]): { claim: ClaimedDelivery; content: EventContent } {
   const [
     id,
     tenantId,
@@ -183,7 +172,18 @@ function handedOf(row: HandedRow): HandedEvent {
     payload,
     payloadBytes,
     payloadExpiresOn,
-  ] = row
+  ] = row as [
+    id: EventId,
+    tenantId: TenantId,
+    provider: ProviderName | OwnProvider,
+    rawType: string,
+    type: string,
+    occurredAtMs: number,
+    headers: string,
+    payload: string,
+    payloadBytes: number,
+    payloadExpiresOn: Day,
+  ]
   return {
     claim: {
       eventId: id,
@@ -310,4 +310,85 @@ export class HandOffs {
 
 function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
   return state === 'accepted' && !isPullOnly && origin.kind !== 'notification'
+}
+
+/** Redis channel for the ids of tenant queues with new work, published after the commit. A lost message delays this work until the next poll. */
+export const dueChannel = 'latchkey:due'
+
+/** Message about new work: the ids of tenant queues that have new work, or `all` if any can have some. */
+export type DueNews = readonly QueueId[] | 'all'
+
+const queueIdsMax = 50
+/** Precedes the id of a tenant queue whose new events were handed to a forwarder, and concern only readers of its feed. */
+const handedMark = '='
+const everyone = '*'
+const dueMessageCharsMax = 4_096
+
+/**
+ * Notifies all forwarders that these tenant queues have work. Call it after the commit. Safe to repeat.
+ * @throws RedisUnavailable; forwarders then find the work by polling
+ */
+export async function notifyForwarders(redis: RedisConnection, queueIds: readonly QueueId[]): Promise<void> {
+  if (queueIds.length > 0) await redis.publish(dueChannel, encodeDue(queueIds))
+}
+
+/** Time in which news of handed events are gathered for one message. They concern feeds only, whose readers wait for it at most. */
+const gatherMs = 10
+
+/** Notifies the readers of feeds of events that were handed to forwarders, whose work needs no message. */
+export class HandedNews {
+  readonly #publish: (message: string) => Promise<unknown>
+  readonly #queueIds = new Set<string>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** @param publish publishes a message on `dueChannel`; its failure is ignored, since readers also poll */
+  constructor(publish: (message: string) => Promise<unknown>) {
+    this.#publish = publish
+  }
+
+  /** Adds tenant queues that have new events. They are named in a message within 10 ms. */
+  add(queueIds: readonly QueueId[]): void {
+    for (const id of queueIds) this.#queueIds.add(id)
+    if (queueIds.length > 0) this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+  }
+
+  #flush(): void {
+    this.#timer = undefined
+    const ids = this.#queueIds.size > queueIdsMax ? [everyone] : [...this.#queueIds]
+    this.#queueIds.clear()
+    this.#publish(encodeDue(ids.map((id) => `${handedMark}${id}`))).catch(() => undefined)
+  }
+}
+
+/** Returns the tenant queues of a message that have work for forwarders. Pure. */
+export function dueOf(news: DueNews): DueNews {
+  return news === 'all' ? news : news.filter((id) => !id.startsWith(handedMark))
+}
+
+/** Returns the tenants of a message, including those whose events were handed to a forwarder. Pure. */
+export function storedOf(news: DueNews): readonly TenantId[] | 'all' {
+  const ids: readonly string[] = news === 'all' ? [everyone] : news
+  if (ids.includes(everyone) || ids.includes(`${handedMark}${everyone}`)) return 'all'
+  return ids.map((id) => destinationOfQueue(id.startsWith(handedMark) ? id.slice(1) : id).tenantId)
+}
+
+/** Encodes the ids of tenant queues with new work as a message. More than 50 ids become `all`. */
+export function encodeDue(queueIds: readonly string[]): string {
+  return queueIds.length > queueIdsMax ? everyone : JSON.stringify(queueIds)
+}
+
+/** Decodes a message about new work. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
+export function decodeDue(message: string): DueNews {
+  if (message === everyone || message.length > dueMessageCharsMax) return 'all'
+  try {
+    const ids: unknown = JSON.parse(message)
+    const isList = Array.isArray(ids) && ids.length <= queueIdsMax
+    return isList && ids.every(isQueueId) ? ids : 'all'
+  } catch {
+    return 'all'
+  }
+}
+
+function isQueueId(id: unknown): id is QueueId {
+  return typeof id === 'string'
 }

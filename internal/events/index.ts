@@ -1,5 +1,4 @@
 export { processAcknowledged } from './acknowledge.ts'
-export type { Attempt, AttemptExchange } from './attempt.ts'
 export {
   type ClaimedDelivery,
   type ClaimRequest,
@@ -11,7 +10,8 @@ export {
   notifiedMaxOf,
   queueSessionSettings,
 } from './claim.ts'
-export { complete, type Ending } from './complete.ts'
+export { type Attempt, type AttemptExchange, complete, type Ending } from './complete.ts'
+
 export {
   beginCycles,
   type CycleOutcome,
@@ -39,16 +39,6 @@ export {
   readDestinationStatus,
 } from './destination-status.ts'
 export {
-  type DueNews,
-  decodeDue,
-  dueChannel,
-  dueOf,
-  HandedNews,
-  notifyForwarders,
-  storedOf,
-} from './due-news.ts'
-export { readEventStates } from './event-states.ts'
-export {
   type FeedEvent,
   type FeedFilter,
   type FeedPosition,
@@ -60,24 +50,27 @@ export {
 } from './feed.ts'
 export { findFeedPositionAt, forgetFeedMarks, markFeed } from './feed-marks.ts'
 export {
+  type DueNews,
+  decodeDue,
   decodeHandOff,
+  dueChannel,
+  dueOf,
   encodeOffer,
-  type HandedEvent,
+  HandedNews,
   type HandOffOffer,
   HandOffs,
   handOffChannelOf,
+  notifyForwarders,
   offersChannelFrom,
   refusedMax,
+  storedOf,
 } from './hand-off.ts'
 export {
   type Acceptance,
   type BatchOutcome,
-  type EventStateAtReceipt,
   findEventsByKey,
   type OnCompleted,
-  type ReceivedEvent,
   type StoreBatchOptions,
-  sizeOfEvent,
   storeBatch,
 } from './insert.ts'
 export {
@@ -111,7 +104,31 @@ export {
   rangeBeyond,
   rangeOf,
 } from './list-source.ts'
-export { derivedEventFields } from './new-event.ts'
+export {
+  callbackDestination,
+  callbackQueueOf,
+  createEvent,
+  type DeliveryId,
+  type DestinationKey,
+  type DestinationName,
+  deliveryIdOf,
+  destinationOf,
+  destinationOfQueue,
+  type EventOrigin,
+  type EventStateAtReceipt,
+  fromProvider,
+  notificationsDestination,
+  type OriginKind,
+  type OwnProvider,
+  originHeaders,
+  originKinds,
+  ownProvider,
+  type QueueId,
+  queueIdOf,
+  type ReceivedEvent,
+  sizeOfEvent,
+  withinBytes,
+} from './model.ts'
 export {
   noticeProblems,
   noticeSamples,
@@ -128,30 +145,8 @@ export {
   testNoticeEveryMs,
   wantsNotice,
 } from './notifications.ts'
-export {
-  type EventOrigin,
-  fromProvider,
-  type OriginKind,
-  type OwnProvider,
-  originHeaders,
-  originKinds,
-  ownProvider,
-} from './origin.ts'
 export { scanPayloads } from './payload-scan.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
-export {
-  callbackDestination,
-  callbackQueueOf,
-  type DeliveryId,
-  type DestinationKey,
-  type DestinationName,
-  deliveryIdOf,
-  destinationOf,
-  destinationOfQueue,
-  notificationsDestination,
-  type QueueId,
-  queueIdOf,
-} from './queue-id.ts'
 export {
   createQueueExpiry,
   forgetDedupeKeys,
@@ -192,7 +187,7 @@ export {
   listAttemptPlaces,
   readAttemptsAt,
   readEvent,
+  readEventStates,
   readPayload,
   readProgress,
 } from './view.ts'
-export { withinBytes } from './within-bytes.ts'

@@ -6,9 +6,9 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import type { ReceivedEvent } from './insert.ts'
 import { type BatchOutcome, partitionsOf, type StoreBatchOptions, storeBatch } from './insert.ts'
-import { callbackQueueOf } from './queue-id.ts'
+import type { ReceivedEvent } from './model.ts'
+import { callbackQueueOf } from './model.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -1,4 +1,4 @@
-import { type Day, type EventId, type TenantId } from '#internal/base/index.ts'
+import type { EventId } from '#internal/base/index.ts'
 import {
   ensurePartitions,
   type Pool,
@@ -6,55 +6,20 @@ import {
   type WantedPartition,
   writeRows,
 } from '#internal/storage/index.ts'
-import { type ProviderName } from '#internal/tenants/index.ts'
 import { requeueFailed } from './cycles.ts'
 import type { HandOffPlan, HandOffs } from './hand-off.ts'
 import type { Queryable } from './list-source.ts'
-import { type EventOrigin, type OwnProvider, originByOf } from './origin.ts'
-import { destinationOf, destinationOfText, type QueueId, queueIdOf, queueIdText } from './queue-id.ts'
+import {
+  destinationOf,
+  destinationOfText,
+  originByOf,
+  type QueueId,
+  queueIdOf,
+  queueIdText,
+  type ReceivedEvent,
+} from './model.ts'
+
 import { updateQueuesText } from './tenant-queue.ts'
-
-/**
- * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
- * events of this provider.
- */
-export type EventStateAtReceipt = 'accepted' | 'verified'
-
-/** A verified and parsed event, as it is stored, queued or spooled. */
-export interface ReceivedEvent {
-  readonly id: EventId
-  /** Deduplication key: 16 bytes in hex. */
-  readonly dedupeKey: string
-  readonly tenantId: TenantId
-  readonly provider: ProviderName | OwnProvider
-  readonly sourceEventId: string
-  readonly rawType: string
-  readonly type: string
-  /** Milliseconds since the epoch, as for all times in this interface. */
-  readonly occurredAtMs: number
-  readonly receivedAtMs: number
-  /** Headers as JSON text: an object whose values are strings. */
-  readonly headers: string
-  /** Payload as received: JSON text of an object. */
-  readonly payload: string
-  readonly payloadBytes: number
-  readonly expiresOn: Day
-  readonly payloadExpiresOn: Day
-  readonly dedupeExpiresOn: Day
-  readonly origin: EventOrigin
-  readonly state: EventStateAtReceipt
-  /** True if the event was accepted above its tenant's monthly limit. */
-  readonly overLimit?: true
-  /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Set for providers' calls only. */
-  readonly retriesOnRedelivery?: true
-  /** True if the tenant has no callback: the event waits until a subscription acknowledges it. Only for `accepted` events. */
-  readonly isPullOnly?: true
-}
-
-/** Returns the size of an event in memory and in messages: bytes of its payload and characters of its headers. Pure. */
-export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
-  return payloadBytes + headers.length
-}
 
 const isHandedText = `${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))`
 const leaseEndText = "now() + $22::integer * interval '1 ms'"

@@ -2,7 +2,7 @@ import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import { textArrayParam } from '#internal/storage/index.ts'
 import type { EventSummary } from './list.ts'
 import type { Queryable } from './list-source.ts'
-import { destinationOf, destinationOfText } from './queue-id.ts'
+import { destinationOf, destinationOfText } from './model.ts'
 
 /** Statuses of responses to filter by: one status (`404`), a class of statuses (`5xx`), or `none` for no response. */
 export type StatusFilter = string & { readonly __brand: 'StatusFilter' }

@@ -1,6 +1,6 @@
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './claim.ts'
-import { type DeliveryId, deliveryIdText, isAmongText } from './queue-id.ts'
+import { type DeliveryId, deliveryIdText, isAmongText } from './model.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /** Maximum duration of a forwarder's lease. */

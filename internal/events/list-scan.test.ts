@@ -5,7 +5,7 @@ import { listFailedEvents } from '#test/support/failed-events.ts'
 import { type StatusFilter, withDeliveryFacts } from './last-attempt.ts'
 import { type EventScan, scanBeyond, scanEvents } from './list.ts'
 import { type EventFilter, type EventState, eventStates, rangeOf } from './list-source.ts'
-import { type EventOrigin, type OriginKind, originOf } from './origin.ts'
+import { type EventOrigin, type OriginKind, originOf } from './model.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()

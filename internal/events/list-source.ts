@@ -10,8 +10,7 @@ import {
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { failedEventColumns } from './complete.ts'
 import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
-import type { OriginKind } from './origin.ts'
-import { isOfTenantText } from './queue-id.ts'
+import { isOfTenantText, type OriginKind } from './model.ts'
 
 /**
  * State of an event. `accepted`: a delivery cycle is queued or in progress, or the event waits until a subscription acknowledges it.

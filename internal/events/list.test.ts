@@ -8,7 +8,7 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
-import { callbackQueueOf } from './queue-id.ts'
+import { callbackQueueOf } from './model.ts'
 import { listAttemptPlaces, readAttemptsAt, readEvent, readPayload } from './view.ts'
 
 const dayMs = 86_400_000

@@ -18,7 +18,7 @@ import {
   rangeOf,
   type SourceRequest,
 } from './list-source.ts'
-import { type EventOrigin, type OriginKind, originOf, ownProvider } from './origin.ts'
+import { type EventOrigin, type OriginKind, originOf, ownProvider } from './model.ts'
 
 /** Request for a page of events. */
 export interface EventListRequest extends EventFilter {

@@ -6,12 +6,19 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
+import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { Queryable } from './list-source.ts'
-import { derivedEventFields, type EventSource } from './new-event.ts'
+import type { ReceivedEvent } from './model.ts'
+import {
+  createEvent,
+  type EventOrigin,
+  notificationsDestination,
+  originHeaders,
+  ownProvider,
+  type QueueId,
+  queueIdOf,
+} from './model.ts'
 import { type NoticeType, testNoticeType } from './notification-samples.ts'
-import { type EventOrigin, originHeaders, ownProvider } from './origin.ts'
-import { notificationsDestination, type QueueId, queueIdOf } from './queue-id.ts'
 
 /** Content of a notification for the owner of a tenant. */
 export interface Notice {
@@ -63,23 +70,23 @@ export async function prepareNotice(
   if (tenant === undefined || !wantsNotice(parts, notice)) return undefined
   const retention = retentionOf(tenant.retention, parts.retentionDefaults())
   const text = JSON.stringify({ tenant: { namespace: tenant.namespace, name: tenant.name }, ...payload })
-  const source: EventSource = {
-    tenantId,
-    provider: ownProvider,
-    sourceEventId: `${type}:${sourceId}`,
-    receivedAtMs: nowMs,
-    payload: text,
-  }
-  const event: ReceivedEvent = {
-    ...source,
-    ...derivedEventFields({ ...source, retention, dedupeDaysMin }),
-    rawType: type,
-    type,
-    occurredAtMs,
-    headers: JSON.stringify({ 'latchkey-hops': '1', ...originHeaders(origin) }),
-    origin,
-    state: 'accepted',
-  }
+  const event = createEvent(
+    {
+      tenantId,
+      provider: ownProvider,
+      sourceEventId: `${type}:${sourceId}`,
+      receivedAtMs: nowMs,
+      payload: text,
+      rawType: type,
+      type,
+      occurredAtMs,
+      headers: JSON.stringify({ 'latchkey-hops': '1', ...originHeaders(origin) }),
+      origin,
+      state: 'accepted',
+    },
+    retention,
+    dedupeDaysMin,
+  )
   await ensurePartitions(parts.pool, partitionsOf([event]))
   return event
 }

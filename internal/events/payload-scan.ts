@@ -2,8 +2,8 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { type EventScan, type EventSummary, scanBeyond, scanEvents } from './list.ts'
 import { type EventFilter, rangeBeyond, rangeOf } from './list-source.ts'
+import { withinBytes } from './model.ts'
 import { hasCome } from './view.ts'
-import { withinBytes } from './within-bytes.ts'
 
 /** Payloads to examine: of one tenant's events of a filter, newest first. */
 export interface PayloadScanRequest {

@@ -7,7 +7,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, loadEvents, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
-import { callbackQueueOf } from './queue-id.ts'
+import { callbackQueueOf } from './model.ts'
 import { readQueueDepth } from './tenant-queue.ts'
 
 const backlog = 100_000

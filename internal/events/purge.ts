@@ -1,7 +1,6 @@
 import type { Day, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
-import { isOfTenantText, queueIdText } from './queue-id.ts'
-import { withinBytes } from './within-bytes.ts'
+import { isOfTenantText, queueIdText, withinBytes } from './model.ts'
 
 /** Steps that remove a deleted tenant's events with all their data. Deliveries are removed first, so that no further attempts are made. */
 export const purgeEventSteps: readonly PurgeStep[] = [

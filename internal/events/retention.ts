@@ -1,7 +1,7 @@
 import { type EventId } from '#internal/base/index.ts'
 import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { lowestIdOf } from './list-source.ts'
-import { isAmongText } from './queue-id.ts'
+import { isAmongText } from './model.ts'
 
 const examinedMax = 5_000
 const dayMs = 86_400_000

@@ -13,7 +13,7 @@ import {
   uuid,
 } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
-import type { OriginKind } from './origin.ts'
+import type { OriginKind } from './model.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 const never = sql`'-infinity'`

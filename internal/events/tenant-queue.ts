@@ -9,7 +9,7 @@ import {
   type QueueId,
   queueIdOf,
   queueIdText,
-} from './queue-id.ts'
+} from './model.ts'
 import { tenantQueues } from './tables.ts'
 
 /** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */

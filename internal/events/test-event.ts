@@ -1,11 +1,12 @@
 import { type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool, withTx } from '#internal/storage/index.ts'
-import { type Attempt, storableAnswer, storableExchange } from './attempt.ts'
 import { checkedDay } from './claim.ts'
-import { failedEventColumns } from './complete.ts'
-import { findEventsByKey, insertEvents, partitionsOf, type ReceivedEvent } from './insert.ts'
+import { type Attempt, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
+
+import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
-import { callbackDestination } from './queue-id.ts'
+import type { ReceivedEvent } from './model.ts'
+import { callbackDestination } from './model.ts'
 
 /**
  * Stores a test event, or finds the event that was stored with the same dedupe key, and returns it as it is to be sent. It gets no queue

@@ -1,6 +1,6 @@
 import { randomToken } from '#internal/base/index.ts'
 import {
-  derivedEventFields,
+  createEvent,
   type EventOrigin,
   type EventStateAtReceipt,
   fromProvider,
@@ -36,23 +36,29 @@ const timeMsMax = Date.UTC(9999, 11, 31)
 export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
   const { tenant, provider, event, receivedAtMs, origin } = receipt
   const { sourceEventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
-  const source = { tenantId: tenant.id, provider, sourceEventId, receivedAtMs, payload }
   const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
   const retriesOnRedelivery = origin.kind === 'provider' && tenant.callback?.rules.retryOnRedelivery
   const isPullOnly = tenant.callback === undefined && receipt.state === 'accepted'
-  return {
-    ...source,
-    ...derivedEventFields({ ...source, retention: receipt.retention, dedupeDaysMin }),
-    rawType,
-    type,
-    occurredAtMs: inRange ? Math.floor(occurredAtMs) : receivedAtMs,
-    headers: receipt.headers,
-    origin,
-    state: receipt.state,
-    ...(receipt.overLimit && { overLimit: true }),
-    ...(retriesOnRedelivery && { retriesOnRedelivery: true }),
-    ...(isPullOnly && { isPullOnly: true }),
-  }
+  return createEvent(
+    {
+      tenantId: tenant.id,
+      provider,
+      sourceEventId,
+      receivedAtMs,
+      payload,
+      rawType,
+      type,
+      occurredAtMs: inRange ? Math.floor(occurredAtMs) : receivedAtMs,
+      headers: receipt.headers,
+      origin,
+      state: receipt.state,
+      ...(receipt.overLimit && { overLimit: true }),
+      ...(retriesOnRedelivery && { retriesOnRedelivery: true }),
+      ...(isPullOnly && { isPullOnly: true }),
+    },
+    receipt.retention,
+    dedupeDaysMin,
+  )
 }
 
 /** Type of events that test a callback. */

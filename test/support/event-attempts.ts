@@ -1,5 +1,5 @@
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
-import { storableExchange } from '#internal/events/attempt.ts'
+import { storableExchange } from '#internal/events/complete.ts'
 import type { AttemptExchange, AttemptView } from '#internal/events/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 

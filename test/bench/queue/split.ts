@@ -1,5 +1,5 @@
 import { type Day, expiryDayOf } from '#internal/base/index.ts'
-import { encodeExchange } from '#internal/events/attempt.ts'
+import { encodeExchange } from '#internal/events/complete.ts'
 import type { AttemptExchange, ClaimedDelivery } from '#internal/events/index.ts'
 import { type PoolClient, partitionName, textArrayParam } from '#internal/storage/index.ts'
 

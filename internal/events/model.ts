@@ -1,0 +1,216 @@
+import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import { type ProviderName, type RetentionDays, reservedProviderName } from '#internal/tenants/index.ts'
+
+/**
+ * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
+ * events of this provider.
+ */
+export type EventStateAtReceipt = 'accepted' | 'verified'
+
+/** A verified and parsed event, as it is stored, queued or spooled. */
+export interface ReceivedEvent {
+  readonly id: EventId
+  /** Deduplication key: 16 bytes in hex. */
+  readonly dedupeKey: string
+  readonly tenantId: TenantId
+  readonly provider: ProviderName | OwnProvider
+  readonly sourceEventId: string
+  readonly rawType: string
+  readonly type: string
+  /** Milliseconds since the epoch, as for all times in this interface. */
+  readonly occurredAtMs: number
+  readonly receivedAtMs: number
+  /** Headers as JSON text: an object whose values are strings. */
+  readonly headers: string
+  /** Payload as received: JSON text of an object. */
+  readonly payload: string
+  readonly payloadBytes: number
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+  readonly dedupeExpiresOn: Day
+  readonly origin: EventOrigin
+  readonly state: EventStateAtReceipt
+  /** True if the event was accepted above its tenant's monthly limit. */
+  readonly overLimit?: true
+  /** True if a duplicate of a failed event begins a new delivery cycle, by the tenant's setting. Set for providers' calls only. */
+  readonly retriesOnRedelivery?: true
+  /** True if the tenant has no callback: the event waits until a subscription acknowledges it. Only for `accepted` events. */
+  readonly isPullOnly?: true
+}
+
+/** Returns the size of an event in memory and in messages: bytes of its payload and characters of its headers. Pure. */
+export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
+  return payloadBytes + headers.length
+}
+
+/**
+ * Completes a new event with its id, dedupe key, size and expiry days. Each call makes another id. The dedupe key is kept for
+ * `dedupeDaysMin` or longer.
+ */
+export function createEvent(
+  fields: Omit<
+    ReceivedEvent,
+    'id' | 'dedupeKey' | 'payloadBytes' | 'expiresOn' | 'payloadExpiresOn' | 'dedupeExpiresOn'
+  >,
+  { payloadDays, eventDays }: RetentionDays,
+  dedupeDaysMin: number,
+): ReceivedEvent {
+  const { tenantId, provider, sourceEventId, receivedAtMs, payload } = fields
+  // Tenant ids and provider names contain no line feed, so different combinations produce different texts. `list.ts` has the same in SQL.
+  const dedupeText = `${tenantId}\n${provider}\n${sourceEventId}`
+  return {
+    ...fields,
+    id: createEventId(receivedAtMs, eventDays),
+    dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
+    payloadBytes: Buffer.byteLength(payload),
+    expiresOn: dayAfter(receivedAtMs, eventDays),
+    payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
+    dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
+  }
+}
+
+/** Returns the first events, up to the maximum bytes of payloads, but at least one. Pure. */
+export function withinBytes<Event extends { readonly payloadBytes: number }>(
+  events: readonly Event[],
+  bytesMax: number,
+): readonly Event[] {
+  let bytes = 0
+  const end = events.findIndex(({ payloadBytes }, at) => {
+    bytes += payloadBytes
+    return bytes > bytesMax && at > 0
+  })
+  return end < 0 ? events : events.slice(0, end)
+}
+
+/** Provider of notifications, which this service makes itself. */
+export const ownProvider = reservedProviderName
+/** Provider of notifications. */
+export type OwnProvider = typeof ownProvider
+
+/**
+ * Kinds of origins. `provider`: a provider called, and the signature of its call was verified. `service`: another service handed the event
+ * in over the internal API. `simulation`: a simulation made it. `test`: it tests a callback. `notification`: this service made it, about the
+ * tenant's operation; only its `spec.notifications` receives it. Versions before the column `origin` stored every
+ * event as `provider`.
+ */
+export const originKinds = ['provider', 'service', 'simulation', 'test', 'notification'] as const
+/** Kind of an event's origin; one of `originKinds`. */
+export type OriginKind = (typeof originKinds)[number]
+
+/** Origin of an event. `actor` is the name under which the audit log records who handed the event in, or who sent the test event. */
+export type EventOrigin =
+  | { readonly kind: 'provider' }
+  | { readonly kind: 'notification' }
+  | { readonly kind: 'service' | 'test'; readonly actor: string }
+  | { readonly kind: 'simulation'; readonly simulationId: string }
+
+/** Origin of a provider's call. */
+export const fromProvider: EventOrigin = { kind: 'provider' }
+
+/** Header with the kind of an event's origin, absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
+const originHeader = 'latchkey-origin'
+/** Header with the id of the simulation that made an event. */
+const simulationHeader = 'latchkey-simulation'
+
+/** Returns the headers that tell the receiver of an event about its origin. Pure. */
+export function originHeaders(origin: EventOrigin): Readonly<Record<string, string>> {
+  if (origin.kind === 'provider') return {}
+  const simulation = origin.kind === 'simulation' ? { [simulationHeader]: origin.simulationId } : {}
+  return { [originHeader]: origin.kind, ...simulation }
+}
+
+/** Returns the value of the column `origin_by`: the actor, or the id of the simulation. Pure. */
+export function originByOf(origin: EventOrigin): string | null {
+  if (origin.kind === 'provider' || origin.kind === 'notification') return null
+  return origin.kind === 'simulation' ? origin.simulationId : origin.actor
+}
+
+/** Creates an origin from the columns `origin` and `origin_by`. Pure. */
+export function originOf(kind: OriginKind, by: string | null): EventOrigin {
+  if (kind === 'provider') return fromProvider
+  if (kind === 'notification') return { kind }
+  return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
+}
+
+/**
+ * Finds the simulation of an event in its stored headers (JSON text). Versions before the column `origin` stored only this header.
+ * Quotation marks inside a JSON string are escaped, so no header value can look like a member. Pure.
+ */
+export function originInHeaders(headers: string): EventOrigin | undefined {
+  const simulationId = /"latchkey-simulation":"(sim_[0-9a-z]{26})"/.exec(headers)?.[1]
+  return simulationId === undefined ? undefined : { kind: 'simulation', simulationId }
+}
+
+/** Name of one of a tenant's destinations, unique within the tenant: lowercase letters, digits and `-`. */
+export type DestinationName = string
+
+/** Destination that `spec.callback` configures. */
+export const callbackDestination: DestinationName = 'callback'
+/** Destination that `spec.notifications` configures. Only notifications of the tenant's owner go there. */
+export const notificationsDestination: DestinationName = 'notifications'
+
+/** Destination of a tenant. It has a tenant queue of its own, with its own suspension and circuit breaker. */
+export interface DestinationKey {
+  readonly tenantId: TenantId
+  readonly destination: DestinationName
+}
+
+/** Text form of a `DestinationKey`, `<tenant id>/<destination>`, for messages and for keys in memory. */
+export type QueueId = string & { readonly __brand: 'QueueId' }
+
+/** Returns the id of the tenant queue of a destination. Pure. */
+export function queueIdOf({ tenantId, destination }: DestinationKey): QueueId {
+  return `${tenantId}/${destination}` as QueueId
+}
+
+/** Returns the id of the tenant queue of a tenant's callback. Pure. */
+export function callbackQueueOf(tenantId: TenantId): QueueId {
+  return queueIdOf({ tenantId, destination: callbackDestination })
+}
+
+/** Returns the destination that a tenant queue serves. Pure. */
+export function destinationOfQueue(queueId: string): DestinationKey {
+  const slash = queueId.indexOf('/')
+  return { tenantId: queueId.slice(0, slash) as TenantId, destination: queueId.slice(slash + 1) }
+}
+
+/** Key of a delivery in memory, `<event id>/<destination>`. */
+export type DeliveryId = string & { readonly __brand: 'DeliveryId' }
+
+/** Returns the key of a delivery. Pure. */
+export function deliveryIdOf(delivery: {
+  readonly eventId: EventId
+  readonly destination: DestinationName
+}): DeliveryId {
+  return `${delivery.eventId}/${delivery.destination}` as DeliveryId
+}
+
+/** SQL for the id of a tenant queue. @param alias prefix of the columns, such as `q.` */
+export const queueIdText = (alias = '') => `${alias}tenant_id || '/' || ${alias}destination`
+/**
+ * SQL condition on the rows of `deliveries_due` in a tenant queue, served by `deliveries_due_queue` alone.
+ * @param alias prefix of the columns of the tenant queue, such as `q.`
+ */
+export const isInQueueText = (alias: string) => `${queueIdText()} = ${queueIdText(alias)}`
+/** SQL condition on the rows of `deliveries_due` of a tenant. @param tenantId SQL of the tenant's id, as text */
+export const isOfTenantText = (tenantId: string) =>
+  `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
+/** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
+export const isCallbackText = `destination = '${callbackDestination}'`
+/** SQL for the key of a delivery. @param event SQL of the event's id */
+export const deliveryIdText = (event: string) => `${event} || '/' || destination`
+/** Returns the destination of events with this origin. Pure. */
+export function destinationOf(origin: OriginKind): DestinationName {
+  return origin === 'notification' ? notificationsDestination : callbackDestination
+}
+
+/** SQL for the destination of an event with this origin. @param origin SQL of the origin */
+export const destinationOfText = (origin: string) =>
+  `CASE ${origin} WHEN 'notification' THEN '${notificationsDestination}' ELSE '${callbackDestination}' END`
+/**
+ * SQL condition on a row of `deliveries_due`: whether it is among the deliveries of a part of the query. The array lets Postgres find rows
+ * only by their key, whatever it knows of the table; `IS TRUE` keeps it from planning a join in place of a hash of the pairs.
+ * @param part name of a WITH query, with a condition if needed
+ */
+export const isAmongText = (part: string, event = 'event_id') =>
+  `event_id = ANY(ARRAY(SELECT ${event} FROM ${part})) AND ((event_id, destination) IN (SELECT ${event}, destination FROM ${part})) IS TRUE`
