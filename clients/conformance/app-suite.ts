@@ -3,21 +3,23 @@ import pg from 'pg'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 import {
   deduplicationsOf,
+  type Framework,
   frameworkNames,
   middlewareAreas,
   type Runtime,
   receiverAreas,
 } from './app-cases.ts'
 import { type AppParts, runMiddlewareCase, runReceiverCase } from './app-runner.ts'
-import { isRun } from './cases.ts'
+import { columnsIn, isRun, type Part } from './cases.ts'
 import type { Driver } from './driver.ts'
 import { type ConformanceService, startService } from './services.ts'
 
 const testMsMax = 180_000
 const tableFile = new URL('../typescript/latchkey-outcomes.sql', import.meta.url)
 
-/** Declares a test for each case of middleware and receivers, on each framework of a runtime, whose apps a driver serves. */
-export function testApps(runtime: Runtime, start: () => Promise<Driver>): void {
+/** Declares a test for each case of middleware and receivers, on its frameworks of a part and runtime, whose apps a driver serves. */
+export function testApps(runtime: Runtime, part: Part, start: () => Promise<Driver>): void {
+  const frameworks: readonly Framework[] = frameworkNames[runtime]
   describe(`apps on ${runtime}`, () => {
     let parts: Omit<AppParts, 'framework'>
     let service: ConformanceService
@@ -39,24 +41,28 @@ export function testApps(runtime: Runtime, start: () => Promise<Driver>): void {
       await database.drop()
       await service.close()
     })
-    for (const framework of frameworkNames[runtime]) {
-      const guarded = middlewareAreas.flatMap(({ cases }) => cases.filter((one) => isRun(one, framework)))
-      test.concurrent.each(guarded.map((one) => [one.name, one] as const))(
-        `${framework}: %s`,
-        async (_name, one) => runMiddlewareCase({ ...parts, framework }, one),
-        testMsMax,
-      )
-      const received = receiverAreas.flatMap(({ cases }) =>
-        cases
-          .filter((one) => isRun(one, framework))
-          .flatMap((one) => deduplicationsOf(one).map((by) => [by, one.name, one] as const)),
-      )
-      test.concurrent.each(received)(
-        `${framework}, receiver, deduplication by %s: %s`,
-        async (by, _name, one) => runReceiverCase({ ...parts, framework }, one, by),
-        testMsMax,
-      )
-    }
+    const guarded = middlewareAreas
+      .flatMap(({ cases }) => cases)
+      .flatMap((one, nth) => {
+        const able = frameworks.filter((framework) => isRun(one, framework))
+        return columnsIn(part, able, nth).map((framework) => [framework, one.name, one] as const)
+      })
+    test.concurrent.each(guarded)(
+      '%s: %s',
+      async (framework, _name, one) => runMiddlewareCase({ ...parts, framework }, one),
+      testMsMax,
+    )
+    const received = receiverAreas
+      .flatMap(({ cases }) => cases.flatMap((one) => deduplicationsOf(one).map((by) => ({ one, by }))))
+      .flatMap(({ one, by }, nth) => {
+        const able = frameworks.filter((framework) => isRun(one, framework))
+        return columnsIn(part, able, nth).map((framework) => [framework, by, one.name, one] as const)
+      })
+    test.concurrent.each(received)(
+      '%s, receiver, deduplication by %s: %s',
+      async (framework, by, _name, one) => runReceiverCase({ ...parts, framework }, one, by),
+      testMsMax,
+    )
   })
 }
 

@@ -8,6 +8,15 @@ import { anyFields, closed, oneOf } from './schema.ts'
 
 /** Languages of the client libraries. */
 export type Language = 'typescript' | 'python'
+
+/** Part of the matrix that a suite runs: `change` each case in one column, `nightly` each case in its other columns. */
+export type Part = 'change' | 'nightly'
+
+/** Returns the columns in which a part runs a case. The one of a change moves on from case to case, so that it reaches all columns. */
+export function columnsIn<Column>(part: Part, columns: readonly Column[], nth: number): Column[] {
+  return columns.filter((_column, at) => (at === nth % columns.length) === (part === 'change'))
+}
+
 const text = Type.Optional(Type.String())
 const flag = Type.Optional(Type.Literal(true))
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, test } from 'bun:test'
-import { isRun, type Language, recordAreas } from './cases.ts'
+import { columnsIn, isRun, type Language, type Part, recordAreas } from './cases.ts'
 import type { Driver } from './driver.ts'
 import { runRecordCase } from './record-runner.ts'
 import { type ConformanceService, serviceNames, startService } from './services.ts'
@@ -11,14 +11,16 @@ export interface Subject {
   /** Column of the matrix. */
   readonly title: string
   readonly language: Language
+  /** Services that a change skips before the first case, so that libraries run a case on different services. */
+  readonly firstService: number
   startDriver(): Promise<Driver>
   /** Starts the test kit of the language. */
   startKit(): Promise<ConformanceService> | ConformanceService
 }
 
-/** Declares a test for each case and service. They run side by side, since they mostly wait for locks to end. */
-export function testRecords(subject: Subject): void {
-  const { language } = subject
+/** Declares a test for each case and its services of a part. They run side by side, since they mostly wait for locks to end. */
+export function testRecords(subject: Subject, part: Part): void {
+  const { language, firstService } = subject
   describe.each([...serviceNames])(`${subject.title} on records in %s`, (name) => {
     let service: ConformanceService
     let driver: Driver
@@ -30,7 +32,9 @@ export function testRecords(subject: Subject): void {
       await driver.close()
       await service.close()
     })
-    const cases = recordAreas.flatMap((area) => area.cases.filter((one) => isRun(one, language)))
+    const cases = recordAreas
+      .flatMap((area) => area.cases.filter((one) => isRun(one, language)))
+      .filter((_one, nth) => columnsIn(part, serviceNames, firstService + nth).includes(name))
     test.concurrent.each(cases.map((one) => [one.name, one] as const))(
       `${subject.title}, records in ${name}: %s`,
       async (_name, one) => runRecordCase({ driver, service }, one),

@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -26,6 +26,8 @@ const endToEndTests = 'test/e2e'
 const clientTests = ['test/clients/python', 'test/clients/packages']
 /** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
 const faultTests = 'test/faults'
+/** Part of the names of test files that run only in `test:nightly`, or when a pattern names them: whole matrices and long waits. */
+const nightlyTests = '.nightly.test.'
 /** Time limit of a cluster test. A restarted API server needs some seconds until it accepts calls. */
 const clusterTestMsMax = 120_000
 const commands = {
@@ -34,6 +36,7 @@ const commands = {
   'test:clients': runClientTest,
   'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
+  'test:nightly': runNightlyTest,
   'test:defects': runDefects,
   lint: runLint,
   bench: runBench,
@@ -93,6 +96,7 @@ async function runTest(bun, args) {
   const flags = [
     `--timeout=${testMsMax}`,
     ...[clusterTests, faultTests, ...clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
+    ...(namesNightly(patterns) ? [] : [`--path-ignore-patterns=**/*${nightlyTests}*`]),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     `--parallel=${processes}`,
     '--no-isolate',
@@ -168,6 +172,24 @@ async function runClusterTest(bun, args) {
   return exitCode
 }
 
+/** Runs the test files that the other commands leave out, suite by suite; a suite without such a file is passed over. */
+async function runNightlyTest(bun, args) {
+  const suites = [
+    [runTest, ['clients', 'cmd', 'internal', 'test/contract', endToEndTests]],
+    [runClientTest, clientTests],
+    [runFaultTest, [faultTests]],
+    [runClusterTest, [clusterTests]],
+  ]
+  const { patterns } = splitArgs(args)
+  let exitCode = 0
+  for (const [runSuite, folders] of suites) {
+    const files = folders.flatMap(testFiles).filter((path) => namesNightly([path]))
+    const chosen = files.filter((path) => patterns.length === 0 || matches(path, patterns))
+    if (chosen.length > 0) exitCode = (await runSuite(bun, chosen)) || exitCode
+  }
+  return exitCode
+}
+
 /** Compares test files for sorting: by name, but the installation tests come first, because the node must not have an installation yet. */
 function installFirst(one, other) {
   const isInstall = (path) => Number(path.includes('/node-install.'))
@@ -187,6 +209,10 @@ function splitArgs(args) {
   }
 }
 
+function namesNightly(patterns) {
+  return patterns.some((pattern) => pattern.includes('nightly'))
+}
+
 function matches(path, patterns) {
   return patterns.some((pattern) => path.includes(pattern.replace(/^\.\//, '')))
 }
@@ -204,6 +230,7 @@ function chooseTests(folder, args, isAllowed = () => true) {
     .flat()
     .flatMap(testFiles)
     .filter((path) => isAllowed(path) && !matches(path, excluded))
+    .filter((path) => namesNightly(patterns) || !path.includes(nightlyTests))
     .filter((path) => patterns.length === 0 || matches(path, patterns))
   if (files.length === 0) fail(`no test in ${folder} has ${args.join(' ')} in its path`)
   return { flags, files: files.map((path) => `./${path}`) }

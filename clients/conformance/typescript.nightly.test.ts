@@ -1,0 +1,3 @@
+import { testTypeScript } from './typescript-suite.ts'
+
+testTypeScript('nightly')

@@ -1,0 +1,3 @@
+import { testPython } from './conformance-suite.ts'
+
+testPython('nightly')
