@@ -2,7 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { stringify } from 'yaml'
 import { timestampPattern } from '#internal/base/index.ts'
-import { tenantApiVersion } from '#internal/tenants/index.ts'
+import { type FieldRule, tenantApiVersion } from '#internal/tenants/index.ts'
 
 /** A JSON schema, of TypeBox or of Kubernetes. */
 export type Schema = Readonly<Record<string, unknown>>
@@ -97,12 +97,13 @@ export function structural(schema: Schema, isComplete: boolean): Schema {
   const text = isComplete ? `${String(schema['description'])}${factsOf(schema)}` : schema['description']
   const described = schema['description'] === undefined ? {} : { description: text }
   if (schema['anyOf'] !== undefined) return { ...described, 'x-kubernetes-preserve-unknown-fields': true }
-  const kept = keywordsOf(schema, [...bounds, 'enum', 'x-kubernetes-validations'])
+  const kept = keywordsOf(schema, [...bounds, 'enum'])
   const value = defaultOf(schema)
   const shared: Schema = {
     type: schema['type'],
     ...described,
     ...kept,
+    ...rulesOf(schema),
     ...(value !== undefined && { default: value }),
   }
   if (schema['enum'] !== undefined) {
@@ -134,6 +135,13 @@ function keywordsOf(schema: Schema, names: readonly string[]): Schema {
   return Object.fromEntries(
     names.flatMap((name) => (schema[name] === undefined ? [] : [[name, schema[name]]])),
   )
+}
+
+/** Returns the rules with an expression, without the function that checks the same in a folder. */
+function rulesOf(schema: Schema): Schema {
+  const all = (schema['x-kubernetes-validations'] ?? []) as readonly FieldRule<never>[]
+  const rules = all.filter(({ rule }) => rule !== undefined).map(({ holds: _holds, ...rest }) => rest)
+  return rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }
 }
 
 /** Returns the default, in which an object has the defaults of its fields, since the API server does not fill them in. */

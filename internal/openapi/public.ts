@@ -16,7 +16,7 @@ import { webhookRoutes } from '#internal/intake/index.ts'
 import { eventTypeRoutes, exampleCalls } from '#internal/providers/index.ts'
 import { recordRoutes } from '#internal/records/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import { providerNames, retryScheduleDefault } from '#internal/tenants/index.ts'
 import {
   DocumentBuilder,
   documentRoute,
@@ -246,6 +246,11 @@ const outboundParameters: readonly Parameter[] = [
   },
 ]
 
+/** Pauses of the default retry schedule, such as `5 s, 5 min and 2 h`. */
+const retryPauses = new Intl.ListFormat('en-GB').format(
+  retryScheduleDefault.slice(1).map((wait) => wait.replace('m', 'min').replace(/^[0-9]+/, '$& ')),
+)
+
 /** Documents the delivery of an event, the only call that Latchkey makes to callbacks. */
 function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
@@ -255,7 +260,7 @@ function outboundEvent(builder: DocumentBuilder): OutboundOperation {
     summary: 'A normalized event, sent to the tenant’s callback',
     description: `Each accepted event that is not a duplicate is sent to the tenant's callback, if it has one, by POST, at least once and in no guaranteed order: detect repeats by \`webhook-id\`. The call is signed as Standard Webhooks with every live secret of the callback, so that any library of that standard can verify it.
 
-Redirects count as failures and are not followed. Connecting may take 5 s, the whole call \`callback.timeoutSeconds\` of the tenant (15). A failed attempt is followed by the next after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each ± 20 %, unless the tenant has its own schedule in \`callback.retry\`. After success the event is \`processed\`, after a failed last attempt \`delivery_failed\`.`,
+Redirects count as failures and are not followed. Connecting may take 5 s, the whole call \`callback.timeoutSeconds\` of the tenant (15). A failed attempt is followed by the next after ${retryPauses}, each ± 20 %, unless the tenant has its own schedule in \`callback.retry\`. After success the event is \`processed\`, after a failed last attempt \`delivery_failed\`.`,
     parameters: outboundParameters,
     requestBody: builder.requestBody({
       required: true,

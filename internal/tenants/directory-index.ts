@@ -7,14 +7,9 @@ import {
   type RecordStoreOfTenant,
   ruleNames,
 } from './directory-store.ts'
-import type {
-  ApiKeyScope,
-  CallbackSpec,
-  Limits,
-  NotificationsSpec,
-  RecordRules,
-  TenantSpec,
-} from './model.ts'
+import type { ApiKeyScope, RecordRules, TenantSpec } from './model.ts'
+import type { CallbackSpec, NotificationsSpec } from './spec-destinations.ts'
+import type { Limits } from './spec-limits.ts'
 
 /**
  * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.

@@ -28,49 +28,9 @@ export {
   type LockElectionEvent,
   type LockElectionOptions,
 } from './lock-election.ts'
-export type {
-  AnyLimitName,
-  ApiKeyScope,
-  BuiltInProviderName,
-  CallbackSpec,
-  LimitName,
-  Limits,
-  NotificationType,
-  ProviderName,
-  RecordDurability,
-  RetentionDays,
-  TenantSpec,
-} from './model.ts'
-export {
-  type AcceptedProviderName,
-  acceptedProviderNames,
-  apiKeyScopes,
-  dnsLabel,
-  limitAmountMax,
-  limitNameCharsMax,
-  limitNamePattern,
-  limitNames,
-  limitNameText,
-  notificationTypes,
-  ProviderNameSchema,
-  parseLimitName,
-  providerAliasText,
-  providerNamePattern,
-  providerNames,
-  recordDurabilities,
-  reservedProviderName,
-  retentionOf,
-  Tenant,
-  tenantApiVersion,
-} from './model.ts'
-export {
-  neutralProviderName,
-  type Problem,
-  parseDurationMs,
-  parseProviderName,
-  parseTenant,
-  schemaProblems,
-} from './parse-tenant.ts'
+export type { ApiKeyScope, RecordDurability, RetentionDays, TenantSpec } from './model.ts'
+export { apiKeyScopes, recordDurabilities, retentionOf, Tenant, tenantApiVersion } from './model.ts'
+export { type Problem, parseTenant, schemaProblems } from './parse-tenant.ts'
 export { type Declarations, emptyDeclarations } from './providers/declarations.ts'
 export type {
   DeclarationRules,
@@ -95,6 +55,41 @@ export {
   type MovedTenant,
   moveRecordStores,
 } from './record-stores.ts'
+export type { CallbackSpec, NotificationType } from './spec-destinations.ts'
+export { notificationTypes, parseDurationMs, retryScheduleDefault } from './spec-destinations.ts'
+export { dnsLabel, type FieldRule } from './spec-fields.ts'
+export type { AnyLimitName, LimitName, Limits } from './spec-limits.ts'
+export {
+  type EmittedLimitName,
+  emittedKindOf,
+  emittedKindsMax,
+  emittedLimitName,
+  isEmittedKind,
+  isOwnKind,
+  limitAmountMax,
+  limitNameCharsMax,
+  limitNamePattern,
+  limitNames,
+  limitNameText,
+  misspellingOf,
+  type OwnKind,
+  ownKinds,
+  parseLimitName,
+  usageKindCharsMax,
+  usageKindPattern,
+} from './spec-limits.ts'
+export type { BuiltInProviderName, ProviderName } from './spec-providers.ts'
+export {
+  type AcceptedProviderName,
+  acceptedProviderNames,
+  neutralProviderName,
+  ProviderNameSchema,
+  parseProviderName,
+  providerAliasText,
+  providerNamePattern,
+  providerNames,
+  reservedProviderName,
+} from './spec-providers.ts'
 export { tenants } from './tables.ts'
 export {
   type TenantObject,
@@ -125,16 +120,3 @@ export {
   type TenantSecretView,
   type TenantSheet,
 } from './tenant-views.ts'
-export {
-  type EmittedLimitName,
-  emittedKindOf,
-  emittedKindsMax,
-  emittedLimitName,
-  isEmittedKind,
-  isOwnKind,
-  misspellingOf,
-  type OwnKind,
-  ownKinds,
-  usageKindCharsMax,
-  usageKindPattern,
-} from './usage-kinds.ts'

@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import type { TProperties, TSchema } from '@sinclair/typebox'
 import { parse } from 'yaml'
 import { acceptedSpecs, refusedSpecs, tenantWith } from '#test/support/tenant-manifests.ts'
 import { parseFile } from './folder/parse-file.ts'
 import { Tenant } from './model.ts'
-import { neutralProviderName, parseTenant } from './parse-tenant.ts'
+import { parseTenant } from './parse-tenant.ts'
+import { retryScheduleDefault } from './spec-destinations.ts'
+import type { FieldRule } from './spec-fields.ts'
+import { neutralProviderName } from './spec-providers.ts'
 
 function problemsOf(value: unknown): string[] {
   const parsed = parseTenant(value)
@@ -81,6 +85,10 @@ describe('annotated sample', () => {
     expect(found.toSorted()).toEqual([...named].map(([, name]) => name ?? '').toSorted())
   })
 
+  test('annotated sample: has the default retry schedule', () => {
+    expect(specOf(sample).callback?.retry.schedule).toEqual([...retryScheduleDefault])
+  })
+
   test('annotated sample: contains every field of the schema, and one of two that exclude each other', () => {
     expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([
       'spec.notifications.urlSecretRef',
@@ -101,6 +109,15 @@ function missingFields(schema: object, value: unknown, path: string): string[] {
   })
 }
 
+function rulesIn(schema: TSchema): FieldRule<never>[] {
+  const inner: TSchema[] = [
+    ...Object.values((schema.properties ?? {}) as TProperties),
+    schema.items ?? [],
+  ].flat()
+  const own = (schema['x-kubernetes-validations'] ?? []) as FieldRule<never>[]
+  return [...own, ...inner.flatMap(rulesIn)]
+}
+
 test('Tenant schema: every field of the spec has a description', () => {
   const undescribed: string[] = []
   const visit = (schema: object, path: string): void => {
@@ -118,6 +135,16 @@ test('Tenant schema: every field of the spec has a description', () => {
 describe('refused manifests', () => {
   test.each(refusedSpecs)('parseTenant: refuses %s and names the field', (_case, spec, path) => {
     expect(problemsOf(tenantWith(spec))).toContain(path)
+  })
+
+  test('parseTenant: the table of refused specs breaks every rule that the API server checks, too', () => {
+    const rules = rulesIn(Tenant.properties.spec).filter(({ rule, holds }) => rule && holds)
+    const parsed = refusedSpecs.map(([, spec]) => parseTenant(tenantWith(spec)))
+    const messages = new Set(
+      parsed.flatMap((each) => (each.kind === 'ok' ? [] : each.problems)).map(({ message }) => message),
+    )
+    expect(rules.length).toBeGreaterThan(30)
+    expect(rules.filter(({ message }) => !messages.has(message))).toEqual([])
   })
 
   test.each<[string, unknown, string]>([

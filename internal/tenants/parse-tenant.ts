@@ -1,20 +1,9 @@
-import { isIP } from 'node:net'
 import type { TSchema } from '@sinclair/typebox'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
-import { parseTimestamp } from '#internal/base/index.ts'
-import { checkCallbackUrl } from '#internal/egress/index.ts'
-import {
-  type AcceptedProviderName,
-  type BuiltInProviderName,
-  type ProviderName,
-  providerAliases,
-  providerNamePattern,
-  providerNames,
-  reservedProviderName,
-  Tenant,
-  type TenantSpec,
-} from './model.ts'
-import { isOwnKind } from './usage-kinds.ts'
+import { parseTimestamp, timestampPattern } from '#internal/base/index.ts'
+import { Tenant } from './model.ts'
+import type { FieldRule } from './spec-fields.ts'
+import { neutralProviderName } from './spec-providers.ts'
 
 /** A problem in a manifest. `path` has the form `spec.providers[1].name`; it is empty for a problem of the whole manifest. */
 export interface Problem {
@@ -39,27 +28,8 @@ export function parseTenant(value: unknown): ParsedTenant {
   const problems = schemaProblems(Tenant, filled, 'a Tenant')
   if (problems.length > 0) return { kind: 'invalid', problems }
   const tenant = withNeutralNames(filled as Tenant)
-  const broken = checkTenantRules(tenant.spec)
+  const broken = ruleProblems(Tenant.properties.spec, tenant.spec, 'spec')
   return broken.length > 0 ? { kind: 'invalid', problems: broken } : { kind: 'ok', tenant }
-}
-
-/** Converts a neutral or vendor name to a built-in provider's neutral name; returns undefined for an unknown name. */
-export function neutralProviderName(name: AcceptedProviderName): BuiltInProviderName
-export function neutralProviderName(name: string): BuiltInProviderName | undefined
-export function neutralProviderName(name: string): BuiltInProviderName | undefined {
-  if (Object.hasOwn(providerAliases, name)) return providerAliases[name as keyof typeof providerAliases]
-  return providerNames.find((known) => known === name)
-}
-
-const providerNameForm = new RegExp(providerNamePattern)
-
-/**
- * Returns the neutral name of a built-in provider, or a name that a declared provider can have, whether or not there is one; undefined for
- * any other text.
- */
-export function parseProviderName(name: string): ProviderName | undefined {
-  const neutral = neutralProviderName(name)
-  return neutral ?? (providerNameForm.test(name) ? (name as ProviderName) : undefined)
 }
 
 function withNeutralNames(tenant: Tenant): Tenant {
@@ -108,172 +78,44 @@ function describe({ type, schema, message }: ValueError, kind: string): string {
     : `must match ${schema.pattern}`
 }
 
-const dayMs = 86_400_000
-
-/** Checks the rules between fields, which the schema cannot express. Expects neutral provider names. Pure. */
-function checkTenantRules(spec: TenantSpec): Problem[] {
+/**
+ * Checks the rules of a schema's fields, which TypeBox ignores, that each time exists, and that the keys of each list are distinct. Expects
+ * a value that the schema accepts, with neutral provider names. Pure.
+ */
+function ruleProblems(schema: TSchema, value: unknown, path: string): Problem[] {
+  if (value === undefined) return []
+  const rules = (schema['x-kubernetes-validations'] ?? []) as readonly FieldRule<never>[]
+  const problems = rules
+    .filter(({ holds }) => holds?.(value as never) === false)
+    .map(({ message, fieldPath = '' }) => ({ path: `${path}${fieldPath}`, message }))
+  if (typeof value === 'string' && schema.pattern === timestampPattern && parseTimestamp(value) === undefined)
+    problems.push({ path, message: 'is not an existing date' })
+  if (Array.isArray(value)) {
+    const [key] = (schema['x-kubernetes-list-map-keys'] ?? []) as readonly string[]
+    if (key !== undefined) problems.push(...repeatedKeys(value, key, path))
+    return [
+      ...problems,
+      ...value.flatMap((each, index) => ruleProblems(schema.items, each, `${path}[${index}]`)),
+    ]
+  }
+  const fields = Object.entries((schema.properties ?? {}) as Record<string, TSchema>)
+  const inner = value as Readonly<Record<string, unknown>>
   return [
-    ...callbackProblems(spec),
-    ...notificationProblems(spec),
-    ...spec.providers.flatMap((entry, index) => providerProblems(entry, `spec.providers[${index}]`)),
-    ...repeatedNames(spec.providers, 'spec.providers', 'name'),
-    ...repeatedNames(spec.apiKeys, 'spec.apiKeys', 'name'),
-    ...spec.apiKeys.flatMap(({ expiresAt }, index) =>
-      expiresAt === undefined ? [] : dateProblems(expiresAt, `spec.apiKeys[${index}].expiresAt`),
-    ),
-    ...walletProblems(spec),
-    ...limitProblems(spec),
-    ...retentionProblems(spec),
+    ...problems,
+    ...fields.flatMap(([name, field]) => ruleProblems(field, inner[name], `${path}.${name}`)),
   ]
 }
 
-function callbackProblems({ callback }: TenantSpec): Problem[] {
-  if (callback === undefined) return []
-  const problems = cidrProblems(callback.allowedCIDRs, 'spec.callback')
-  callback.retry.schedule.forEach((wait, index) => {
-    const waitMs = parseDurationMs(wait)
-    if (waitMs !== undefined && waitMs <= dayMs) return
-    problems.push({
-      path: `spec.callback.retry.schedule[${index}]`,
-      message: 'must be a duration from 0s to 24h',
-    })
-  })
-  return [...problems, ...urlProblems(callback.url, callback.allowedCIDRs, 'spec.callback.url')]
-}
-
-function notificationProblems({ notifications }: TenantSpec): Problem[] {
-  if (notifications === undefined) return []
-  const { url, urlSecretRef, format, signingSecretRef, allowedCIDRs } = notifications
-  const problems = cidrProblems(allowedCIDRs, 'spec.notifications')
-  if ((url === undefined) === (urlSecretRef === undefined))
-    problems.push({ path: 'spec.notifications', message: 'needs either url or urlSecretRef' })
-  if (url !== undefined) problems.push(...urlProblems(url, allowedCIDRs, 'spec.notifications.url'))
-  if (format === 'slack' && signingSecretRef !== undefined) {
-    const message = 'belongs to format event: messages of format slack are not signed'
-    problems.push({ path: 'spec.notifications.signingSecretRef', message })
-  }
-  return problems
-}
-
-function cidrProblems(allowedCIDRs: readonly string[], path: string): Problem[] {
-  return allowedCIDRs.flatMap((cidr, index) =>
-    isCidr(cidr)
-      ? []
-      : [{ path: `${path}.allowedCIDRs[${index}]`, message: 'must be a CIDR such as 10.20.0.0/16' }],
-  )
-}
-
-function urlProblems(text: string, allowedCIDRs: readonly string[], path: string): Problem[] {
-  const checked = checkCallbackUrl(text)
-  if (checked.kind === 'refused') return [{ path, message: checked.message }]
-  if (checked.url.scheme === 'https' || allowedCIDRs.length > 0) return []
-  return [{ path, message: 'must be https, unless allowedCIDRs lists the address that http may reach' }]
-}
-
-function isCidr(text: string): boolean {
-  const [address, prefix, ...rest] = text.split('/')
-  if (address === undefined || prefix === undefined || rest.length > 0) return false
-  const family = isIP(address)
-  if (family === 0 || address.includes('%') || !/^(0|[1-9][0-9]{0,2})$/.test(prefix)) return false
-  // An IPv4-mapped IPv6 network is refused, because it would be compared as IPv6 and never match.
-  if (family === 6 && URL.parse(`http://[${address}]/`)?.hostname.startsWith('[::ffff:')) return false
-  return Number(prefix) <= (family === 4 ? 32 : 128)
-}
-
-function providerProblems(entry: TenantSpec['providers'][number], path: string): Problem[] {
-  const problems: Problem[] = []
-  if (entry.name === reservedProviderName)
-    problems.push({ path: `${path}.name`, message: 'is reserved for notifications' })
-  for (const block of ['storefront', 'wallet', 'gateway'] as const) {
-    if (entry[block] === undefined || entry.name === block) continue
-    problems.push({ path: `${path}.${block}`, message: `belongs to provider ${block}, not to ${entry.name}` })
-  }
-  if (entry.name === 'wallet') {
-    if (entry.wallet === undefined) problems.push({ path, message: 'provider wallet needs its wallet block' })
-    if (entry.secretRef !== undefined) {
-      problems.push({
-        path: `${path}.secretRef`,
-        message: 'provider wallet is verified by certificate and has no secret: remove it',
-      })
-    }
-    return problems
-  }
-  if (entry.secretRef === undefined)
-    problems.push({ path, message: `provider ${entry.name} needs a secretRef` })
-  if (entry.name === 'gateway' && entry.gateway === undefined) {
-    problems.push({ path, message: 'provider gateway needs its gateway block' })
-  }
-  return problems
-}
-
-function repeatedNames<Field extends string>(
-  entries: readonly Readonly<Record<Field, string>>[],
+function repeatedKeys(
+  entries: readonly Readonly<Record<string, string>>[],
+  key: string,
   path: string,
-  field: Field,
 ): Problem[] {
-  const seen = new Set<string>()
-  return entries.flatMap(({ [field]: name }, index) => {
-    if (!seen.has(name)) {
-      seen.add(name)
-      return []
-    }
-    const message = `${name} is repeated: ${field}s are unique in this list`
-    return [{ path: `${path}[${index}].${field}`, message }]
+  const names = entries.map((entry) => entry[key] ?? '')
+  return names.flatMap((name, index) => {
+    if (names.indexOf(name) === index) return []
+    return [
+      { path: `${path}[${index}].${key}`, message: `${name} is repeated: ${key}s are unique in this list` },
+    ]
   })
-}
-
-function walletProblems({ walletRollout }: TenantSpec): Problem[] {
-  const problems: Problem[] = []
-  if (walletRollout.stage === 'enabled' && walletRollout.review === undefined) {
-    problems.push({
-      path: 'spec.walletRollout.review',
-      message: 'stage enabled needs a review with approvedBy and approvedAt',
-    })
-  }
-  if (walletRollout.review !== undefined) {
-    problems.push(...dateProblems(walletRollout.review.approvedAt, 'spec.walletRollout.review.approvedAt'))
-  }
-  return problems
-}
-
-function limitProblems({ limits: { emitted = [], ...own } }: TenantSpec): Problem[] {
-  const path = (index: number) => `spec.limits.emitted[${index}]`
-  const all = [
-    ...Object.entries(own).map(([name, bounds]) => ({ path: `spec.limits.${name}`, bounds })),
-    ...emitted.map((bounds, index) => ({ path: path(index), bounds })),
-  ]
-  return [
-    ...all.flatMap(({ path: at, bounds: { soft, hard } }) =>
-      soft !== undefined && hard !== undefined && soft > hard
-        ? [{ path: `${at}.soft`, message: 'must not exceed hard' }]
-        : [],
-    ),
-    ...emitted.flatMap(({ kind }, index) =>
-      isOwnKind(kind) ? [{ path: `${path(index)}.kind`, message: `${kind} have limits of their own` }] : [],
-    ),
-    ...repeatedNames(emitted, 'spec.limits.emitted', 'kind'),
-  ]
-}
-
-function retentionProblems({ retention }: TenantSpec): Problem[] {
-  const { payloadDays, eventDays } = retention
-  if (payloadDays === undefined || eventDays === undefined || payloadDays <= eventDays) return []
-  return [{ path: 'spec.retention.payloadDays', message: 'must not exceed eventDays' }]
-}
-
-/** Checks that a date exists; the pattern has been checked before. */
-function dateProblems(text: string, path: string): Problem[] {
-  return parseTimestamp(text) === undefined ? [{ path, message: 'is not an existing date' }] : []
-}
-
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
-
-/** Converts a duration such as `90s`, `1h30m` or `250ms` to milliseconds. Returns undefined for any other text. */
-export function parseDurationMs(text: string): number | undefined {
-  if (!/^([0-9]{1,12}(ms|s|m|h))+$/.test(text)) return undefined
-  let totalMs = 0
-  for (const [, count, unit] of text.matchAll(/([0-9]+)(ms|s|m|h)/g)) {
-    totalMs += Number(count) * (unitMs[unit ?? ''] ?? Number.NaN)
-  }
-  return totalMs
 }

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { dnsLabel } from './model.ts'
 import type { Problem } from './parse-tenant.ts'
+import { dnsLabel } from './spec-fields.ts'
 import type { TenantManifest } from './tenant-source.ts'
 
 /** A Secret with decoded values. `version` changes with the content and contains no secret. */

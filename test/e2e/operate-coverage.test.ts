@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { retryScheduleDefault } from '#internal/tenants/index.ts'
 import { fencesOf, type PageFence, pagesIn } from '#test/support/page.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -174,6 +175,19 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['operate/operating.md', 'at most 10 lines', 'internal/http/observe.ts', 'unverifiedLinesPerSecondMax', 1],
   ['operate/security.md', 'by 64 places', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
 ]
+
+test.each(['guides/webhooks.md', 'architecture/delivery.md'])(
+  'pages: %s states the pauses of the default retry schedule',
+  (page) => {
+    const shown = readFileSync(join(root, 'docs', page), 'utf8')
+      .replaceAll(/\s+/g, ' ')
+      .replaceAll(' and ', ', ')
+    const pauses = retryScheduleDefault
+      .slice(1)
+      .map((wait) => wait.replace('m', ' min').replace(/[sh]/, ' $&'))
+    expect(shown).toContain(pauses.join(', '))
+  },
+)
 
 test.each(figures)('pages: %s says "%s" as %s has it', (page, text, file, constant, factor) => {
   expect(readFileSync(join(root, 'docs', page), 'utf8')).toContain(text)

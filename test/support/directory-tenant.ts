@@ -1,5 +1,5 @@
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, retryScheduleDefault } from '#internal/tenants/index.ts'
 
 /** Builds a tenant as the directory returns it, with the model's defaults. */
 export function directoryTenant(fields: Partial<DirectoryTenant> = {}): DirectoryTenant {
@@ -19,7 +19,7 @@ export function directoryTenant(fields: Partial<DirectoryTenant> = {}): Director
         allowedCIDRs: [],
         retryOnRedelivery: false,
         retry: {
-          schedule: ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'],
+          schedule: [...retryScheduleDefault],
           jitterPercent: 20,
         },
       },

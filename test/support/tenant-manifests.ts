@@ -132,9 +132,9 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
     { providers: [wallet, { ...wallet, name: 'paypal' }] },
     'spec.providers[1].name',
   ],
-  ['a provider without a Secret', { providers: [{ name: 'generic' }] }, 'spec.providers[0]'],
-  ['a wallet without its block', { providers: [{ name: 'wallet' }] }, 'spec.providers[0]'],
-  ['a wallet’s alias without its block', { providers: [{ name: 'paypal' }] }, 'spec.providers[0]'],
+  ['a provider without a Secret', { providers: [{ name: 'generic' }] }, 'spec.providers[0].secretRef'],
+  ['a wallet without its block', { providers: [{ name: 'wallet' }] }, 'spec.providers[0].wallet'],
+  ['a wallet’s alias without its block', { providers: [{ name: 'paypal' }] }, 'spec.providers[0].wallet'],
   [
     'a wallet with a Secret',
     { providers: [{ ...wallet, secretRef: { name: 'a' } }] },
@@ -155,7 +155,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
     { providers: [{ ...card, gateway: gateway.gateway }] },
     'spec.providers[0].gateway',
   ],
-  ['a gateway without its block', { providers: [{ ...card, name: 'gateway' }] }, 'spec.providers[0]'],
+  ['a gateway without its block', { providers: [{ ...card, name: 'gateway' }] }, 'spec.providers[0].gateway'],
   ['wallet enabled without review', { walletRollout: { stage: 'enabled' } }, 'spec.walletRollout.review'],
   ['an unknown stage', { walletRollout: { stage: 'on' } }, 'spec.walletRollout.stage'],
   [

@@ -1,7 +1,7 @@
 import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
-import { providerNames } from '../model.ts'
 import { raiseDirectoryVersion } from '../reconcile/tenant-writes.ts'
+import { providerNames } from '../spec-providers.ts'
 import { providers, tenants } from '../tables.ts'
 import type { StoredDeclaration } from './provider-object.ts'
 
