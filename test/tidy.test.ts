@@ -146,7 +146,8 @@ const rules: Record<string, Rule> = {
           line,
         )?.[1]
       // A schema's type is documented where the schema is.
-      if (name === undefined || line === `export type ${name} = typeof ${name}.static`) return []
+      const ofSchema = [`typeof ${name}.static`, `ValueOf<typeof ${name}>`]
+      if (name === undefined || ofSchema.some((type) => line === `export type ${name} = ${type}`)) return []
       const before = lines.slice(0, index).findLast((each) => each.trim() !== '')
       const overload =
         before?.startsWith(`export function ${name}(`) || before?.startsWith(`export function ${name}<`)

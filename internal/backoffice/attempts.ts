@@ -1,38 +1,9 @@
 import type { Actor } from '#internal/access/index.ts'
 import { forwardedOf, type PastRequest, pastRequestsOf } from '#internal/delivery/index.ts'
 import type { CallTrace, HeaderLine } from '#internal/egress/index.ts'
-import type { AttemptView, EventView } from '#internal/events/index.ts'
+import type { EventView } from '#internal/events/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
-
-/** A header of a request or response, with secrets redacted. */
-export interface ShownHeader {
-  readonly name: string
-  readonly value: string
-}
-
-/** An attempt with its request and response. Secrets are redacted. */
-export interface AttemptDetail extends Omit<AttemptView, 'exchange'> {
-  /** Undefined if no call was made, or if the version that made the attempt did not record it. */
-  readonly exchange: ShownExchange | undefined
-}
-
-/** Request, response and timing of an attempt without the bodies. Secrets are redacted. */
-export interface ShownExchange extends Omit<CallTrace, 'address'> {
-  readonly request: Pick<PastRequest, 'method' | 'url' | 'bodyBytes'> & {
-    readonly headerLines: readonly ShownHeader[]
-  }
-  readonly response: {
-    readonly headerLines: readonly ShownHeader[]
-    /** Number of further headers, which were not recorded. */
-    readonly headersOmitted: number
-    /** Whether the body is longer than what was recorded. */
-    readonly isBodyCut: boolean
-  }
-  /** Explanation of a missing response. */
-  readonly problem: string | undefined
-  /** Address that was called. Undefined for API keys, because tenants could resolve internal names through Latchkey. */
-  readonly address: string | undefined
-}
+import type { AttemptDetail } from './http-attempt-answers.ts'
 
 const answerCharsMax = 4_096
 const signatureHeader = 'webhook-signature'
@@ -77,7 +48,7 @@ function shownRequest(redactor: Redactor, { headers, url, ...request }: PastRequ
   }
 }
 
-function shownHeader(redactor: Redactor, [name, value]: HeaderLine): ShownHeader {
+function shownHeader(redactor: Redactor, [name, value]: HeaderLine) {
   const [[shownName = '', shownValue = ''] = []] = Object.entries(redactor.headers({ [name]: value }))
   return { name: shownName, value: shownValue }
 }

@@ -1,5 +1,5 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
-import type { EventId, TenantId } from '#internal/base/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
 import {
@@ -17,24 +17,11 @@ import { eventCatalogue } from '#internal/providers/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
-import { conflict, type Done, invalid, noCallback, type Outcome, ok, secretsUnreadable } from './outcome.ts'
+import type { CallbackTested, Done, NotificationTested } from './http-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
+import { conflict, invalid, noCallback, type Outcome, ok, secretsUnreadable } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
-
-/** Result of a test event that was sent to a callback. */
-export interface TestEventSent {
-  /** Id of the stored event, and the `webhook-id` header of the call. */
-  readonly id: EventId
-  /** The callback's response with secrets redacted, or the failure. */
-  readonly result: TestEventResult
-}
-
-/** A call's result as the API shows it: whole milliseconds, and header names as in HTTP, in lower case. */
-export type TestEventResult =
-  | Omit<Extract<CallResult, { kind: 'failed' }>, 'trace'>
-  | (Omit<Extract<CallResult, { kind: 'answered' }>, 'headers' | 'receivedHeaders' | 'trace'> & {
-      readonly headers: Readonly<Record<string, string>>
-    })
 
 interface TestEvent {
   readonly tenantId: TenantId
@@ -56,7 +43,7 @@ const keyCharsMax = 255
  * Each request sends another event; a request with the idempotency key of an earlier one sends the earlier event again, as a further
  * attempt.
  */
-const sendTestEvent: UseCase<TestEvent, TestEventSent> = async (
+const sendTestEvent: UseCase<TestEvent, CallbackTested> = async (
   parts,
   actor,
   { tenantId, idempotencyKey, content: asked },
@@ -109,7 +96,7 @@ function contentOf({
   return ok({ provider, type, rawType: rawType ?? type, payload })
 }
 
-function redactResult(redactor: Redactor, result: CallResult): TestEventResult {
+function redactResult(redactor: Redactor, result: CallResult): CallbackTested['result'] {
   const durationMs = Math.round(result.durationMs)
   if (result.kind === 'failed') {
     const { kind, cause, message } = result
@@ -149,11 +136,6 @@ async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promi
   return ok({ isNew: isResumed })
 }
 
-/** A stored test notification. */
-export interface TestNotificationSent extends Done {
-  readonly id: EventId
-}
-
 const noNotifications = conflict(
   'The tenant has no receiver of notifications: set spec.notifications of the Tenant, then try again',
 )
@@ -169,7 +151,7 @@ async function sendTestNotification(
   parts: DeskParts,
   actor: Actor,
   tenantId: TenantId,
-): Promise<Outcome<TestNotificationSent>> {
+): Promise<Outcome<ValueOf<typeof NotificationTested>>> {
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   if (reached.value.notifications === undefined) return noNotifications

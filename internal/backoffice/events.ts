@@ -4,9 +4,7 @@ import {
   type AttemptPlace,
   type CycleOutcome,
   callbackQueueOf,
-  type DueDelivery,
   type EventSummary,
-  type EventView,
   type ListedEvent,
   listAttemptPlaces,
   listEvents,
@@ -21,7 +19,7 @@ import {
 } from '#internal/events/index.ts'
 import { ingestEvent } from '#internal/intake/index.ts'
 import { findProviderName } from '#internal/providers/index.ts'
-import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
+import { type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import {
   type ReplayEventOutcome,
   type ReplayId,
@@ -35,11 +33,13 @@ import {
   neutralProviderName,
   type ProviderName,
 } from '#internal/tenants/index.ts'
-import { type AttemptDetail, attemptDetails } from './attempts.ts'
+import { attemptDetails } from './attempts.ts'
 import { explainEvent } from './explain.ts'
+import type { AttemptDetail, EventDetail } from './http-attempt-answers.ts'
+import type { EventIngested, EventReplayed, EventRetried, StoredPayload } from './http-event-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
 import {
   conflict,
-  type Done,
   defined,
   invalid,
   noCallback,
@@ -144,16 +144,6 @@ function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): 
 const tooManyTenants = invalid(
   `A search by the provider’s id covers at most ${sourceTenantsMax} tenants: name the tenant or namespaces, too`,
 )
-
-/** An event with its attempts. Secrets are redacted. */
-export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
-  readonly headers: Readonly<Record<string, string>>
-  /** The first 65,536 characters of the payload, redacted. Undefined if the payload has expired or was not requested. */
-  readonly redactedPayload: Pick<RedactedText, 'text' | 'isCut'> | undefined
-  /** The latest 200 attempts, oldest first, each with the first 4,096 characters of the callback's response, redacted. */
-  readonly attempts: readonly AttemptDetail[]
-  readonly delivery: DueDelivery | undefined
-}
 
 /** Reads one event. With `withoutPayload` the payload is not read, for callers that already show the payload, which never changes. */
 async function read(
@@ -265,15 +255,12 @@ function shownPayload(redactor: Redactor, payload: string): EventDetail['redacte
   return { text, isCut }
 }
 
-/** A payload exactly as it was received. */
-export interface RawPayload {
-  readonly event: EventSummary
-  /** The payload as JSON text. */
-  readonly payload: string
-}
-
 /** Reads a payload as received. Requires the right to read payloads. Writes the audit entry before it returns the payload. */
-async function readPayload(parts: SharedDeskParts, actor: Actor, id: EventId): Promise<Outcome<RawPayload>> {
+async function readPayload(
+  parts: SharedDeskParts,
+  actor: Actor,
+  id: EventId,
+): Promise<Outcome<ValueOf<typeof StoredPayload>>> {
   const reached = await reachEvent(parts, actor, id, 'readPayloads')
   if (reached.kind !== 'ok') return reached
   const { event, tenant } = reached.value
@@ -307,7 +294,7 @@ export interface IngestedEvent {
 }
 
 /** Ingests an event that another service hands in. Writes the audit entry before the event. A repeated request writes no second entry. */
-const ingest: UseCase<IngestedEvent, Done & { readonly id: EventId }> = async (parts, actor, given) => {
+const ingest: UseCase<IngestedEvent, ValueOf<typeof EventIngested>> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'ingestEvents')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock, onIngested, onTrouble, retentionDefaults } = parts
@@ -343,23 +330,14 @@ const ingest: UseCase<IngestedEvent, Done & { readonly id: EventId }> = async (p
   }
 }
 
-/**
- * Result of a replay of one event. `isNew` is false if a delivery cycle was already running, or if an identical request had already
- * started a cycle.
- */
-export interface EventReplayed extends Done {
-  readonly tenantId: TenantId
-  readonly cycle: number
-}
-
-/** Starts another delivery cycle of one event. */
+/** Starts another delivery cycle of one event. `isNew` is false if one was already in progress, or an identical request had started it. */
 const replay: SharedUseCase<
   {
     readonly id: EventId
     /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
     readonly cycle?: number | undefined
   },
-  EventReplayed
+  ValueOf<typeof EventReplayed>
 > = async (parts, actor, { id, cycle }) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -382,19 +360,8 @@ const replay: SharedUseCase<
   }
 }
 
-/** Changes that a retry can make: another delivery cycle, or an attempt that is due earlier. */
-export const retryChanges = ['new_cycle', 'due_now', 'none'] as const
-
-/** Result of a retry of one event. */
-export interface EventRetried extends Done {
-  readonly tenantId: TenantId
-  readonly cycle: number
-  /** `none`: an attempt is due or in progress. */
-  readonly change: (typeof retryChanges)[number]
-}
-
 /** Attempts the delivery of one event now: brings the next attempt forward, or begins another delivery cycle if none is in progress. */
-const retry: SharedUseCase<EventId, EventRetried> = async (parts, actor, id) => {
+const retry: SharedUseCase<EventId, ValueOf<typeof EventRetried>> = async (parts, actor, id) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const tenantId = reached.value.tenant.id

@@ -16,6 +16,7 @@ import { findReaders, type Readers } from '#internal/subscriptions/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type Blocker, blockersOf, blockerText, pausesOf } from './blockers.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
+import type { Explanation } from './http-event-answers.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { reachEvent } from './reach.ts'
@@ -26,19 +27,6 @@ export const eventPositions = [
   ...(['in_progress', 'payload_expired', 'tenant_suspended'] as const),
   ...(['forwarding_paused', 'callback_suspended', 'breaker_open', 'waiting', 'queued'] as const),
 ] as const
-
-/** Why an event is where it is, and what to do. */
-export interface Explanation {
-  readonly position: (typeof eventPositions)[number]
-  /** One sentence. */
-  readonly sentence: string
-  /** Advice. Undefined if there is nothing to do. */
-  readonly todo?: string
-  /** Time since which the position holds. */
-  readonly startedAtMs?: number
-  /** Time at which it changes unless something else happens before. */
-  readonly nextChangeAtMs?: number
-}
 
 type Attempt = NonNullable<DeliveryProgress['lastAttempt']>
 
@@ -73,7 +61,7 @@ export function explain(facts: Facts): Explanation {
   return {
     ...explanation,
     sentence: ofReceiver(sentence),
-    ...(todo !== undefined && { todo: ofReceiver(todo) }),
+    todo: todo && ofReceiver(todo),
   }
 }
 
@@ -239,7 +227,7 @@ function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Expl
       return {
         ...explained,
         todo: 'Look for the failures of the callback in the attempts of its latest events.',
-        ...(blocker.endsAtMs !== undefined && { nextChangeAtMs: blocker.endsAtMs }),
+        nextChangeAtMs: blocker.endsAtMs,
       }
     }
     case 'provider_paused':

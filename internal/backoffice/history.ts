@@ -8,6 +8,7 @@ import {
 } from '#internal/intake/index.ts'
 import { type LockHistoryEntry, type LockState, listLockHistory } from '#internal/records/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import type { RefusedCall } from './http-answers.ts'
 import { defined, invalid } from './outcome.ts'
 import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
 import { redactHeaders, type SharedDeskParts, type SharedUseCase, type UseCase } from './parts.ts'
@@ -43,11 +44,6 @@ const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts
 
 /** Use cases of the lock history. */
 export const lockCases = { list: listLocks }
-
-/** A call that Latchkey refused, with secrets redacted. */
-export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
-  readonly headers: Readonly<Record<string, string>>
-}
 
 /** Filters of refused calls, combined with AND. */
 type RefusedListRequest = PageRequest &

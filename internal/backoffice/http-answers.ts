@@ -1,22 +1,25 @@
-import { actions } from '#internal/access/index.ts'
+import { type Action, actions } from '#internal/access/index.ts'
+import { eventStates, testNoticeType } from '#internal/events/index.ts'
 import { type JsonSchema } from '#internal/http/index.ts'
 import { lockStates } from '#internal/records/index.ts'
+import type { SettingValue } from '#internal/settings/index.ts'
 import { simulatedProviders, simulationStates } from '#internal/simulations/index.ts'
 import {
   apiKeyScopes,
   conditionTypes,
   limitNameText,
+  notificationTypes,
   parseTenant,
   recordDurabilities,
   Tenant,
+  type TenantSpec,
 } from '#internal/tenants/index.ts'
 import { decisionReasons, limitStates, usageDecisions } from '#internal/usage/index.ts'
-import { notificationsState } from './http-notification-answers.ts'
 import {
   answer,
   constant,
+  type DocumentedAnswer,
   described,
-  type Fields,
   flag,
   growingWordOf,
   headers,
@@ -29,7 +32,9 @@ import {
   providerOf,
   text,
   time,
+  timeText,
   unshown,
+  type ValueOf,
   whole,
   withGrowingSets,
   wordOf,
@@ -46,13 +51,15 @@ const existed = described('Whether there was something to remove.', flag(true))
 
 /** Response to a write that returns no data. */
 export const Done = answer('Done', objectOf({ isNew }))
+export type Done = ValueOf<typeof Done>
 /** Response to a removal. */
 export const Removed = answer('Removed', objectOf({ existed }))
+export type Removed = ValueOf<typeof Removed>
 
 const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
 /** Id of the tenant of the examples. */
 export const tenantId = idOf('ten', tenant)
-const tenantFields: Fields = {
+const tenantFields = {
   id: tenantId,
   namespace: text('shops'),
   name: text('acme'),
@@ -66,6 +73,7 @@ const tenantFields: Fields = {
 
 /** A tenant as it appears in lists. */
 export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
+export type TenantSummary = ValueOf<typeof TenantSummary>
 /** A page of tenants. */
 export const TenantPage = pageOf('TenantPage', TenantSummary)
 
@@ -74,7 +82,7 @@ const condition = objectOf({
   status: wordOf(['True', 'False'], 'True'),
   reason: text('InForce'),
   message: text('Everything asked for is in force'),
-  lastTransitionTime: time('2026-11-21T08:00:02Z'),
+  lastTransitionTime: timeText('2026-11-21T08:00:02Z'),
 })
 const key = objectOf({
   name: text('default'),
@@ -93,6 +101,21 @@ const url = objectOf({
   url: text('https://hooks.example.com/v1/t/acme/webhooks/card'),
 })
 
+const lastNotification = objectOf({
+  id: idOf('evt', eventId),
+  type: growingWordOf([...notificationTypes, testNoticeType], 'latchkey.callback.recovered'),
+  state: growingWordOf(eventStates, 'processed'),
+  receivedAt: time('2026-11-21T08:12:00.000Z'),
+})
+
+const notificationsState = described(
+  'State of its notifications. Present if `spec.notifications` is. Of a URL in the spec only the origin is shown.',
+  objectOf({
+    state: growingWordOf(['active', 'suspended', 'breaker_open'], 'active'),
+    last: described('The latest notification; null if there was none.', orNull(lastNotification)),
+  }),
+)
+
 /** A tenant with its conditions, webhook URLs, API keys and secrets. */
 export const TenantDetail = answer(
   'TenantDetail',
@@ -102,7 +125,7 @@ export const TenantDetail = answer(
       conditions: listOf(condition),
       spec: described(
         '`spec` of its Tenant, with defaults filled in.',
-        of(withGrowingSets(Tenant.properties.spec) as JsonSchema)(exampleSpec()),
+        of<TenantSpec>(withGrowingSets(Tenant.properties.spec) as JsonSchema)(exampleSpec()),
       ),
       urls: described('URLs to enter at the providers.', listOf(url)),
       keys: listOf(key),
@@ -131,6 +154,8 @@ export const TenantDetail = answer(
   ),
 )
 
+export type TenantDetail = ValueOf<typeof TenantDetail>
+
 /** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {
   const parsed = parseTenant({
@@ -156,11 +181,17 @@ export const Permissions = answer(
   'Permissions',
   described(
     'Rights of the caller on the tenant.',
-    objectOf(Object.fromEntries(actions.map((action) => [action, flag(granted.includes(action))]))),
+    objectOf(
+      Object.fromEntries(actions.map((action) => [action, flag(granted.includes(action))])) as Record<
+        Action,
+        DocumentedAnswer<boolean>
+      >,
+    ),
   ),
 )
 
-const refusedCall = answer(
+/** A call that Latchkey refused, with secrets redacted. */
+export const RefusedCall = answer(
   'RefusedCall',
   objectOf({
     id: idOf('ref', 'ref_06gw979vs1d9q6mddfvvx375s4'),
@@ -173,8 +204,9 @@ const refusedCall = answer(
     sample: described('Start of a body whose signature failed, redacted.', orNull(text('{"id":"evt_1Pq1"}'))),
   }),
 )
+export type RefusedCall = ValueOf<typeof RefusedCall>
 /** A page of refused calls. */
-export const RefusedPage = pageOf('RefusedPage', refusedCall)
+export const RefusedPage = pageOf('RefusedPage', RefusedCall)
 
 const limitName = (example: string) => described(`${limitNameText}.`, text(example))
 const limitUsage = answer(
@@ -202,7 +234,7 @@ const limitUsage = answer(
     },
   ),
 )
-const limitFields: Fields = {
+const limitFields = {
   limits: listOf(limitUsage),
   over: described(
     'What happens to events over the hard limit of the month: `accept` (accepted and marked) or `refuse` (429).',
@@ -279,9 +311,13 @@ export const CallbackTested = answer(
   'CallbackTested',
   objectOf({
     id: described('Id of the stored event, and `webhook-id` of the call.', idOf('evt', eventId)),
-    result: of({ anyOf: [answered.schema, failed.schema] })(answered.example),
+    result: of<ValueOf<typeof answered | typeof failed>>({ anyOf: [answered.schema, failed.schema] })(
+      answered.example,
+    ),
   }),
 )
+
+export type CallbackTested = ValueOf<typeof CallbackTested>
 
 /** A stored notification that tests its receiver. */
 export const NotificationTested = answer(
@@ -292,8 +328,8 @@ export const NotificationTested = answer(
   }),
 )
 
-const value = of({ type: ['boolean', 'number', 'string', 'null'] })
-const settingFields: Fields = {
+const value = of<SettingValue | null>({ type: ['boolean', 'number', 'string', 'null'] })
+const settingFields = {
   name: text('forwarding.paused'),
   value: described('Value in force: the stored one or the default; null without either.', value(true)),
   default: value(false),
@@ -301,7 +337,7 @@ const settingFields: Fields = {
   description: text('Nothing is sent to callbacks.'),
   version: described('0 while it is not set.', whole(7)),
 }
-const settingChange: Fields = { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') }
+const settingChange = { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') }
 /** A runtime setting with its value. */
 export const Setting = answer('Setting', objectOf(settingFields, settingChange))
 
@@ -394,7 +430,7 @@ export const SimulationStarted = answer(
     {
       dryRun: described(
         'Nothing was stored, and the ids refer to nothing.',
-        of({ type: 'boolean', const: true })(),
+        of<true>({ type: 'boolean', const: true })(),
       ),
     },
   ),
@@ -426,7 +462,7 @@ const auditEntry = answer(
     actor: text('user:ada'),
     action: text('payloads.read'),
     tenantId: orNull(tenantId),
-    detail: of({ type: 'object' })({ eventId }),
+    detail: of<unknown>({ type: 'object' })({ eventId }),
   }),
 )
 /** A page of the audit log. */

@@ -42,8 +42,8 @@ export interface SharedApi<Parts> {
   readonly tenantParams: typeof tenantParams
   /** Sentence about the tenants that a list covers. */
   readonly listText: string
-  route<Query extends Params, Body extends TSchema>(
-    definition: UseCaseRoute<Query, Body, TenantDesks>,
+  route<Query extends Params, Body extends TSchema, Value>(
+    definition: UseCaseRoute<Query, Body, TenantDesks, Value>,
   ): RoomRoute<Parts, AdmittingRoute<unknown>>
 }
 
@@ -200,8 +200,8 @@ const publicRules: RouteApi<TenantRouteParts> = {
 }
 
 /** Defines a route of the internal API. */
-export function internalRoute<Query extends Params, Body extends TSchema>(
-  definition: UseCaseRoute<Query, Body, Backoffice>,
+export function internalRoute<Query extends Params, Body extends TSchema, Value>(
+  definition: UseCaseRoute<Query, Body, Backoffice, Value>,
 ): RoomRoute<InternalParts, AdmittingRoute<unknown>> {
   return createRoute(internalRules, definition)
 }

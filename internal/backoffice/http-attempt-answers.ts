@@ -1,17 +1,16 @@
 import { EventSummary } from './http-event-answers.ts'
 import {
   answer,
-  type DocumentedAnswer,
   described,
   flag,
   headers,
   listOf,
   objectOf,
-  of,
   orNull,
   text,
   time,
   unshown,
+  type ValueOf,
   whole,
   wordOf,
 } from './http-schemas.ts'
@@ -48,7 +47,7 @@ const trace = {
 const address = described('IP address that was called. Absent for API keys.', text('203.0.113.17'))
 
 /** Returns the schema of an attempt for operators, or for tenants. */
-function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
+function attemptAnswer(isForOperators: boolean) {
   return objectOf(
     {
       cycle: whole(1),
@@ -71,7 +70,7 @@ function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
           },
           {
             ...trace,
-            problem: described('Why there is no response.', of({ type: 'string' })()),
+            problem: described('Why there is no response.', unshown(text())),
             ...(isForOperators && { address }),
           },
         ),
@@ -83,7 +82,7 @@ function attemptAnswer(isForOperators: boolean): DocumentedAnswer {
 const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
 
 /** Defines an event with its attempts, as operators or tenants read it. */
-function eventDetail(isForOperators: boolean): DocumentedAnswer {
+function eventDetail(isForOperators: boolean) {
   const attempts = listOf(attemptAnswer(isForOperators))
   return answer(
     'EventDetail',
@@ -109,3 +108,9 @@ function eventDetail(isForOperators: boolean): DocumentedAnswer {
 }
 /** An event with its attempts, by API. */
 export const EventDetail = { backoffice: eventDetail(true), public: eventDetail(false) }
+/** As operators read it. Secrets are redacted. */
+export type EventDetail = ValueOf<typeof EventDetail.backoffice>
+/** An attempt with its request and response. Secrets are redacted. */
+export type AttemptDetail = EventDetail['attempts'][number]
+/** Request, response and timing of an attempt without the bodies. Secrets are redacted. */
+export type ShownExchange = NonNullable<AttemptDetail['exchange']>

@@ -23,7 +23,7 @@ export interface ApiDocumentation {
 }
 
 /** A route without its code. */
-export type DocumentedRoute = Omit<UseCaseRoute<Params, TSchema, never>, 'act' | 'write'>
+export type DocumentedRoute = Omit<UseCaseRoute<Params, TSchema, never, unknown>, 'act' | 'write'>
 
 const writeTexts = {
   200: 'Done, by this call or by an earlier one.',

@@ -1,8 +1,8 @@
+import type { Day } from '#internal/base/index.ts'
 import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
 import { mayGrow } from '#internal/http/index.ts'
 import { replayStates } from '#internal/replays/index.ts'
 import { replayFilterAnswer } from './event-filters.ts'
-import { retryChanges } from './events.ts'
 import { eventPositions } from './explain.ts'
 import { at, eventId, isNew, tenantId } from './http-answers.ts'
 import {
@@ -11,7 +11,6 @@ import {
   type DocumentedAnswer,
   described,
   eventProviderOf,
-  type Fields,
   flag,
   growingWordOf,
   idOf,
@@ -23,21 +22,22 @@ import {
   text,
   time,
   unshown,
+  type ValueOf,
   whole,
   wordOf,
 } from './http-schemas.ts'
 
 /** Defines an origin of events with the fields that only it has. */
-function originOf(
-  kind: OriginKind,
+function originOf<Kind extends OriginKind, Own extends Readonly<Record<string, DocumentedAnswer>>>(
+  kind: Kind,
   name: string,
   description: string,
-  fields: Fields = {},
-): DocumentedAnswer {
-  return answer(name, described(description, objectOf({ kind: constant(kind), ...fields })))
+  fields?: Own,
+) {
+  return answer(name, described(description, objectOf({ kind: constant(kind), ...(fields as Own) })))
 }
 const actor = described('Caller, as in the audit log.', text('user:ada'))
-const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
+const origins = {
   provider: originOf(
     'provider',
     'ProviderOrigin',
@@ -53,11 +53,14 @@ const origins: Readonly<Record<OriginKind, DocumentedAnswer>> = {
     'Made by Latchkey about the tenant’s operation, and sent to its `spec.notifications` only.',
   ),
   test: originOf('test', 'TestOrigin', 'A test of the callback that `actor` sent.', { actor }),
-}
-const origin = answer('EventOrigin', {
-  schema: { oneOf: originKinds.map((kind) => origins[kind].schema), ...mayGrow },
-  example: origins.service.example,
-})
+} satisfies Record<OriginKind, DocumentedAnswer>
+const origin = answer(
+  'EventOrigin',
+  of<ValueOf<(typeof origins)[OriginKind]>>({
+    oneOf: originKinds.map((kind) => origins[kind].schema),
+    ...mayGrow,
+  })(origins.service.example),
+)
 /** An event as it appears in lists. */
 export const EventSummary = answer(
   'EventSummary',
@@ -74,7 +77,7 @@ export const EventSummary = answer(
       payloadBytes: whole(1_204),
       payloadExpiresOn: described(
         'Day from which the payload can be deleted.',
-        of({ type: 'string', format: 'date' })('2026-12-22'),
+        of<Day>({ type: 'string', format: 'date' })('2026-12-22'),
       ),
       state: described(
         '`accepted`: a delivery cycle is in progress. `verified`: stored and not delivered, while the wallet’s rollout is in stage `verify`.',
@@ -114,12 +117,12 @@ export const EventSummary = answer(
 /** A page of events. */
 export const EventPage = pageOf('EventPage', EventSummary, eventId)
 
-/** An event with its payload. */
+/** An event with its payload, which use cases return as the text that was received. */
 export const StoredPayload = answer(
   'StoredPayload',
   objectOf({
     event: EventSummary,
-    payload: described('As received.', of({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
+    payload: described('As received.', of<string>({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
   }),
 )
 /** Result of ingesting an event of another service. */
@@ -155,6 +158,7 @@ export const Explanation = answer(
     },
   ),
 )
+export type Explanation = ValueOf<typeof Explanation>
 
 /** Result of attempting the delivery of one event now. */
 export const EventRetried = answer(
@@ -164,7 +168,7 @@ export const EventRetried = answer(
     cycle: whole(2),
     change: described(
       '`new_cycle`: another delivery cycle began. `due_now`: the next attempt was brought forward. `none`: an attempt is due or in progress.',
-      wordOf(retryChanges, 'due_now'),
+      wordOf(['new_cycle', 'due_now', 'none'], 'due_now'),
     ),
     isNew: described('false where nothing was changed.', flag(true)),
   }),
@@ -178,7 +182,10 @@ const replayOutcome = objectOf({
   pendingCount: whole(6),
   otherCount: described('Events that were replayed once more since, or deleted.', whole(0)),
 })
-const skipped = of({ type: 'object', additionalProperties: { type: 'integer' } })({ payload_expired: 3 })
+const skipped = of<Readonly<Partial<Record<string, number>>>>({
+  type: 'object',
+  additionalProperties: { type: 'integer' },
+})({ payload_expired: 3 })
 
 /** A replay job. */
 export const Replay = answer(

@@ -3,7 +3,6 @@ import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
 import { plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import { eventListParams } from './event-filters.ts'
-import type { RawPayload } from './events.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import { EventDetail } from './http-attempt-answers.ts'
 import {
@@ -104,8 +103,7 @@ function readPayload<Parts>(api: SharedApi<Parts>) {
         backoffice.events.readPayload(actor, id),
       ),
     // Inserts the payload as received text, because parsing the payload could change its numbers.
-    write: (value: RawPayload) =>
-      `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
+    write: ({ event, payload }) => `{"event":${JSON.stringify(toWire(event))},"payload":${payload}}`,
   })
 }
 

@@ -34,7 +34,8 @@ import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const idOwners = { ten: 'a tenant', evt: 'an event', rpl: 'a replay', sim: 'a simulation' } as const
 
-interface Ids extends Record<keyof typeof idOwners, string> {
+/** Types of ids by their prefix. */
+export interface Ids extends Record<keyof typeof idOwners, string> {
   readonly ten: TenantId
   readonly evt: EventId
 }

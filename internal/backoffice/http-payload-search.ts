@@ -5,7 +5,7 @@ import { eventId } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import { EventSummary } from './http-event-answers.ts'
 import { idSchema, readTimes, timestamp } from './http-params.ts'
-import { answer, described, listOf, objectOf, text, time, whole } from './http-schemas.ts'
+import { answer, described, listOf, objectOf, text, time, type ValueOf, whole } from './http-schemas.ts'
 import { defined, invalid } from './outcome.ts'
 import {
   type PayloadTerm,
@@ -17,7 +17,8 @@ import {
 
 const strict = { additionalProperties: false }
 
-const PayloadMatches = answer(
+/** Matching events, and how far the search got. */
+export const PayloadMatches = answer(
   'PayloadMatches',
   objectOf(
     {
@@ -32,6 +33,7 @@ const PayloadMatches = answer(
     { next: described('Pass as `after` to continue; absent where the search is complete.', text(eventId)) },
   ),
 )
+export type PayloadMatches = ValueOf<typeof PayloadMatches>
 
 const searchFields = {
   from: timestamp('Received then or later.'),

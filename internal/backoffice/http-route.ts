@@ -47,7 +47,7 @@ export interface RouteCall<Query extends Params, Body, Desks> {
 export type Aside = (wait: () => Promise<unknown>) => Promise<boolean>
 
 /** A route with its parameters, body, documentation and use case. */
-export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks> {
+export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks, Value> {
   readonly method: AdmittingRoute<unknown>['method']
   readonly path: string
   /** Path parameters that `pathParams` does not document. */
@@ -62,7 +62,7 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks>
   /** Set if the right must hold in the whole cluster, which excludes API keys. */
   readonly isForAllTenants?: true
   readonly deprecated?: true
-  readonly answer: DocumentedAnswer
+  readonly answer: DocumentedAnswer<Value>
   /** Description of the answer. Default: a text for the status. */
   readonly answerText?: string
   /** Status of the response. Default 200. 202 for work that continues after the response. */
@@ -81,11 +81,11 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks>
   readonly idempotencyKey?: 'required' | 'optional'
   /** Description of the header. Default: a repeated request takes effect once. */
   readonly idempotencyKeyText?: string
-  act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<unknown> | ApiError>
+  act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<NoInfer<Value>> | ApiError>
   /** Set if the response is a stream of server-sent events, which `write` returns. */
   readonly streams?: true
   /** Returns the response as JSON text, or as a stream. Default: `toWire`. */
-  write?(value: never): AnswerBody
+  write?(value: NoInfer<Value>): AnswerBody
 }
 
 /** The caller of a route, or the error for a caller that cannot be authenticated. */
@@ -123,9 +123,10 @@ export function createRoute<
   Parts extends { readonly backoffice: Desks },
   Query extends Params,
   Body extends TSchema,
+  Value,
 >(
   api: RouteApi<Parts>,
-  definition: UseCaseRoute<Query, Body, Desks>,
+  definition: UseCaseRoute<Query, Body, Desks, Value>,
 ): RoomRoute<Parts, AdmittingRoute<RouteHead>> {
   const { method, path, body } = definition
   const { budget } = api
@@ -205,13 +206,13 @@ function readHead(
   }
 }
 
-function answerOf(
+function answerOf<Value>(
   api: Pick<RouteApi<never>, 'forbiddenError'>,
   route: Pick<
-    UseCaseRoute<Params, TSchema, never>,
+    UseCaseRoute<Params, TSchema, never, Value>,
     'right' | 'isForAllTenants' | 'write' | 'status' | 'streams'
   >,
-  result: Outcome<unknown> | ApiError,
+  result: Outcome<Value> | ApiError,
   actor: Actor,
 ): Answer<AnswerBody> | ApiError {
   if (result.kind === 'error') return result
@@ -224,7 +225,7 @@ function answerOf(
     kind: 'answer',
     status,
     outcome: isRepeat ? 'repeated' : 'done',
-    body: write ? write(value as never) : JSON.stringify(toWire(value)),
+    body: write ? write(value) : JSON.stringify(toWire(value)),
     ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
     ...(streams && { headers: { 'Content-Type': 'text/event-stream' } }),
   }

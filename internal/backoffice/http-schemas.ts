@@ -2,59 +2,91 @@ import { idPattern } from '#internal/base/index.ts'
 import { ownProvider } from '#internal/events/index.ts'
 import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
 import { acceptedProviderNames, ProviderNameSchema, providerNames } from '#internal/tenants/index.ts'
+import type { Ids } from './http-params.ts'
 
-/** JSON Schema of a response, or of a field of a response, with an example. */
-export interface DocumentedAnswer {
+/** JSON Schema of a response, or of a field of a response, with an example. `Value` is what the use case returns for it. */
+export interface DocumentedAnswer<Value = unknown> {
   readonly schema: JsonSchema
   /** Undefined if the example of the object must omit this field. */
   readonly example: unknown
+  /** Carries the type only and is never set. */
+  readonly value?: Value
 }
 
-/** Fields of an object by name. */
-export type Fields = Readonly<Record<string, DocumentedAnswer>>
+/** Type of the value that a schema describes. Times are in milliseconds under names that end in `Ms`; `toWire` writes them as text. */
+export type ValueOf<Documented> = Documented extends DocumentedAnswer<infer Value> ? Value : never
+
+type Fields = Readonly<Record<string, DocumentedAnswer>>
+declare const isTime: unique symbol
+interface Time {
+  readonly [isTime]: true
+}
+type InMs<Value> = Value extends Time ? number : Value
+type NameInMs<Name, Value> = [Extract<Value, Time>] extends [never] ? Name : `${Name & string}Ms`
+type ObjectOf<Required, Optional> = {
+  readonly [Name in keyof Required as NameInMs<Name, ValueOf<Required[Name]>>]: InMs<ValueOf<Required[Name]>>
+} & {
+  readonly [Name in keyof Optional as NameInMs<Name, ValueOf<Optional[Name]>>]?:
+    | InMs<ValueOf<Optional[Name]>>
+    | undefined
+}
 
 /** Defines a schema, whose example is the argument. */
-export const of = (schema: JsonSchema) => (example?: unknown) => ({ schema, example })
+export const of =
+  <Value>(schema: JsonSchema) =>
+  (example?: unknown): DocumentedAnswer<Value> => ({ schema, example })
 /** A text. */
-export const text = of({ type: 'string' })
+export const text = of<string>({ type: 'string' })
 /** An integer. */
-export const whole = of({ type: 'integer' })
+export const whole = of<number>({ type: 'integer' })
 /** A boolean. */
-export const flag = of({ type: 'boolean' })
+export const flag = of<boolean>({ type: 'boolean' })
 /** A time in RFC 3339, in UTC. */
-export const time = of({ type: 'string', format: 'date-time', pattern: 'Z$' })
+export const time = of<Time>({ type: 'string', format: 'date-time', pattern: 'Z$' })
+/** A time that use cases return as text, too. */
+export const timeText = of<string>(time().schema)
 /** Headers by name. */
-export const headers = of({ type: 'object', additionalProperties: { type: 'string' } })
+export const headers = of<Readonly<Record<string, string>>>({
+  type: 'object',
+  additionalProperties: { type: 'string' },
+})
 /** One of these words. */
-export const wordOf = (words: readonly string[], example?: string) =>
-  of({ type: 'string', enum: words })(example)
+export const wordOf = <const Word extends string>(words: readonly Word[], example?: NoInfer<Word>) =>
+  of<Word>({ type: 'string', enum: words })(example)
 /** This word. */
-export const constant = (word: string) => of({ type: 'string', const: word })(word)
+export const constant = <const Word extends string>(word: Word) =>
+  of<Word>({ type: 'string', const: word })(word)
 /** An id with this prefix. */
-export const idOf = (prefix: string, example?: string) =>
-  of({ type: 'string', pattern: idPattern(prefix) })(example)
+export const idOf = <Prefix extends string>(prefix: Prefix, example?: string) =>
+  of<Prefix extends keyof Ids ? Ids[Prefix] : string>({ type: 'string', pattern: idPattern(prefix) })(example)
 /** One of these words, to which a minor version may add. */
-export const growingWordOf = (words: readonly string[], example?: string) =>
-  of({ type: 'string', enum: words, ...mayGrow })(example)
-/** Name of a provider. */
-export const providerOf = (example?: string) => growingWordOf(providerNames, example)
+export const growingWordOf = <const Word extends string>(words: readonly Word[], example?: NoInfer<Word>) =>
+  of<Word>({ type: 'string', enum: words, ...mayGrow })(example)
+/** Name of a provider: a built-in one, or a declared one. */
+export const providerOf = (example?: string) =>
+  of<string>({ type: 'string', enum: providerNames, ...mayGrow })(example)
 /** Name of the provider of an event, or that of notifications. */
-export const eventProviderOf = (example?: string) => growingWordOf([...providerNames, ownProvider], example)
+export const eventProviderOf = (example?: string) =>
+  of<string>({ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow })(example)
 /** A value, or null. */
-export const orNull = ({ schema, example }: DocumentedAnswer) =>
-  of({ anyOf: [schema, { type: 'null' }] })(example)
+export const orNull = <Value>({ schema, example }: DocumentedAnswer<Value>) =>
+  of<Value | null>({ anyOf: [schema, { type: 'null' }] })(example)
 /** A list, by default with one example. */
-export const listOf = ({ schema, example }: DocumentedAnswer, examples: unknown = [example]) =>
-  of({ type: 'array', items: schema })(examples)
+export const listOf = <Item>({ schema, example }: DocumentedAnswer<Item>, examples: unknown = [example]) =>
+  of<readonly Item[]>({ type: 'array', items: schema })(examples)
 /** A value with a description. */
-export const described = (description: string, { schema, example }: DocumentedAnswer) =>
-  of({ ...schema, description })(example)
+export const described = <Value>(description: string, { schema, example }: DocumentedAnswer<Value>) =>
+  of<Value>({ ...schema, description })(example)
 /** A value that the example of its object omits. */
-export const unshown = ({ schema }: DocumentedAnswer) => of(schema)()
+export const unshown = <Value>({ schema }: DocumentedAnswer<Value>) => of<Value>(schema)()
 
 /** An object with these required and optional fields. */
-export function objectOf(required: Fields, optional: Fields = {}): DocumentedAnswer {
-  const fields = Object.entries({ ...required, ...optional })
+export function objectOf<
+  Required extends Fields,
+  // oxlint-disable-next-line typescript/no-generated-empty-object-type -- no optional fields
+  Optional extends Fields = Readonly<Record<never, never>>,
+>(required: Required, optional?: Optional): DocumentedAnswer<ObjectOf<Required, Optional>> {
+  const fields = Object.entries<DocumentedAnswer>({ ...required, ...optional })
   const properties = Object.fromEntries(fields.map(([name, { schema }]) => [name, schema]))
   const examples = fields.flatMap(([name, { example }]) => (example === undefined ? [] : [[name, example]]))
   return {
@@ -64,12 +96,15 @@ export function objectOf(required: Fields, optional: Fields = {}): DocumentedAns
 }
 
 /** Defines a response whose schema is a component of the OpenAPI document. */
-export function answer(name: string, { schema, example }: DocumentedAnswer): DocumentedAnswer {
+export function answer<Value>(
+  name: string,
+  { schema, example }: DocumentedAnswer<Value>,
+): DocumentedAnswer<Value> {
   return { schema: named(name, schema), example }
 }
 
 /** Defines the response of a paged list. */
-export function pageOf(name: string, item: DocumentedAnswer, next?: string): DocumentedAnswer {
+export function pageOf<Item>(name: string, item: DocumentedAnswer<Item>, next?: string) {
   const description =
     'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'
   return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))

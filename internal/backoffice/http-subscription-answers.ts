@@ -1,3 +1,4 @@
+import type { EventPages, PulledEvent } from '#internal/subscriptions/index.ts'
 import { at, eventId, isNew, tenantId } from './http-answers.ts'
 import {
   answer,
@@ -51,26 +52,28 @@ export const SubscriptionChanged = answer(
 /** Result of a call with an ack token. */
 export const LeaseChanged = answer('LeaseChanged', objectOf({ isNew }))
 
+const pulledFields = objectOf({
+  id: idOf('evt', eventId),
+  provider: providerOf('card'),
+  providerRawType: text('charge.dispute.updated'),
+  type: text('chargeback.under_review'),
+  tenantId,
+  occurredAt: time(at('08:40:00')),
+  receivedAt: time(at('08:40:01')),
+  payload: described(
+    'The payload as received; null after it was deleted.',
+    of({ anyOf: [{ type: 'object' }, { type: 'null' }] })({ id: 'evt_1Pq0' }),
+  ),
+  headers: headers({ 'content-type': 'application/json' }),
+})
 const pulledEvent = answer(
   'PulledEvent',
   described(
     'The same object that a callback receives.',
-    objectOf({
-      id: idOf('evt', eventId),
-      provider: providerOf('card'),
-      providerRawType: text('charge.dispute.updated'),
-      type: text('chargeback.under_review'),
-      tenantId,
-      occurredAt: time(at('08:40:00')),
-      receivedAt: time(at('08:40:01')),
-      payload: described(
-        'The payload as received; null after it was deleted.',
-        of({ anyOf: [{ type: 'object' }, { type: 'null' }] })({ id: 'evt_1Pq0' }),
-      ),
-      headers: headers({ 'content-type': 'application/json' }),
-    }),
+    of<PulledEvent>(pulledFields.schema)(pulledFields.example),
   ),
 )
+
 /** Events of a pull. */
 export const EventsPulled = answer(
   'EventsPulled',
@@ -95,7 +98,7 @@ export const EventsPulled = answer(
 /** A stream of server-sent events. */
 export const EventStream = described(
   'Server-sent events (`text/event-stream`), each with an `id` and the event as `data`.',
-  text(
+  of<EventPages>(text().schema)(
     'id: 0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11.1042.evt_06gw979vs1d9q6mddfvvx375s4\ndata: {"id":"evt_06gw979vs1d9q6mddfvvx375s4"}\n\n',
   ),
 )

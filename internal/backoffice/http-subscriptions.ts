@@ -27,7 +27,6 @@ import {
   SubscriptionList,
 } from './http-subscription-answers.ts'
 import type { Outcome } from './outcome.ts'
-import type { EventsPulled as Pulled } from './subscriptions.ts'
 
 const strict = { additionalProperties: false }
 const leaseSecondsDefault = 60
@@ -241,7 +240,7 @@ export const pullRoutes = [
         return call.backoffice.subscriptions.pull(call.actor, request)
       }),
     // Inserts payloads as received text, because parsing them could change their numbers.
-    write: ({ events, ...rest }: Pulled) =>
+    write: ({ events, ...rest }) =>
       `{"events":[${events.map(forwardedEvent).join()}],${JSON.stringify(toWire(rest)).slice(1)}`,
   }),
   publicApi.route({

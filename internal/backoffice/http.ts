@@ -155,7 +155,13 @@ const tenantSettingsRoute = internalRoute({
   async act({ backoffice, actor }) {
     const listed = await backoffice.settings.listOfTenants(actor, null)
     if (listed.kind !== 'ok') return listed
-    return ok({ items: listed.value.map(({ tenantId, ...rest }) => ({ tenantId, ...shownSetting(rest) })) })
+    const items = listed.value.map(({ tenantId, stored, ...rest }) => ({
+      tenantId,
+      ...shownSetting({ ...rest, stored }),
+      updatedAtMs: stored.updatedAtMs,
+      updatedBy: stored.updatedBy,
+    }))
+    return ok({ items })
   },
 })
 

@@ -1,4 +1,3 @@
-export type { AttemptDetail, ShownExchange, ShownHeader } from './attempts.ts'
 export type { Attention, AttentionList } from './attention.ts'
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
 export {
@@ -10,7 +9,6 @@ export {
   readStatusVersion,
   standingBlockers,
 } from './blockers.ts'
-export type { TestEventSent } from './callbacks.ts'
 export {
   type Advice,
   adviceOf,
@@ -18,16 +16,19 @@ export {
   unknownCause,
   valueOf,
 } from './causes.ts'
-export type { EventDetail, EventListRequest, InspectedAttempt } from './events.ts'
-export { type Explanation, resumeAdvice } from './explain.ts'
-export type { LockListRequest, RefusedCall } from './history.ts'
+export type { EventListRequest, InspectedAttempt } from './events.ts'
+export { resumeAdvice } from './explain.ts'
+export type { LockListRequest } from './history.ts'
 export { internalRoutes, publicEventRoutes } from './http.ts'
+export type { CallbackTested, RefusedCall, TenantDetail, TenantSummary } from './http-answers.ts'
 export type { TenantRouteParts } from './http-apis.ts'
+export type { AttemptDetail, EventDetail, ShownExchange } from './http-attempt-answers.ts'
+export type { Explanation } from './http-event-answers.ts'
+export type { PayloadMatches } from './http-payload-search.ts'
 export { defined, isStoreAway, type Outcome, type Refusal } from './outcome.ts'
 export type { Page } from './page.ts'
 export type { BackofficeParts } from './parts.ts'
 export {
-  type PayloadMatches,
   type PayloadTerm,
   payloadPathCharsMax,
   searchConnectionsMax,
@@ -35,4 +36,4 @@ export {
   termChars,
 } from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'
-export type { TenantDetail, TenantRef, TenantSummary } from './tenants.ts'
+export type { TenantRef } from './tenants.ts'

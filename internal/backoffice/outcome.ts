@@ -31,16 +31,6 @@ export type Refusal =
 /** Result of a use case. */
 export type Outcome<Value> = { readonly kind: 'ok'; readonly value: Value } | Refusal
 
-/** Result of an idempotent write. `isNew` is false for a repeated request, which wrote nothing. */
-export interface Done {
-  readonly isNew: boolean
-}
-
-/** Result of a removal. `existed` is false if there was nothing to remove. */
-export interface Removed {
-  readonly existed: boolean
-}
-
 /** Returns the outcome of a use case that succeeded. */
 export function ok<Value>(value: Value): { readonly kind: 'ok'; readonly value: Value } {
   return { kind: 'ok', value }

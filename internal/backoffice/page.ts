@@ -1,18 +1,15 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
+import type { pageOf, ValueOf } from './http-schemas.ts'
 import { invalid, type Outcome, ok, type Refusal } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
 
-/** One page of a list, for keyset pagination. */
-export interface Page<Item> {
-  readonly items: readonly Item[]
-  /**
-   * Cursor of the next page; undefined on the last page. A page with fewer items than its limit, or with none, can still have a cursor: the
-   * search then stopped at its row limit, and the next page continues from there.
-   */
-  readonly next: string | undefined
-}
+/**
+ * One page of a list, for keyset pagination. A page with fewer items than its limit, or with none, can still have a cursor: the search then
+ * stopped at its row limit, and the next page continues from there.
+ */
+export type Page<Item> = ValueOf<ReturnType<typeof pageOf<Item>>>
 
 /** Position and size of a page. */
 export interface PageRequest {

@@ -1,9 +1,10 @@
 import { actorName, writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
-import { type EventFilter, type EventSummary, scanPayloads } from '#internal/events/index.ts'
+import { type EventFilter, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/providers/index.ts'
+import type { PayloadMatches } from './http-payload-search.ts'
 import { defined, invalid, invalidRange, type Outcome, ok, overloaded, readTypeFilter } from './outcome.ts'
-import { type Page, type PageRequest, readPage } from './page.ts'
+import { type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -19,15 +20,6 @@ export interface PayloadSearch extends PageRequest, Pick<EventFilter, 'provider'
   readonly fromMs: number
   readonly toMs?: number | undefined
   readonly term: PayloadTerm
-}
-
-/** Matching events, and how far the search got. `next` continues it. */
-export interface PayloadMatches extends Page<EventSummary> {
-  readonly examinedCount: number
-  /** Events that were not searched: their payload has expired or is larger than 1 MiB. */
-  readonly skippedCount: number
-  /** Events received since then were searched. */
-  readonly searchedToMs: number
 }
 
 /** Minimum and maximum characters of a searched text or value. */

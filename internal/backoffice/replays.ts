@@ -15,8 +15,9 @@ import {
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
+import type { ReplayChanged } from './http-event-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
 import {
-  type Done,
   defined,
   invalid,
   invalidRange,
@@ -44,10 +45,6 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
-interface ReplayChanged extends Done {
-  readonly replay: ReplayJob
-}
-
 const rateDefault = 50
 
 /** Starts a replay of many events. Forwarders run the replay as a job. */
@@ -60,7 +57,7 @@ const start: SharedUseCase<
     /** 1 to 255 characters. Requests with the same key return the same replay. */
     readonly idempotencyKey: string
   },
-  ReplayChanged
+  ValueOf<typeof ReplayChanged>
 > = async (parts, actor, asked) => {
   const { ratePerSecond = rateDefault, idempotencyKey } = asked
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked.filter })
@@ -171,7 +168,11 @@ const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (par
 }
 
 /** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
-async function cancel(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
+async function cancel(
+  parts: SharedDeskParts,
+  actor: Actor,
+  id: ReplayId,
+): Promise<Outcome<ValueOf<typeof ReplayChanged>>> {
   const reached = await readJob(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })

@@ -9,7 +9,8 @@ import {
   viewQueryCharsMax,
 } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { conflict, type Done, invalid, ok, type Removed } from './outcome.ts'
+import type { Done, Removed } from './http-answers.ts'
+import { conflict, invalid, ok } from './outcome.ts'
 import type { UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 

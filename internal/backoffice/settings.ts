@@ -9,13 +9,14 @@ import {
   listSettings,
   listTenantSettings,
   type SettingName,
-  type SettingValue,
   type SettingWritten,
   type TenantSetting,
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
-import { conflict, type Done, defined, invalid, notFound, type Outcome, ok, type Removed } from './outcome.ts'
+import type { SettingChanged, SettingCleared } from './http-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
+import { conflict, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
@@ -58,19 +59,6 @@ interface SettingWrite extends SettingClear {
   readonly value: unknown
 }
 
-interface SettingWriteDone extends Done {
-  readonly name: SettingName
-  readonly version: number
-  /** Value that was stored before; null if none was. */
-  readonly previousValue: SettingValue | null
-}
-
-interface SettingRemoved extends Removed {
-  readonly name: SettingName
-  /** Value that was removed; null if none was stored. */
-  readonly previousValue: SettingValue | null
-}
-
 /** Reads one setting. `name` may contain a vendor's name or an alias of a provider. */
 const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = async (
   parts,
@@ -101,7 +89,11 @@ async function find(
 }
 
 /** Writes a setting. Does nothing if the same value is already stored. */
-const write: UseCase<SettingWrite, SettingWriteDone> = async (parts, actor, { value, ...asked }) => {
+const write: UseCase<SettingWrite, ValueOf<typeof SettingChanged>> = async (
+  parts,
+  actor,
+  { value, ...asked },
+) => {
   const found = await findToChange(parts, actor, asked)
   if (found.kind !== 'ok') return found
   const { name, stored } = found.value
@@ -114,7 +106,7 @@ const write: UseCase<SettingWrite, SettingWriteDone> = async (parts, actor, { va
 }
 
 /** Clears a setting, so that the default applies. */
-const clear: UseCase<SettingClear, SettingRemoved> = async (parts, actor, asked) => {
+const clear: UseCase<SettingClear, ValueOf<typeof SettingCleared>> = async (parts, actor, asked) => {
   const found = await findToChange(parts, actor, asked)
   if (found.kind !== 'ok') return found
   const { name, stored } = found.value

@@ -18,9 +18,10 @@ import {
   startSimulation,
 } from '#internal/simulations/index.ts'
 import { retentionOf } from '#internal/tenants/index.ts'
+import type { SimulationChanged, SimulationStarted } from './http-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
 import {
   conflict,
-  type Done,
   defined,
   invalid,
   keyReused,
@@ -66,15 +67,6 @@ async function read(
   return simulation === undefined ? notFound : ok(simulation)
 }
 
-interface SimulationChanged extends Done {
-  readonly simulation: Simulation
-}
-
-interface SimulationStarted extends SimulationChanged {
-  /** True if nothing was stored. */
-  readonly dryRun?: true
-}
-
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
 /** Starts a simulated dispute. A dry run returns the simulation without starting it, and ignores the idempotency key. */
@@ -85,7 +77,7 @@ const start: UseCase<
     /** 1 to 255 ASCII characters. Requests with the same key return the same simulation. */
     readonly idempotencyKey: string
   },
-  SimulationStarted
+  ValueOf<typeof SimulationStarted>
 > = async (parts, actor, request) => {
   const { tenantId, chargeback: asked, idempotencyKey } = request
   const reached = await reachTenant(parts, actor, tenantId, 'simulate')
@@ -144,7 +136,7 @@ async function advance(
   actor: Actor,
   id: SimulationId,
   sourceEventId: string,
-): Promise<Outcome<SimulationChanged>> {
+): Promise<Outcome<ValueOf<typeof SimulationChanged>>> {
   const reached = await read(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const simulation = reached.value
@@ -165,7 +157,11 @@ async function advance(
 }
 
 /** Cancels a simulation. */
-async function cancel(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>> {
+async function cancel(
+  parts: DeskParts,
+  actor: Actor,
+  id: SimulationId,
+): Promise<Outcome<ValueOf<typeof SimulationChanged>>> {
   const reached = await read(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) }, parts.clock.now())

@@ -19,7 +19,10 @@ import {
   type WrittenSubscription,
   writeSubscription,
 } from '#internal/subscriptions/index.ts'
-import { conflict, type Done, notFound, type Outcome, ok, overloaded } from './outcome.ts'
+import type { Done } from './http-answers.ts'
+import type { ValueOf } from './http-schemas.ts'
+import type { EventsPulled, SubscriptionChanged } from './http-subscription-answers.ts'
+import { conflict, notFound, type Outcome, ok, overloaded } from './outcome.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -40,12 +43,12 @@ const read: SharedUseCase<SubscriptionPlace, Subscription> = async (parts, actor
   return found ? ok(found) : notFound
 }
 
-interface SubscriptionChanged extends Done {
-  readonly subscription: Subscription
-}
-
 /** Creates a subscription, or changes its filter. */
-const write: SharedUseCase<WrittenSubscription, SubscriptionChanged> = async (parts, actor, wanted) => {
+const write: SharedUseCase<WrittenSubscription, ValueOf<typeof SubscriptionChanged>> = async (
+  parts,
+  actor,
+  wanted,
+) => {
   const reached = await reachTenant(parts, actor, wanted.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await writeSubscription(parts.pool, wanted)
@@ -98,19 +101,11 @@ const remove: SharedUseCase<SubscriptionPlace, { readonly existed: boolean }> = 
   return ok({ existed })
 }
 
-/** Events of a pull with their payloads. */
-export interface EventsPulled {
-  readonly events: readonly PulledEvent[]
-  readonly ackToken?: string
-  readonly hasMore: boolean
-  readonly availableAtMs?: number
-}
-
 /**
  * Returns the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events
  * before it returns their payloads.
  */
-const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, request) => {
+const pull: SharedUseCase<WaitingPull, ValueOf<typeof EventsPulled>> = async (parts, actor, request) => {
   const reach = () => reachTenant(parts, actor, request.tenantId, 'pull')
   let reached = await reach()
   if (reached.kind !== 'ok') return reached
@@ -126,12 +121,7 @@ const pull: SharedUseCase<WaitingPull, EventsPulled> = async (parts, actor, requ
   if (result.kind !== 'pulled') return restored
   const { events, ackToken, hasMore, availableAtMs } = result
   await auditPayloads(parts, actor, request, events)
-  return ok({
-    events,
-    hasMore,
-    ...(ackToken !== undefined && { ackToken }),
-    ...(availableAtMs !== null && { availableAtMs }),
-  })
+  return ok({ events, hasMore, ackToken, availableAtMs: availableAtMs ?? undefined })
 }
 
 interface StreamCall extends SubscriptionPlace {

@@ -3,8 +3,6 @@ import type { TenantId } from '#internal/base/index.ts'
 import { originOfUrl } from '#internal/delivery/index.ts'
 import {
   callbackDestination,
-  type DestinationStatus,
-  type EventSummary,
   findSuspendedTenants,
   listEvents,
   notificationsDestination,
@@ -16,24 +14,16 @@ import {
   findTenantHead,
   listTenantHeads,
   listTenantsOfKey,
-  type RecordDurability,
   readTenantSheet,
   type TenantHead,
-  type TenantSheet,
-  type WebhookUrl,
   webhookUrls,
 } from '#internal/tenants/index.ts'
 import { callbackSuspendedReason } from './attention.ts'
+import type { TenantDetail, TenantSummary } from './http-answers.ts'
 import { conflict, invalid, notFound, type Outcome, ok } from './outcome.ts'
 import { type Page, type PageRequest, pageFrom, readPage } from './page.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
-
-/** A tenant in a list. `reason` is the reason of its condition `Ready`, or null while the tenant is ready. */
-export interface TenantSummary extends Omit<TenantHead, 'ready'> {
-  readonly isReady: boolean
-  readonly reason: string | null
-}
 
 interface TenantListRequest extends PageRequest, Pick<TenantSelection, 'namespaces'> {
   /** Case-insensitive part of a slug, a name or a display name; at most 100 characters. */
@@ -153,33 +143,10 @@ async function candidatesFor(
   }
 }
 
-/** A tenant with its spec, conditions, keys and secrets. Credentials are removed from the callback URL. */
-export interface TenantDetail
-  extends TenantSummary,
-    Omit<TenantSheet, 'ready' | 'earlierRecordStore'>,
-    Partial<Pick<DestinationStatus, 'suspendedCallback' | 'breakerEndsAtMs'>> {
-  /** Store that had the tenant's records before a move and can still have some of them. */
-  readonly earlierRecordStore?: RecordDurability
-  /** State of its notifications. Present if its spec names a receiver of them. */
-  readonly notifications?: NotificationsState
-  /** Webhook URLs by provider. Only paths if no public URL is configured. */
-  readonly urls: readonly WebhookUrl[]
-  /** File of its manifest outside of a cluster, for operators; null if this process does not know it. */
-  readonly manifestFile?: string | null
-}
-
-/** State of a tenant's notifications. */
-export interface NotificationsState {
-  /** `suspended`: the receiver asked for no more. `breaker_open`: most calls failed, so that only one is tried at a time. */
-  readonly state: 'active' | 'suspended' | 'breaker_open'
-  /** The latest notification; null if there was none. */
-  readonly last: Pick<EventSummary, 'id' | 'type' | 'state' | 'receivedAtMs'> | null
-}
-
 async function readNotifications(
   { pool, readPool, clock }: DeskParts,
   tenantId: TenantId,
-): Promise<NotificationsState> {
+): Promise<TenantDetail['notifications']> {
   const [blocker, { events }] = await Promise.all([
     readDestinationStatus(pool, { tenantId, destination: notificationsDestination }),
     listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
@@ -193,7 +160,7 @@ async function readNotifications(
   }
 }
 
-/** Reads a tenant with its conditions, keys and secrets. */
+/** Reads a tenant with its conditions, keys and secrets. Credentials are removed from the callback URL. */
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached

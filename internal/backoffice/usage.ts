@@ -17,16 +17,8 @@ import {
   type UsageEmission,
   type UsageReport,
 } from '#internal/usage/index.ts'
-import {
-  type Done,
-  invalid,
-  invalidRange,
-  keyReused,
-  type Outcome,
-  ok,
-  overloaded,
-  type Removed,
-} from './outcome.ts'
+import type { Done, Removed } from './http-answers.ts'
+import { invalid, invalidRange, keyReused, type Outcome, ok, overloaded } from './outcome.ts'
 import type { DeskParts, SharedDeskParts, UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 

@@ -116,7 +116,4 @@ export {
   listUnreadyTenants,
   readTenantSheet,
   type TenantHead,
-  type TenantKeyView,
-  type TenantSecretView,
-  type TenantSheet,
 } from './tenant-views.ts'

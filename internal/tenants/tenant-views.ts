@@ -93,16 +93,6 @@ export async function listTenantsOfKey(
   return rows.map((row) => row.id)
 }
 
-/**
- * An API key without the key itself. `prefix` is null for keys issued before prefixes were stored; `expiresAtMs` is null for a key that
- * never expires; after a rotation it is the end of the overlap.
- */
-export type TenantKeyView = TenantSheet['keys'][number]
-/** A stored secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
-export type TenantSecretView = TenantSheet['secrets'][number]
-/** A tenant with its spec, conditions, keys and secrets. */
-export type TenantSheet = NonNullable<Awaited<ReturnType<typeof readTenantSheet>>>
-
 /** Reads all data of a tenant that is not deleted, except the values of its secrets. */
 export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
   const db = orm(pool)

@@ -1,5 +1,5 @@
 import { diffArrays } from 'diff'
-import type { AttemptDetail, ShownHeader } from '#internal/backoffice/index.ts'
+import type { AttemptDetail, ShownExchange } from '#internal/backoffice/index.ts'
 import { jsonTokens } from '../components/json.tsx'
 import { durationText } from '../components/text.tsx'
 
@@ -47,14 +47,14 @@ function factsOf({ status, cause, durationMs, exchange }: AttemptDetail): Map<st
 
 /** Returns the headers that were added, removed or changed. A repeated header is compared with all its values. Pure. */
 export function headerDifferences(
-  before: readonly ShownHeader[],
-  after: readonly ShownHeader[],
+  before: ShownExchange['request']['headerLines'],
+  after: ShownExchange['request']['headerLines'],
 ): Difference[] {
   const [one, other] = [valuesOf(before), valuesOf(after)]
   return differing([...new Set([...one.keys(), ...other.keys()])].toSorted(), one, other)
 }
 
-function valuesOf(headers: readonly ShownHeader[]): Map<string, string> {
+function valuesOf(headers: ShownExchange['request']['headerLines']): Map<string, string> {
   const grouped = Map.groupBy(headers, ({ name }) => name)
   return new Map([...grouped].map(([name, all]) => [name, all.map(({ value }) => value).join('\n')]))
 }

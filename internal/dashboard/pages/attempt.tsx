@@ -1,11 +1,11 @@
-import type {
-  AttemptDetail,
-  EventDetail,
-  InspectedAttempt,
-  ShownExchange,
-  ShownHeader,
+import {
+  type AttemptDetail,
+  adviceOf,
+  type EventDetail,
+  type InspectedAttempt,
+  type ShownExchange,
+  statusAdvice,
 } from '#internal/backoffice/index.ts'
-import { adviceOf, statusAdvice } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import { curlCommand, forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
 import { unsentCauses } from '#internal/egress/index.ts'
@@ -202,7 +202,7 @@ function HeaderList({
   headers,
   omitted = 0,
 }: {
-  readonly headers: readonly ShownHeader[]
+  readonly headers: ShownExchange['request']['headerLines']
   readonly omitted?: number
 }) {
   return (

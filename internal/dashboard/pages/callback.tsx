@@ -1,4 +1,4 @@
-import type { TestEventSent } from '#internal/backoffice/index.ts'
+import type { CallbackTested } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { eventCatalogue } from '#internal/providers/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
@@ -169,7 +169,7 @@ function TestResult({
   tenant,
   again,
 }: {
-  readonly sent: TestEventSent
+  readonly sent: CallbackTested
   readonly context: ActionContext
   readonly tenant: Tenant
   /** Fields of a form that sends another event of this content. */

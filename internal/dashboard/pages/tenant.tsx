@@ -1,5 +1,5 @@
 import type { Blocker, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
-import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
+import type { Condition, WebhookUrl } from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
@@ -330,7 +330,7 @@ function conditionBadge({ type, status }: Condition) {
 }
 
 function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
-  const endOf = ({ expiresAtMs }: TenantKeyView) =>
+  const endOf = ({ expiresAtMs }: TenantDetail['keys'][number]) =>
     expiresAtMs === null ? (
       <span class="muted">never</span>
     ) : (
@@ -340,7 +340,7 @@ function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
     )
   return (
     <Card title="API keys" note="only their prefixes are stored">
-      <Table<TenantKeyView>
+      <Table<TenantDetail['keys'][number]>
         caption="API keys"
         rows={keys}
         empty={
@@ -367,11 +367,11 @@ const fieldNames: Readonly<Record<string, string>> = {
 }
 
 function SigningSecrets({ tenant: { secrets }, context: { nowMs } }: TenantParts) {
-  const ownerOf = ({ field }: TenantSecretView) =>
+  const ownerOf = ({ field }: TenantDetail['secrets'][number]) =>
     fieldNames[field] ?? `Provider ${field.replace(/^provider:/, '')}`
   return (
     <Card title="Signing secrets" note="values are never shown">
-      <Table<TenantSecretView>
+      <Table<TenantDetail['secrets'][number]>
         caption="Signing secrets"
         rows={secrets}
         empty={
