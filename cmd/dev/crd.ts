@@ -116,13 +116,15 @@ export function structural(schema: Schema, isComplete: boolean): Schema {
     case 'object':
       return { ...shared, ...fieldsOf(schema, isComplete) }
     case 'integer':
-      return isComplete
-        ? { ...shared, format: Number(schema['maximum']) > int32Max ? 'int64' : 'int32' }
-        : shared
+      return {
+        ...shared,
+        ...keywordsOf(schema, ['format']),
+        ...(isComplete && { format: Number(schema['maximum']) > int32Max ? 'int64' : 'int32' }),
+      }
     default:
       return {
         ...shared,
-        ...keywordsOf(schema, ['pattern']),
+        ...keywordsOf(schema, ['pattern', 'format']),
         // The API server's date-time also refuses 30 February.
         ...(isComplete && schema['pattern'] === timestampPattern && { format: 'date-time' }),
       }

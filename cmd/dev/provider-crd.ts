@@ -1,7 +1,6 @@
-import { timestampPattern } from '#internal/base/index.ts'
 import { DeclarationSchema } from '#internal/providers/index.ts'
-import { acceptedProviderNames } from '#internal/tenants/index.ts'
-import { column, crdText, type Schema, structural } from './crd.ts'
+import { acceptedProviderNames, ProviderStatus } from '#internal/tenants/index.ts'
+import { column, crdText, structural } from './crd.ts'
 
 /** Path of the generated definition of Providers. */
 export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
@@ -22,7 +21,7 @@ export function providerCrdText(): string {
       description: 'Declaration of a provider: how its calls are signed, and what they mean.',
       name: { type: 'string', maxLength: 40, description: 'Name in paths, and first part of derived types.' },
       spec: structural({ ...DeclarationSchema, properties, required }, false),
-      status,
+      status: structural(ProviderStatus, false),
       rules,
     },
     'internal/providers/declared/schema.ts',
@@ -59,52 +58,3 @@ const rules = [
     fieldPath: '.spec.body',
   },
 ]
-
-const text = (maxLength: number, description: string) => ({ type: 'string', maxLength, description })
-const count = (description: string) => ({ type: 'integer', minimum: 0, format: 'int64', description })
-
-const status: Schema = {
-  type: 'object',
-  description: 'Written by the operator.',
-  properties: {
-    observedGeneration: count('metadata.generation that the status is about.'),
-    inForceGeneration: count('Generation whose declaration is in force. Absent: none is.'),
-    vectorsPassed: { ...count('Recorded calls that were run and hold.'), format: 'int32' },
-    names: {
-      type: 'array',
-      maxItems: 6,
-      'x-kubernetes-list-type': 'atomic',
-      description: 'Names in paths: the name and its aliases.',
-      items: text(40, 'Name.'),
-    },
-    conditions: {
-      type: 'array',
-      maxItems: 8,
-      'x-kubernetes-list-type': 'map',
-      'x-kubernetes-list-map-keys': ['type'],
-      description: 'Conditions.',
-      items: {
-        type: 'object',
-        description: 'A condition.',
-        required: ['type', 'status', 'reason', 'message', 'lastTransitionTime'],
-        properties: {
-          type: text(64, 'Ready; DeletionWaiting while a deleted Provider cannot go yet.'),
-          status: {
-            type: 'string',
-            enum: ['True', 'False', 'Unknown'],
-            description: 'True, False or Unknown.',
-          },
-          reason: text(128, 'Reason of the status, one CamelCase word.'),
-          message: text(1024, 'Explanation, and what to do next.'),
-          lastTransitionTime: {
-            type: 'string',
-            maxLength: 40,
-            pattern: timestampPattern,
-            format: 'date-time',
-            description: 'When status last changed.',
-          },
-        },
-      },
-    },
-  },
-}

@@ -42,8 +42,7 @@ export { providerObjects } from './providers/provider-object.ts'
 export { type DeclaredUse, listDeclaredUse } from './providers/provider-store.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
-export type { Condition } from './reconcile/conditions.ts'
-export { conditionTypes } from './reconcile/conditions.ts'
+export { type Condition, conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/tenant-controller.ts'
@@ -90,6 +89,7 @@ export {
   providerNames,
   reservedProviderName,
 } from './spec-providers.ts'
+export { ProviderStatus, TenantStatus } from './status-schemas.ts'
 export { tenants } from './tables.ts'
 export {
   type TenantObject,

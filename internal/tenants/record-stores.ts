@@ -3,6 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { RecordDurability } from './model.ts'
 import { publishTenant, raiseDirectoryVersion } from './reconcile/tenant-writes.ts'
+import type { TenantStatus } from './status-schemas.ts'
 import { tenants } from './tables.ts'
 
 const durabilityText = `coalesce(spec -> 'records' ->> 'durability',
@@ -47,12 +48,7 @@ export async function moveRecordStores(client: PoolClient): Promise<void> {
 }
 
 /** Store of a tenant's records, as users see it. */
-export interface ShownRecordStore {
-  /** Store of new records and locks. */
-  readonly store: RecordDurability
-  /** Store that had them before and can still have some of them. */
-  readonly earlierStore?: RecordDurability
-}
+export type ShownRecordStore = Readonly<NonNullable<TenantStatus['records']>>
 
 /** Reads the store of a tenant's records; undefined for an unknown tenant. */
 export async function findRecordStore(pool: Pool, tenantId: TenantId): Promise<ShownRecordStore | undefined> {

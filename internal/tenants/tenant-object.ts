@@ -3,27 +3,9 @@ import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { type TenantSpec, tenantApiVersion } from './model.ts'
 import { parseTenant } from './parse-tenant.ts'
-import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
-import type { ShownRecordStore } from './record-stores.ts'
+import { messageCharactersMax } from './reconcile/conditions.ts'
+import type { TenantStatus } from './status-schemas.ts'
 import type { TenantManifest } from './tenant-source.ts'
-
-/** Status of a Tenant, which the operator writes. `crds/` describes its fields. Contains no value of a secret. */
-export interface TenantStatus {
-  readonly observedGeneration?: number
-  readonly tenantId?: string
-  readonly conditions?: readonly (WantedCondition & {
-    readonly lastTransitionTime: string
-    readonly observedGeneration?: number
-  })[]
-  readonly urls?: readonly WebhookUrl[]
-  readonly secrets?: readonly {
-    readonly name: string
-    /** resourceVersion of the Secret at the last read; absent if the Secret was not read. */
-    readonly version?: string
-    readonly generated?: boolean
-  }[]
-  readonly records?: ShownRecordStore
-}
 
 /** A Tenant resource. Its spec is not validated; see `parseTenantObject`. */
 export interface TenantObject extends KubeObject {
@@ -90,10 +72,7 @@ export function tenantIdOfUid(uid: string): TenantId {
 }
 
 /** Webhook URL of a provider. */
-export interface WebhookUrl {
-  readonly provider: string
-  readonly url: string
-}
+export type WebhookUrl = NonNullable<TenantStatus['urls']>[number]
 
 /**
  * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.

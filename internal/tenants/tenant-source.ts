@@ -2,7 +2,8 @@ import type { ObjectPlace, Occurrence } from '#internal/kube/index.ts'
 import type { TenantSpec } from './model.ts'
 import type { ProviderSource } from './providers/provider-object.ts'
 import type { SecretManifest } from './secret-manifest.ts'
-import type { TenantObject, TenantStatus } from './tenant-object.ts'
+import type { TenantStatus } from './status-schemas.ts'
+import type { TenantObject } from './tenant-object.ts'
 
 /** A validated Tenant. */
 export interface TenantManifest {

@@ -8,7 +8,8 @@ import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { tenantApiVersion } from '../model.ts'
 import type { ProviderObject, ProviderSource } from '../providers/provider-object.ts'
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
-import { slugOf, type TenantObject, type TenantStatus } from '../tenant-object.ts'
+import type { TenantStatus } from '../status-schemas.ts'
+import { slugOf, type TenantObject } from '../tenant-object.ts'
 import type {
   GeneratedSecret,
   SecretRead,

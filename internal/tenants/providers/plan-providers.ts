@@ -1,12 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { mergeConditions, messageCharactersMax, type WantedCondition } from '../reconcile/conditions.ts'
+import type { ProviderStatus } from '../status-schemas.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
-import type {
-  ProviderObject,
-  ProviderStatus,
-  StoredDeclaration,
-  ValidatedProvider,
-} from './provider-object.ts'
+import type { ProviderObject, StoredDeclaration, ValidatedProvider } from './provider-object.ts'
 import { type ProviderUser, providersMax, type StoredProvider } from './provider-store.ts'
 
 /** A Provider with the result of its validation. */

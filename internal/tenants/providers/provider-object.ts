@@ -1,6 +1,6 @@
 import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { tenantApiVersion } from '../model.ts'
-import type { WantedCondition } from '../reconcile/conditions.ts'
+import type { ProviderStatus } from '../status-schemas.ts'
 
 /** A declaration in force. `text` is its JSON, which intake compiles; this room does not read it. */
 export interface StoredDeclaration {
@@ -9,18 +9,6 @@ export interface StoredDeclaration {
   /** Whether tenants must accept that no call of the vendor was compared with it. */
   readonly isUnverified: boolean
   readonly text: string
-}
-
-/** Status of a Provider, which the operator writes. `crds/` describes its fields. */
-export interface ProviderStatus {
-  readonly observedGeneration?: number
-  /** Generation whose declaration is in force; absent if none is. */
-  readonly inForceGeneration?: number
-  /** Names in paths: the name and its aliases. */
-  readonly names?: readonly string[]
-  /** Number of vectors that were run and hold. */
-  readonly vectorsPassed?: number
-  readonly conditions?: readonly (WantedCondition & { readonly lastTransitionTime: string })[]
 }
 
 /** A Provider resource. Its spec is not validated. */
