@@ -6,8 +6,7 @@ import { Cli } from '#cmd/latchkey/cli.ts'
 import { createProgram } from '#cmd/latchkey/run-latchkey.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { configTable } from '#internal/config/index.ts'
-import { apiTypesPath, apiTypesText } from './api-types.ts'
-import { cliContractFiles } from './cli-contract.ts'
+import { apiTypesPath, apiTypesText, buildApiTypes } from './api-types.ts'
 import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
@@ -51,7 +50,6 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [packsPath, packsText()],
     [clientEventsPath, clientEventsText()],
     [clientSamplesPath, clientSamplesText()],
-    ...(await cliContractFiles()),
     [cliPagePath, await withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
     ...providerPages(),
     ...pythonFiles(),
@@ -118,6 +116,7 @@ async function cliHelp(): Promise<readonly string[]> {
 }
 
 if (import.meta.main) {
+  await buildApiTypes()
   for (const [path, text] of await generatedFiles()) {
     mkdirSync(dirname(resolve(root, path)), { recursive: true })
     writeFileSync(resolve(root, path), text)

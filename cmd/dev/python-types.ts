@@ -1,8 +1,7 @@
 import { ownProvider } from '#internal/events/index.ts'
-import { publicContract } from '#internal/openapi/index.ts'
+import { defaultLimits, publicContract } from '#internal/openapi/index.ts'
 import { eventCatalogue } from '#internal/providers/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
-import { defaultLimits } from './api-types.ts'
 import { samplesOf } from './client-events.ts'
 
 type Schema = Readonly<Record<string, unknown>>

@@ -277,8 +277,15 @@ async function runExample(bun, [name = '']) {
   return run(bun, program)
 }
 
+/** Writes the types of both APIs, without which the command line does not pass the type check. */
+async function buildApiTypes(bun) {
+  const { exitCode, output } = await capture(bun, ['cmd/dev/api-types.ts'])
+  if (exitCode !== 0) fail(`${output}\nthe types of the APIs were not built (exit code ${exitCode})`)
+}
+
 /** Runs every check, even after a failure, so that one run shows all findings. */
-async function runLint() {
+async function runLint(bun) {
+  await step('types of the APIs', () => buildApiTypes(bun))
   const checks = [
     ['oxlint', '--type-aware', '--deny-warnings'],
     // Biome colours its last line even when the output is a file.
@@ -352,6 +359,7 @@ async function install(bun) {
   await step('Packages: bun install --frozen-lockfile', async () => {
     const { exitCode, output } = await capture(bun, ['install', '--frozen-lockfile'])
     if (exitCode !== 0) fail(`${output}\nbun install failed (exit code ${exitCode})`)
+    await buildApiTypes(bun)
     writeFileSync(stamp, digest)
   })
 }

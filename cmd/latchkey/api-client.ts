@@ -1,9 +1,10 @@
 import { createHmac } from 'node:crypto'
 import Ajv from 'ajv/dist/2020'
+import type * as internalApi from '#built/api-types/internal.ts'
+import type * as publicApi from '#built/api-types/public.ts'
 import { findMembers } from '#internal/base/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
-import * as internalApi from './internal-api.generated.ts'
-import * as publicApi from './public-api.generated.ts'
+import { contracts } from './contract.ts' with { type: 'macro' }
 import { printable } from './tables.ts'
 
 /** Operations of each API that the commands call, as its document has them. */
@@ -20,7 +21,14 @@ export type Schemas<Name extends ApiName> = (Name extends 'public'
   ? publicApi.components
   : internalApi.components)['schemas']
 
-const contracts = { public: publicApi, internal: internalApi }
+// Frozen, since Bun writes what a macro returned at each use of a constant.
+const api = Object.freeze(contracts())
+
+function operationOf(name: ApiName, id: string) {
+  const operation = api[name].operations[id]
+  if (operation === undefined) throw new Error(`the ${name} API has no operation ${id}`)
+  return operation
+}
 
 interface Operation {
   readonly parameters: { readonly path?: unknown; readonly query?: unknown }
@@ -41,6 +49,24 @@ type BodyOf<Op extends Operation> = [Exclude<Op['requestBody'], undefined>] exte
 
 /** Body of an operation of the public API. Undefined fields are not sent. */
 export type RequestBody<Id extends keyof publicApi.operations> = Undefinable<BodyOf<publicApi.operations[Id]>>
+
+type FieldsOf<Op> = Op extends Operation ? Exclude<Op['parameters']['query'], undefined> | BodyOf<Op> : never
+type ValueOf<Fields, Field> = Fields extends unknown
+  ? Field extends keyof Fields
+    ? NonNullable<Fields[Field]>
+    : never
+  : never
+
+/** Returns the values of a query parameter, or of a field of the body. @throws if the API has no set of values for it */
+export function choicesOf<
+  Name extends ApiName,
+  Id extends string & keyof Operations[Name],
+  Field extends string,
+>(name: Name, id: Id, field: Field): readonly ValueOf<FieldsOf<Operations[Name][Id]>, Field>[] {
+  const choices = operationOf(name, id).choices[field]
+  if (choices === undefined) throw new Error(`${field} of ${id} has no set of values`)
+  return choices as never
+}
 
 /** Parameters and body of a call. Undefined ones are not sent. */
 type Input<Op extends Operation> = Part<'path', Op['parameters']['path']> &
@@ -83,7 +109,7 @@ export class ApiClient<Name extends ApiName> {
   constructor(name: Name, connection: Connection) {
     this.#name = name
     this.#connection = connection
-    this.#ajv.addSchema({ $id: 'contract', components: { schemas: contracts[name].schemas } })
+    this.#ajv.addSchema({ $id: 'contract', components: { schemas: api[name].schemas } })
   }
 
   /** Calls an operation once. Redirects are not followed, so that the credential is sent to no other address. Never rejects. */
@@ -91,17 +117,7 @@ export class ApiClient<Name extends ApiName> {
     id: Id,
     input: Operations[Name][Id] extends Operation ? Input<Operations[Name][Id]> : never,
   ): Promise<Reply<Operations[Name][Id] extends Operation ? AnswerOf<Operations[Name][Id]> : never>> {
-    const calls: Readonly<
-      Record<
-        string,
-        {
-          readonly method: string
-          readonly path: string
-          readonly answer: object
-        }
-      >
-    > = contracts[this.#name].calls
-    const { method, path, answer } = calls[id] ?? { method: '', path: '', answer: {} }
+    const { method, path, answer } = operationOf(this.#name, id)
     const { path: names, query, body, idempotencyKey } = input as Loose
     const filled = path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
       encodeURIComponent(names?.[name] ?? ''),

@@ -1,8 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
-import type { Schemas } from './api-client.ts'
+import { choicesOf, type Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
-import { choices } from './internal-api.generated.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { findTenantId, namespacesOption } from './tenants.ts'
 import { fromOption, isoTime, parseTime } from './values.ts'
@@ -18,7 +17,7 @@ export function addAuditCommand(program: Program, cli: Cli): void {
     .option('--actor <text>', 'part of the actor')
     .addOption(
       new Option('--action <action>', 'action, or a subject with a dot').choices(
-        choices.listAuditEntries.action,
+        choicesOf('internal', 'listAuditEntries', 'action'),
       ),
     )
     .option(...fromOption('done since then', nowMs))

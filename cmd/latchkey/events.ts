@@ -1,12 +1,11 @@
 import { Option } from '@commander-js/extra-typings'
 import { parseEventId, randomToken } from '#internal/base/index.ts'
-import { type ApiClient, memberText, type Schemas } from './api-client.ts'
+import { type ApiClient, choicesOf, memberText, type Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { addTailCommand } from './listen.ts'
 import { curlOf } from './local-call.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
-import { choices } from './public-api.generated.ts'
 import {
   eventsText,
   filterOf,
@@ -89,14 +88,17 @@ export function addEventsCommand(program: Program, cli: Cli): void {
 
 function addListCommand(events: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
-  const { state, origin } = choices.listEvents
   events
     .command('list')
     .description('lists events, newest first')
     .option(...providerOption)
     .option(...typeOption)
-    .addOption(new Option('--state <state>', 'in one state').choices(state))
-    .addOption(new Option('--origin <origin>', 'of one origin').choices(origin))
+    .addOption(
+      new Option('--state <state>', 'in one state').choices(choicesOf('public', 'listEvents', 'state')),
+    )
+    .addOption(
+      new Option('--origin <origin>', 'of one origin').choices(choicesOf('public', 'listEvents', 'origin')),
+    )
     .option(...statusOption)
     .option(...slowerThanOption)
     .option(...fromOption('received since then', nowMs))
@@ -136,7 +138,9 @@ function addSearchCommand(events: Program, cli: Cli): void {
     .option('--equals <value>', 'value at the path')
     .option(...providerOption)
     .option(...typeOption)
-    .addOption(new Option('--state <state>', 'in one state').choices(choices.listEvents.state))
+    .addOption(
+      new Option('--state <state>', 'in one state').choices(choicesOf('public', 'listEvents', 'state')),
+    )
     .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option(...searchLimitOption)

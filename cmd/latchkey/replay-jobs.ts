@@ -1,7 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
-import type { ApiClient, Reply, RequestBody, Schemas } from './api-client.ts'
+import { type ApiClient, choicesOf, type Reply, type RequestBody, type Schemas } from './api-client.ts'
 import { type Cli, exitCodes, type Result } from './cli.ts'
-import { choices } from './public-api.generated.ts'
 import { printable } from './tables.ts'
 import { fromOption, isoTime, parseId, parseTime, parseWhole, typeOption } from './values.ts'
 
@@ -51,7 +50,6 @@ export function internalReplays(api: ApiClient<'internal'>): ReplayApi {
 const rateMax = 1_000
 const waitAgainMs = 1_000
 const waitMsMax = 600_000
-const values = choices.startReplay
 
 /** Argument with the id of a replay. */
 export const replayArgument = [
@@ -82,7 +80,9 @@ export const ofReplayOption = [
 
 /** Option for the outcome in the earlier replay. */
 export function outcomeOption() {
-  return new Option('--outcome <outcome>', 'with this outcome in the replay').choices(values.outcome)
+  return new Option('--outcome <outcome>', 'with this outcome in the replay').choices(
+    choicesOf('public', 'startReplay', 'outcome'),
+  )
 }
 
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
@@ -91,12 +91,12 @@ export function replayOptions(nowMs: number) {
     from: fromOption('events received at this time or later', nowMs),
     to: ['--to <time>', 'events received before this time; default: now', parseTime(nowMs)],
     state: new Option('--state <state>', 'in one state; default: delivery_failed').choices([
-      ...values.state,
+      ...choicesOf('public', 'startReplay', 'state'),
       'any',
     ] as const),
     type: typeOption,
     origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
-      values.origin,
+      choicesOf('public', 'startReplay', 'origin'),
     ),
     rate: ['--rate <n>', `events per second, 1 to ${rateMax}; default: 50`, parseWhole(1, rateMax)],
     key: ['--key <text>', 'repeated commands with this key start only one job; then give --from as a date'],

@@ -1,9 +1,8 @@
 import { Option } from '@commander-js/extra-typings'
-import type { Schemas } from './api-client.ts'
+import { choicesOf, type Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
-import { choices } from './public-api.generated.ts'
 import type { Cell } from './tables.ts'
 import { isoTime, parseTime, providerOption } from './values.ts'
 
@@ -29,7 +28,9 @@ export function addUsageCommands(program: Program, cli: Cli): void {
     .command('refused')
     .description('lists the calls of providers that were refused, newest first')
     .option(...providerOption)
-    .addOption(new Option('--cause <cause>', 'of one cause').choices(choices.listRefusedCalls.cause))
+    .addOption(
+      new Option('--cause <cause>', 'of one cause').choices(choicesOf('public', 'listRefusedCalls', 'cause')),
+    )
     .option(...limitOption)
     .option(...afterOption)
     .option(...profileOption)

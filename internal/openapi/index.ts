@@ -1,2 +1,8 @@
 export { internalDocument, internalDocumentPath, internalDocumentRoutes } from './internal.ts'
-export { type ContractConfig, contractRoutes, publicContract, publicDocumentPath } from './public.ts'
+export {
+  type ContractConfig,
+  contractRoutes,
+  defaultLimits,
+  publicContract,
+  publicDocumentPath,
+} from './public.ts'

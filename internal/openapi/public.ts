@@ -1,5 +1,6 @@
 import { publicEventRoutes } from '#internal/backoffice/index.ts'
 import { idPattern } from '#internal/base/index.ts'
+import { readConfig } from '#internal/config/index.ts'
 import { originKinds, ownProvider } from '#internal/events/index.ts'
 import {
   type JsonSchema,
@@ -51,6 +52,14 @@ const headers = {
 export interface ContractConfig extends LimitsInDocument {
   /** Base URL under which the API is reached from outside. Default: unknown. */
   readonly publicUrl?: string | undefined
+}
+
+/** Returns the limits of a service without settings. */
+export function defaultLimits(): LimitsInDocument {
+  const read = readConfig({}, { process: 'dev' })
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
+  const { recordTtlSecondsMax, recordBodyBytesMax, signatureMaxAgeSeconds } = read.config
+  return { recordTtlSecondsMax, recordBodyBytesMax, signatureMaxAgeSeconds }
 }
 
 /**

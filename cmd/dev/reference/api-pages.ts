@@ -1,6 +1,5 @@
 import type { ErrorCode } from '#internal/base/index.ts'
-import { internalDocument, publicContract } from '#internal/openapi/index.ts'
-import { defaultLimits } from '../api-types.ts'
+import { defaultLimits, internalDocument, publicContract } from '#internal/openapi/index.ts'
 import { cell, fieldTable, isSchema, jsonBlock, type Schema, typeOf } from './schema-text.ts'
 
 interface Document {
