@@ -1,60 +1,33 @@
 import type { TenantId } from '#internal/base/index.ts'
 import {
-  type DirectoryKeyRow,
-  type DirectoryRow,
-  type DirectorySecretRow,
-  type DirectorySink,
-  type RecordStoreOfTenant,
-  ruleNames,
-} from './directory-store.ts'
-import type { ApiKeyScope, RecordRules, TenantSpec } from './model.ts'
-import type { CallbackSpec, NotificationsSpec } from './spec-destinations.ts'
-import type { Limits } from './spec-limits.ts'
+  DirectoryDecoder,
+  type DirectoryKey,
+  type DirectoryNotifications,
+  type DirectoryRules,
+} from './directory-codec.ts'
+import type { DirectoryKeyRow, DirectoryRow, DirectorySecretRow, DirectorySink } from './directory-store.ts'
 
 /**
  * Tenant data that requests use. An absent limit has the platform's default. `secrets` are encrypted; `openTenantSecrets` decrypts them.
  */
-export interface DirectoryTenant {
+export interface DirectoryTenant extends Omit<DirectoryRules, 'callback'> {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
   /** Slug of the tenant; null while another tenant holds the wanted slug. A tenant without a slug is not served. */
   readonly slug: string | null
   readonly suspended: boolean
-  readonly records: RecordRules
-  readonly recordStore: RecordStoreOfTenant
-  readonly limits: Limits
   /** Undefined for a tenant that only pulls its events. */
   readonly callback: DirectoryCallback | undefined
   /** Undefined, or absent, for a tenant that gets no notifications. */
   readonly notifications?: DirectoryNotifications | undefined
-  /** Enabled providers under their neutral names. */
-  readonly providers: readonly DirectoryProvider[]
-  readonly walletStage: TenantSpec['walletRollout']['stage']
-  readonly retention: TenantSpec['retention']
-  /** Fields masked in displayed payloads, in addition to the built-in ones. */
-  readonly redactedFields: readonly string[]
   readonly secrets: readonly DirectorySecretRow[]
 }
 
 /** Callback URL of a tenant, and its delivery rules. */
 export interface DirectoryCallback {
   readonly url: string
-  readonly rules: Omit<CallbackSpec, 'url' | 'signingSecretRef'>
-}
-
-/** Receiver of a tenant's notifications. `url` is absent if a Secret contains it. */
-export type DirectoryNotifications = Omit<NotificationsSpec, 'signingSecretRef' | 'urlSecretRef'>
-
-/** An enabled provider with its settings. */
-export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
-
-/** API key data that requests use. */
-export interface DirectoryKey {
-  readonly name: string
-  readonly scopes: ReadonlySet<ApiKeyScope>
-  /** The key's expiry or the end of its rotation, whichever is earlier. */
-  readonly expiresAtMs: number | null
+  readonly rules: DirectoryRules['callback']
 }
 
 /** An API key and its tenant. */
@@ -68,7 +41,6 @@ interface Entry {
   sha256s: readonly string[]
 }
 
-const sharedMax = 1_000
 const noSecrets: readonly DirectorySecretRow[] = []
 const noSha256s: readonly string[] = []
 
@@ -78,7 +50,7 @@ export class DirectoryIndex implements DirectorySink {
   readonly #byId = new Map<string, Entry>()
   readonly #bySlug = new Map<string, DirectoryTenant>()
   readonly #byKey = new Map<string, FoundKey>()
-  readonly #shared = new SharedValues()
+  readonly #shared = new DirectoryDecoder()
   #overfull = false
 
   constructor(tenantsMax: number) {
@@ -102,15 +74,9 @@ export class DirectoryIndex implements DirectorySink {
       name,
       slug: slug === name ? name : slug,
       suspended,
-      records: rules.records,
-      recordStore: rules.recordStore,
-      limits: rules.limits,
+      ...rules,
       callback: callbackUrl === null ? undefined : { url: callbackUrl, rules: rules.callback },
       notifications: notifications === null ? undefined : shared.notifications(notifications),
-      providers: rules.providers,
-      walletStage: rules.walletStage,
-      retention: rules.retention,
-      redactedFields: rules.redactedFields,
       secrets: noSecrets,
     }
     this.#byId.set(id, { tenant, sha256s: noSha256s })
@@ -182,92 +148,5 @@ export class DirectoryIndex implements DirectorySink {
     for (const sha256 of entry.sha256s) {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
     }
-  }
-}
-
-/**
- * Values that tenants share. Saves memory and parsing, because most tenants have one of a few sets of rules. A field remembers the first
- * 1 000 values; further ones belong to one tenant each.
- */
-class SharedValues {
-  readonly name = sharing((text) => text)
-  readonly notifications = sharing((text) => parseFrozen(text) as DirectoryNotifications)
-  readonly #records = sharing((text) => parseFrozen(text) as DirectoryTenant['records'])
-  readonly #recordStore = sharing(parseRecordStore)
-  readonly #limits = sharing((text) => parseFrozen(text) as DirectoryTenant['limits'])
-  readonly #callback = sharing((text) => parseFrozen(text) as DirectoryCallback['rules'])
-  readonly #retention = sharing((text) => parseFrozen(text) as DirectoryTenant['retention'])
-  readonly #redactedFields = sharing((text) => parseFrozen(text) as DirectoryTenant['redactedFields'])
-  readonly #providers = sharing((text) => parseFrozen(text) as readonly DirectoryProvider[])
-  readonly #scopes = sharing((text): ReadonlySet<ApiKeyScope> => new Set(JSON.parse(text) as ApiKeyScope[]))
-
-  /** All rules of a tenant. If they differ in one part, such as the names of providers' Secrets, tenants still share the other parts. */
-  readonly rules = sharing((text) => {
-    const lines = text.split('\n')
-    const line = (name: (typeof ruleNames)[number]) => lines[ruleNames.indexOf(name)] ?? ''
-    return {
-      records: this.#records(line('records')),
-      recordStore: this.#recordStore(line('recordStore')),
-      limits: this.#limits(line('limits')),
-      callback: this.#callback(line('callback')),
-      providers: this.#providers(enabledProviders(line('providers'))),
-      walletStage: line('walletStage') as DirectoryTenant['walletStage'],
-      retention: this.#retention(line('retention')),
-      redactedFields: this.#redactedFields(line('redactedFields')),
-    }
-  })
-
-  readonly key = sharing((text): DirectoryKey => {
-    const [name, scopes, expiresAtMs] = JSON.parse(text) as [string, ApiKeyScope[], number | null]
-    return Object.freeze({ name, scopes: this.#scopes(JSON.stringify(scopes.sort())), expiresAtMs })
-  })
-}
-
-/** Returns a parser that returns the same value for equal texts, as far as it remembers them. */
-function sharing<T>(parse: (text: string) => T): (text: string) => T {
-  const byText = new Map<string, T>()
-  return (text) => {
-    const known = byText.get(text)
-    if (known !== undefined) return known
-    const made = parse(text)
-    if (byText.size < sharedMax) byText.set(text, made)
-    return made
-  }
-}
-
-/** Parses a part of a spec; an absent part, which no supported version stores, is null. */
-function parseFrozen(text: string): object {
-  return Object.freeze(JSON.parse(text || 'null') as object)
-}
-
-function parseRecordStore(text: string): RecordStoreOfTenant {
-  const [current, before, generation, fence] = JSON.parse(text) as [
-    RecordStoreOfTenant['current'],
-    RecordStoreOfTenant['before'],
-    number,
-    number,
-  ]
-  return Object.freeze({ current, before, generation, fence })
-}
-
-/** Returns the JSON of a spec's enabled providers without what requests do not use. */
-function enabledProviders(text: string): string {
-  const all = JSON.parse(text) as TenantSpec['providers']
-  return JSON.stringify(all.filter(({ enabled }) => enabled).map(toProvider))
-}
-
-function toProvider({
-  name,
-  acceptUnverified,
-  storefront,
-  wallet,
-  gateway,
-}: TenantSpec['providers'][number]): DirectoryProvider {
-  return {
-    name,
-    ...(acceptUnverified && { acceptUnverified }),
-    ...(storefront && { storefront }),
-    ...(wallet && { wallet }),
-    ...(gateway && { gateway }),
   }
 }

@@ -1,11 +1,11 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
-import type { RecordDurability } from './model.ts'
+import { encodedSql } from './directory-codec.ts'
 
 /** An API key in a directory row. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
-  /** JSON array of the name, the scopes, and the expiry or the end of the rotation in ms, whichever is earlier, or null. */
+  /** `encodedSql.key`. */
   readonly rules: string
 }
 
@@ -19,22 +19,10 @@ export interface DirectoryRow {
   readonly deleted: boolean
   /** Null for a tenant that only pulls its events. */
   readonly callbackUrl: string | null
-  /** JSON text; null for a tenant that gets no notifications. */
+  /** `encodedSql.notifications`; null for a tenant that gets none. */
   readonly notifications: string | null
-  /** Texts named by `ruleNames`, one per line, an absent one empty. Most tenants have one of a few texts, which the index parses once. */
+  /** `encodedSql.rules`. */
   readonly rules: string
-}
-
-/** Where a tenant's records and locks are. */
-export interface RecordStoreOfTenant {
-  /** Store of new records and locks. */
-  readonly current: RecordDurability
-  /** Store that had them before and can still have some of them; null if it has none. */
-  readonly before: RecordDurability | null
-  /** Number of moves between stores. */
-  readonly generation: number
-  /** The last fence that an earlier store gave before its last record or lock ended. */
-  readonly fence: number
 }
 
 /** An encrypted secret; see `KeyRing`. */
@@ -82,28 +70,11 @@ interface OfTenant {
 /** Leaves columns as the texts that Postgres sends. `pg` would parse the JSON of each row. */
 const asTexts = { getTypeParser: () => (text: string) => text }
 
-// SQL text instead of the query builder, because each process reads all tenants: extracting parts of a spec costs Postgres less than
-// building an object of them, and one column costs the process less than eight. The texts of `jsonb` contain no line feed.
-const ruleTexts = {
-  records: "t.spec -> 'records'",
-  recordStore:
-    'json_build_array(t.record_store, t.record_store_before, t.record_store_generation, t.record_fence)',
-  limits: "t.spec -> 'limits'",
-  callback: "(t.spec -> 'callback') - '{url,signingSecretRef}'::text[]",
-  providers: "t.spec -> 'providers'",
-  walletStage: "t.spec #>> '{walletRollout,stage}'",
-  retention: "t.spec -> 'retention'",
-  redactedFields: "coalesce(t.spec #> '{redaction,fields}', '[]')",
-}
-/** Names of the lines in `DirectoryRow.rules`, in their order. */
-export const ruleNames = Object.keys(ruleTexts) as (keyof typeof ruleTexts)[]
 const tenantColumns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec #>> '{callback,url}' AS "callbackUrl",
-  (t.spec -> 'notifications') - '{signingSecretRef,urlSecretRef}'::text[] AS notifications,
-  concat(${Object.values(ruleTexts).join(", E'\\n', ")}) AS rules`
-const keyRules = `json_build_array(k.name, k.scopes, floor(extract(epoch FROM least(k.expires_at, k.ends_at)) * 1000)::bigint)`
-const keyColumns = `k.tenant_id AS "tenantId", encode(k.sha256, 'base64') AS "sha256Base64", ${keyRules} AS rules`
+  ${encodedSql.notifications} AS notifications, ${encodedSql.rules} AS rules`
+const keyColumns = `k.tenant_id AS "tenantId", encode(k.sha256, 'base64') AS "sha256Base64", ${encodedSql.key} AS rules`
 const secretColumns = `s.tenant_id AS "tenantId", s.field, s.key_id AS "keyId",
   translate(encode(s.nonce || s.ciphertext, 'base64'), E'\\n', '') AS "sealedBase64"`
 const secretOrder = 's.tenant_id, s.field, s.ordinal'
@@ -183,7 +154,7 @@ export async function readDirectoryChanges(
   const { rows } = await pool.query<TextRow & { readonly keys: string; readonly secrets: string }>({
     text: `SELECT ${tenantColumns},
         coalesce((SELECT json_agg(k) FROM (
-          SELECT encode(k.sha256, 'base64') AS "sha256Base64", (${keyRules})::text AS rules FROM api_keys k WHERE k.tenant_id = t.id
+          SELECT encode(k.sha256, 'base64') AS "sha256Base64", (${encodedSql.key})::text AS rules FROM api_keys k WHERE k.tenant_id = t.id
         ) k), '[]') AS keys,
         coalesce((SELECT json_agg(s) FROM (
           SELECT ${secretColumns} FROM tenant_secrets s WHERE s.tenant_id = t.id ORDER BY ${secretOrder}

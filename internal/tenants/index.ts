@@ -1,14 +1,13 @@
 export { startClusterSource } from './cluster/cluster-source.ts'
 export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
 export type {
-  DirectoryCallback,
   DirectoryKey,
   DirectoryNotifications,
   DirectoryProvider,
-  DirectoryTenant,
-  FoundKey,
-} from './directory-index.ts'
-export { type RecordStoreOfTenant, readDirectoryVersion } from './directory-store.ts'
+  RecordStoreOfTenant,
+} from './directory-codec.ts'
+export type { DirectoryCallback, DirectoryTenant, FoundKey } from './directory-index.ts'
+export { readDirectoryVersion } from './directory-store.ts'
 export { type FolderOptions, FolderSource } from './folder/folder-source.ts'
 export { lineOfField, type SourceProblem } from './folder/parse-file.ts'
 export {

@@ -6,7 +6,7 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { Directory } from './directory.ts'
-import type { RecordStoreOfTenant } from './directory-store.ts'
+import type { RecordStoreOfTenant } from './directory-codec.ts'
 import type { RecordDurability } from './model.ts'
 import { endMove, listMovedTenants, lockRecordDefault, moveRecordStores } from './record-stores.ts'
 
