@@ -28,6 +28,8 @@ const clientTests = ['test/clients/python', 'test/clients/packages']
 const faultTests = 'test/faults'
 /** Part of the names of test files that run only in `test:nightly`, or when a pattern names them: whole matrices and long waits. */
 const nightlyTests = '.nightly.test.'
+/** Module by which other test files declare single tests for `test:nightly`. */
+const nightlySupport = "'#test/support/nightly.ts'"
 /** Time limit of a cluster test. A restarted API server needs some seconds until it accepts calls. */
 const clusterTestMsMax = 120_000
 const commands = {
@@ -160,7 +162,10 @@ async function runClusterTest(bun, args) {
   const { flags, files } = chooseTests(clusterTests, args, (path) => !KUBECONFIG || isAllowed(path))
   const parts = [
     { options: [], part: files.filter((path) => !needsNode(path)) },
-    { options: ['--node', bun], part: files.filter(needsNode).sort(installFirst) },
+    {
+      options: ['--node', bun, ...(files.some((path) => path.includes('/node-scale.')) ? ['--addons'] : [])],
+      part: files.filter(needsNode).sort(installFirst),
+    },
   ]
   let exitCode = 0
   for (const { options, part } of parts) {
@@ -172,7 +177,7 @@ async function runClusterTest(bun, args) {
   return exitCode
 }
 
-/** Runs the test files that the other commands leave out, suite by suite; a suite without such a file is passed over. */
+/** Runs the test files that the other commands leave out, wholly or in part, suite by suite; a suite without such a file is passed over. */
 async function runNightlyTest(bun, args) {
   const suites = [
     [runTest, ['clients', 'cmd', 'internal', 'test/contract', endToEndTests]],
@@ -181,9 +186,10 @@ async function runNightlyTest(bun, args) {
     [runClusterTest, [clusterTests]],
   ]
   const { patterns } = splitArgs(args)
+  process.env.LATCHKEY_TEST_NIGHTLY = 'true'
   let exitCode = 0
   for (const [runSuite, folders] of suites) {
-    const files = folders.flatMap(testFiles).filter((path) => namesNightly([path]))
+    const files = folders.flatMap(testFiles).filter(isNightly)
     const chosen = files.filter((path) => patterns.length === 0 || matches(path, patterns))
     if (chosen.length > 0) exitCode = (await runSuite(bun, chosen)) || exitCode
   }
@@ -211,6 +217,10 @@ function splitArgs(args) {
 
 function namesNightly(patterns) {
   return patterns.some((pattern) => pattern.includes('nightly'))
+}
+
+function isNightly(path) {
+  return path.includes(nightlyTests) || readFileSync(join(root, path), 'utf8').includes(nightlySupport)
 }
 
 function matches(path, patterns) {

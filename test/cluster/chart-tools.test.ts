@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { rmSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { scratchFolder } from '#test/support/scratch.ts'
 import {
@@ -7,6 +7,7 @@ import {
   buildTools,
   chartFolder,
   helms,
+  parseObjects,
   presets,
   type Rendering,
   renderText,
@@ -108,45 +109,60 @@ const inPlace = (rendering: Rendering, preset?: string): Rendering => {
   return { ...rendering, namespace: place.name, ...(values && { values }) }
 }
 
-describe.each(helms)('%s', (helm) => {
-  test.each(everything)('chart: helm lint --strict reports nothing for %s', async (_name, rendering) => {
+/** Text that Helm 4 renders, by name; the files of a folder have the same texts. */
+const rendered = new Map<string, Promise<string>>()
+
+function textOf(name: string, rendering: Rendering): Promise<string> {
+  const text = rendered.get(name) ?? renderText(rendering)
+  rendered.set(name, text)
+  return text
+}
+
+test.each(helms.flatMap((helm) => everything.map(([name, rendering]) => [helm, name, rendering] as const)))(
+  'chart: %s lint --strict reports nothing for %s',
+  async (helm, _name, rendering) => {
     const lint = [tool(helm), 'lint', '--strict', chartFolder, ...valueFlags(rendering)]
     const { exitCode, out, err } = await runProgram(lint, valuesInput(rendering))
     expect([exitCode, `${out}${err}`.match(/\[(ERROR|WARNING)\].*/g)]).toEqual([0, null])
-  })
+  },
+)
 
-  test.each(everything)(
-    'chart: rendered objects conform to the API server’s schemas for %s',
-    async (_name, rendering) => {
-      const text = await renderText({ ...rendering, helm })
-      const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, '-']
-      const { exitCode, out, err } = await runProgram(conform, text)
-      expect([exitCode, out.match(/Invalid: \d+, Errors: \d+, Skipped: \d+/)?.[0], err]).toEqual([
-        0,
-        'Invalid: 0, Errors: 0, Skipped: 0',
-        '',
-      ])
-    },
-  )
-
-  test.each(everything)(
-    'chart: the API server accepts the rendered objects without a warning for %s',
-    async (name, rendering) => {
-      const text = await renderText({ ...inPlace(rendering, name), helm })
-      const apply = [
-        'kubectl',
-        'apply',
-        '--server-side',
-        '--force-conflicts',
-        '--dry-run=server',
-        '-n',
-        place.name,
-      ]
-      const { exitCode, err } = await runProgram([...apply, '-f', '-'], text)
-      expect([exitCode, err]).toEqual([0, ''])
-    },
-  )
+test.each(everything)('chart: Helm 3 renders the same objects as Helm 4 for %s', async (name, rendering) => {
+  // A new release has a random key.
+  const objectsOf = (text: string) => parseObjects(text.replace(/^ +keyRing: .*$/m, ''))
+  const other = objectsOf(await renderText({ ...rendering, helm: 'helm3' }))
+  expect(other).toEqual(objectsOf(await textOf(name, rendering)))
 })
+
+// All renderings at once, since kubeconform parses the schemas of all kinds, five megabytes, for each kind of each run.
+test('chart: rendered objects conform to the API server’s schemas', async () => {
+  const renderings = join(folder, 'renderings')
+  mkdirSync(renderings)
+  for (const [name, rendering] of everything)
+    writeFileSync(join(renderings, `${name}.yaml`), await textOf(name, rendering))
+  const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, renderings]
+  const { exitCode, out, err } = await runProgram(conform)
+  expect([exitCode, out, err]).toEqual([0, expect.stringContaining('Invalid: 0, Errors: 0, Skipped: 0'), ''])
+  expect(out).toContain(`in ${everything.length} files`)
+})
+
+test.each(everything)(
+  'chart: the API server accepts the rendered objects without a warning for %s',
+  async (name, rendering) => {
+    const text = await renderText(inPlace(rendering, name))
+    const apply = [
+      'kubectl',
+      'apply',
+      '--server-side',
+      '--force-conflicts',
+      '--dry-run=server',
+      '-n',
+      place.name,
+    ]
+    const { exitCode, err } = await runProgram([...apply, '-f', '-'], text)
+    expect([exitCode, err]).toEqual([0, ''])
+  },
+)
 
 /** Findings of kube-score that are intended, with the reason. */
 const exceptions: Readonly<Record<string, string>> = {

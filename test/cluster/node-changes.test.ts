@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { type Load, type LoadReport, serverErrors, startLoad } from './node-load.ts'
 import {
   bringRelease,
@@ -37,7 +38,7 @@ beforeEach(async () => {
 afterEach(() => load.stop(), stepMsMax)
 
 describe('release under constant load', () => {
-  test(
+  nightlyTest(
     'upgrade under load: a failed migration shows its cause and keeps the pods; an upgrade after a rollback succeeds',
     async () => {
       const before = namesIn(await allRunning())

@@ -3,6 +3,7 @@ import { copyFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from '
 import { join, resolve } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { fencesOf } from '#test/support/page.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { presetFolder, tool } from './chart.ts'
@@ -153,7 +154,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
       2 * stepMsMax,
     )
 
-    test(
+    nightlyTest(
       'install.md: the commands install the preset small on existing stores, and helm test succeeds',
       async () => {
         await removeRelease()

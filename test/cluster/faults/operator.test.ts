@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { ownControlPlane } from '../cluster.ts'
 import { useOperatorLab } from '../operator-lab.ts'
 import type { OperatorProcess } from '../operator-process.ts'
@@ -85,24 +86,28 @@ async function isHidden(name: string): Promise<boolean> {
   return row?.['hidden'] === true
 }
 
-test('operator: a hanging reconcile fails liveness, and the next leader finishes the work', async () => {
-  const hung = await stage.lab.operator({ preload: './test/cluster/faults/hung-commits.preload.ts' })
-  await isInForce('before-hung')
-  hung.signal('SIGUSR2')
-  await stage.lab.create(stage.shops, 'hung')
-  const startedMs = performance.now()
-  expect(await hung.liveness()).toBe(200)
-  const body = await poll(async () => await deadBody(hung), { deadlineMs: livenessMsMax, everyMs: 500 })
-  expect(body).toMatchObject({ checks: [{ name: 'queue tenant', ok: false }] })
-  // The hung leader still renews its lease, so only liveness can end it.
-  expect(await hung.isLeading()).toBe(true)
-  // A slow reconcile is not a hang.
-  expect(performance.now() - startedMs).toBeGreaterThan(60_000)
-  hung.signal('SIGKILL')
-  await hung.exited
-  stage.operator = await stage.lab.operator()
-  await stage.lab.ready(stage.shops, 'hung', leadsMsMax)
-}, 240_000)
+nightlyTest(
+  'operator: a hanging reconcile fails liveness, and the next leader finishes the work',
+  async () => {
+    const hung = await stage.lab.operator({ preload: './test/cluster/faults/hung-commits.preload.ts' })
+    await isInForce('before-hung')
+    hung.signal('SIGUSR2')
+    await stage.lab.create(stage.shops, 'hung')
+    const startedMs = performance.now()
+    expect(await hung.liveness()).toBe(200)
+    const body = await poll(async () => await deadBody(hung), { deadlineMs: livenessMsMax, everyMs: 500 })
+    expect(body).toMatchObject({ checks: [{ name: 'queue tenant', ok: false }] })
+    // The hung leader still renews its lease, so only liveness can end it.
+    expect(await hung.isLeading()).toBe(true)
+    // A slow reconcile is not a hang.
+    expect(performance.now() - startedMs).toBeGreaterThan(60_000)
+    hung.signal('SIGKILL')
+    await hung.exited
+    stage.operator = await stage.lab.operator()
+    await stage.lab.ready(stage.shops, 'hung', leadsMsMax)
+  },
+  240_000,
+)
 
 /** Returns the failed checks of `/livez`, or undefined while it succeeds. */
 async function deadBody(operator: OperatorProcess): Promise<{ readonly checks: object[] } | undefined> {

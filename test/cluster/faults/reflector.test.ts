@@ -8,6 +8,7 @@ import {
   resource,
 } from '#internal/kube/index.ts'
 import { startTcpProxy, type TcpProxy } from '#test/faults/tcp-proxy.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { until } from '#test/support/until.ts'
 import { type ClusterAccess, createNamespace, openCluster, ownControlPlane } from '../cluster.ts'
 
@@ -137,37 +138,43 @@ test('reflector: loses no change and does not list again when the server ends th
   expect(following.troubles).toEqual([])
 })
 
-test('reflector: 300 reflectors on few connections all catch up after the API server is killed and restarted', async () => {
-  const count = 300
-  const { name: namespace, remove } = await createNamespace(admin)
-  closing.push(remove)
-  const transport = createTransport({ endpoint: admin.endpoint, userAgent: 'latchkey-test' })
-  const reflectors = Array.from(
-    { length: count },
-    (_none, nth) =>
-      new Reflector({
-        name: `many ${nth}`,
-        transport,
-        of: configMaps,
-        selection: { namespace, labelSelector: `nth=${nth}` },
-        onChange: () => undefined,
-        onTrouble: () => undefined,
-        backoff: { firstMs: 50, maxMs: 2_000 },
-      }),
-  )
-  closing.push(async () => void (await Promise.all(reflectors.map((each) => each.stop()))))
-  // The count includes watches that are still opening.
-  const isComplete = () => transport.stats().watches === count && transport.stats().connections >= 4
-  await until(isComplete, 60_000)
-  const killedMs = performance.now()
-  await plane.cycle('apiserver')
-  for (const nth of [0, 150, 299]) {
-    const metadata = { namespace, name: `late-${nth}`, labels: { nth: String(nth) } }
-    expectOk('creating', await admin.client.create(configMaps, { metadata }))
-    await until(() => reflectors[nth]?.cache.size === 1, 60_000)
-  }
-  await until(() => reflectors.every((each) => each.failure() === undefined), 60_000)
-  await until(isComplete, 60_000)
-  process.stdout.write(`300 watches are back ${Math.round(performance.now() - killedMs)} ms after the kill\n`)
-  expect(transport.stats().connections).toBeLessThanOrEqual(5)
-}, 180_000)
+nightlyTest(
+  'reflector: 300 reflectors on few connections all catch up after the API server is killed and restarted',
+  async () => {
+    const count = 300
+    const { name: namespace, remove } = await createNamespace(admin)
+    closing.push(remove)
+    const transport = createTransport({ endpoint: admin.endpoint, userAgent: 'latchkey-test' })
+    const reflectors = Array.from(
+      { length: count },
+      (_none, nth) =>
+        new Reflector({
+          name: `many ${nth}`,
+          transport,
+          of: configMaps,
+          selection: { namespace, labelSelector: `nth=${nth}` },
+          onChange: () => undefined,
+          onTrouble: () => undefined,
+          backoff: { firstMs: 50, maxMs: 2_000 },
+        }),
+    )
+    closing.push(async () => void (await Promise.all(reflectors.map((each) => each.stop()))))
+    // The count includes watches that are still opening.
+    const isComplete = () => transport.stats().watches === count && transport.stats().connections >= 4
+    await until(isComplete, 60_000)
+    const killedMs = performance.now()
+    await plane.cycle('apiserver')
+    for (const nth of [0, 150, 299]) {
+      const metadata = { namespace, name: `late-${nth}`, labels: { nth: String(nth) } }
+      expectOk('creating', await admin.client.create(configMaps, { metadata }))
+      await until(() => reflectors[nth]?.cache.size === 1, 60_000)
+    }
+    await until(() => reflectors.every((each) => each.failure() === undefined), 60_000)
+    await until(isComplete, 60_000)
+    process.stdout.write(
+      `300 watches are back ${Math.round(performance.now() - killedMs)} ms after the kill\n`,
+    )
+    expect(transport.stats().connections).toBeLessThanOrEqual(5)
+  },
+  180_000,
+)

@@ -14,7 +14,7 @@ const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
 )
 /** The command that docs/operate/install.md shows. */
 const command =
-  fencesOf('docs/operate/install.md').find(({ marker }) => marker?.name === 'node-quickstart.test.ts')
+  fencesOf('docs/operate/install.md').find(({ marker }) => marker?.name === 'node-quickstart.nightly.test.ts')
     ?.text ?? 'false'
 const standIn = scratchFolder()
 
