@@ -6,9 +6,10 @@ import {
   type ReceivedEvent,
 } from '#internal/events/index.ts'
 import {
-  type Normalization,
   type Provider,
+  type ProviderEvent,
   type RefusalCause,
+  type Refused,
   readCall,
   type VendorKeys,
 } from '#internal/providers/index.ts'
@@ -114,7 +115,7 @@ async function verifyAndNormalize(
   context: AcceptContext,
   { tenant, keying }: Caller,
   call: ReceivedCall,
-): Promise<Normalization | UnknownCall> {
+): Promise<ProviderEvent | Refused | UnknownCall> {
   if (keying.kind === 'unsigned') return keying.provider.normalize(call)
   if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
   if (keying.kind === 'secrets') {
@@ -135,7 +136,7 @@ async function readBySecrets(
   context: AcceptContext,
   { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: Extract<Keying, { kind: 'secrets' }> },
   call: ReceivedCall,
-): Promise<Normalization | UnknownCall> {
+): Promise<ProviderEvent | Refused | UnknownCall> {
   const { provider, keys, declared } = keying
   const published = await findPublished(context, { tenant, provider, keys }, call)
   if (published?.kind === 'refused') return published

@@ -101,7 +101,7 @@ async function findKnown({ storing }: IngestParts, { dedupeKey }: ReceivedEvent)
 }
 
 function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): string | undefined {
-  if (readEventId(sourceEventId).kind === 'refused')
+  if (typeof readEventId(sourceEventId) !== 'string')
     return 'The provider’s id must be 1 to 255 characters without control characters'
   if (!isDottedType(type)) return 'The type must be dotted lowercase, such as payment.succeeded'
   if (readRawType(rawType) === undefined)

@@ -1,4 +1,4 @@
-import type { KeySource, Normalization, ProviderCall } from '#internal/providers/index.ts'
+import type { KeySource, ProviderCall, ProviderEvent, Refused } from '#internal/providers/index.ts'
 
 /** Message to the worker: a call to verify and normalize. */
 export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'> {
@@ -14,7 +14,7 @@ export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'>
 /** Response of the worker. */
 export interface ReadResponse {
   readonly number: number
-  readonly reading: Normalization
+  readonly reading: ProviderEvent | Refused
 }
 
 /** A provider's call with all its headers. */
@@ -36,7 +36,7 @@ const workerUrl = import.meta.url.endsWith('.ts')
  * call keeps the memory of its body reserved.
  */
 export class LargeBodies {
-  readonly #pending = new Map<number, (reading: Normalization | undefined) => void>()
+  readonly #pending = new Map<number, (reading: ProviderEvent | Refused | undefined) => void>()
   #worker: Worker | undefined
   #idle: ReturnType<typeof setTimeout> | undefined
   #number = 0
@@ -45,11 +45,11 @@ export class LargeBodies {
   read(
     call: ReceivedCall,
     { providerName, declared, secrets }: Pick<ReadRequest, 'providerName' | 'declared' | 'secrets'>,
-  ): Promise<Normalization | undefined> {
+  ): Promise<ProviderEvent | Refused | undefined> {
     clearTimeout(this.#idle)
     this.#number += 1
     const number = this.#number
-    const { promise, resolve } = Promise.withResolvers<Normalization | undefined>()
+    const { promise, resolve } = Promise.withResolvers<ProviderEvent | Refused | undefined>()
     const timer = setTimeout(() => this.#end(), readMsMax)
     this.#pending.set(number, (reading) => {
       clearTimeout(timer)

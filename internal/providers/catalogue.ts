@@ -1,6 +1,7 @@
 import vocabulary from '#config/providers/built-in/vocabulary.yaml'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { isObject, type JsonObject, memberReader } from './normalize.ts'
+import { isObject, type JsonObject } from './declared/call.ts'
+import { typeLookup } from './declared/event.ts'
 
 // Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
 
@@ -70,26 +71,6 @@ export interface EventTypes {
   sampleOf(one: CatalogueCase): JsonObject
 }
 
-/** Case of a table as the lookup needs it. */
-export type LookupCase = Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>
-
-/** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
-export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
-  // A Map, since a raw type can be called `constructor`.
-  const compiled = new Map<
-    string,
-    {
-      readonly type: string
-      applies(body: JsonObject): boolean
-    }[]
-  >()
-  for (const { rawType, type, conditions } of cases) {
-    const known = compiled.get(rawType) ?? []
-    compiled.set(rawType, [...known, { type, applies: compileConditions(conditions) }])
-  }
-  return (rawType, body) => compiled.get(rawType)?.find(({ applies }) => applies(body))?.type
-}
-
 /** Creates a provider's table. The conditions of a case are written into its sample. */
 export function eventTypes(
   provider: ProviderName,
@@ -126,18 +107,6 @@ function samplePayloads(samples: readonly Sample[]): (rawType: string, type: str
 
 function withMembers(base: JsonObject, members: CatalogueCase['example']): JsonObject {
   return members.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
-}
-
-/** Compiles conditions to a check of whether a body fulfils all of them. */
-export function compileConditions(conditions: readonly Condition[]): (body: JsonObject) => boolean {
-  const compiled = conditions.map((condition) => ({
-    read: memberReader(condition.path),
-    matches:
-      'values' in condition
-        ? (value: unknown) => condition.values.some((each) => each === value)
-        : (value: unknown) => (value !== null) === condition.isPresent,
-  }))
-  return (body) => compiled.every(({ read, matches }) => matches(read(body) ?? null))
 }
 
 /** Returns a copy of a payload that fulfils a condition. */

@@ -13,6 +13,8 @@ export {
   eventTypeTexts,
   type TypeSource,
 } from './catalogue.ts'
+export { isObject, type JsonObject, memberReader, readEventText } from './declared/call.ts'
+export { isDottedType, readCall, readEventId, readRawType } from './declared/event.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationNotes } from './declared/notes.ts'
 export { declarationText, findPack, packNames } from './declared/packs.ts'
@@ -37,27 +39,17 @@ export {
   unusable,
 } from './known-providers.ts'
 export {
-  isDottedType,
-  isObject,
-  type JsonObject,
-  memberReader,
-  readCall,
-  readEventId,
-  readEventText,
-  readRawType,
-} from './normalize.ts'
-export {
   type AnyProvider,
   type CallRequest,
   type CertificateProvider,
   type HandshakeAnswer,
-  type Normalization,
   type Provider,
   type ProviderCall,
   type ProviderEvent,
   type ProviderHeader,
   type ProviderSettings,
   type RefusalCause,
+  type Refused,
   refusalCauses,
   type UnsignedCall,
 } from './provider.ts'

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { JsonSchema } from '#internal/http/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { JsonObject } from './normalize.ts'
+import type { JsonObject } from './declared/call.ts'
 import type { SignerVerdict, TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 
@@ -73,10 +73,19 @@ export const refusalCauses = [
 /** Cause of refusing a call; one of `refusalCauses`. */
 export type RefusalCause = (typeof refusalCauses)[number]
 
+/** Refusal of a call or of one of its values, with the cause. */
+export interface Refused {
+  readonly kind: 'refused'
+  readonly cause: RefusalCause
+}
+
+/** Creates a refusal. */
+export function refused(cause: RefusalCause): Refused {
+  return { kind: 'refused', cause }
+}
+
 /** Result of checking a signature. */
-export type Verification =
-  | { readonly kind: 'verified' }
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
+export type Verification = { readonly kind: 'verified' } | Refused
 
 /**
  * Part of an event that its provider states. `sourceEventId`: 1 to 255 characters without control characters, equal for duplicates.
@@ -87,9 +96,6 @@ export interface ProviderEvent extends Pick<ReceivedEvent, 'sourceEventId' | 'ra
   /** Milliseconds since the epoch; undefined if the event does not state its time. */
   readonly occurredAtMs: number | undefined
 }
-
-/** Result of normalizing a verified call. */
-export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
 /** Event of a simulated call. */
 export interface SimulatedEvent {
@@ -122,10 +128,7 @@ export interface Handshakes<Keys = unknown> {
   /** Methods of these calls. */
   readonly methods: ReadonlySet<string>
   /** Answers a handshake; undefined for a call that is none. Never throws. */
-  answer(
-    call: ProviderCall,
-    keys: Keys,
-  ): HandshakeAnswer | { readonly kind: 'refused'; readonly cause: RefusalCause } | undefined
+  answer(call: ProviderCall, keys: Keys): HandshakeAnswer | Refused | undefined
 }
 
 /** Common interface of all adapters. `Keys` are the keys for checking signatures. */
@@ -148,7 +151,7 @@ export interface Adapter<Keys> {
   /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */
   verify(call: ProviderCall, keys: Keys): Verification
   /** Normalizes a verified call. Never throws. */
-  normalize(call: ProviderCall): Normalization
+  normalize(call: ProviderCall): ProviderEvent | Refused
   /** Writes a simulated event as the vendor does. Undefined if events of the provider cannot be simulated. */
   readonly write?: (event: SimulatedEvent, settings: ProviderSettings) => UnsignedCall
 }
@@ -164,10 +167,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
    * Finds the keys that a call must be verified with, if its vendor publishes them: undefined if it does not. Refuses a call that no key can
    * verify. The caller of the adapter fetches them into `published`. Never throws.
    */
-  locate?(
-    call: ProviderCall,
-    keys: Keys,
-  ): KeyLocation | { readonly kind: 'refused'; readonly cause: RefusalCause } | undefined
+  locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
   /**
    * Returns the address to call if a verified call wants a subscription confirmed; such a call makes no event. The address is made of checked
    * parts. Never throws.
@@ -179,15 +179,15 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
   readonly sign?: (call: UnsignedCall, secret: string, atMs: number) => Readonly<Record<string, string>>
 }
 
-/** Address of a call's certificate, as stated in the call. It must be checked before it is fetched. */
-export type CertificateLocation =
-  | { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment }
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
-
 /** A provider that signs with a certificate. The caller of the adapter fetches the certificate, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the address of a call's certificate. Refuses a call that no certificate can verify. Never throws. */
-  locate(call: ProviderCall): CertificateLocation
+  /**
+   * Finds the address of a call's certificate, as stated in the call; it must be checked before it is fetched. Refuses a call that no
+   * certificate can verify. Never throws.
+   */
+  locate(
+    call: ProviderCall,
+  ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused
   /**
    * Validates a certificate chain. Never throws.
    * @param chain PEM, the signer's certificate first

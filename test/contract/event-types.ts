@@ -1,7 +1,7 @@
 // Normalized types of raw events, as sample payloads get them.
 
 import { eventTables } from '#internal/providers/built-in/tables.ts'
-import { unlistedType } from '#internal/providers/normalize.ts'
+import { unlistedType } from '#internal/providers/declared/event.ts'
 import { mapValues, sortKeys } from './plain.ts'
 import type { Difference } from './schema-diff.ts'
 

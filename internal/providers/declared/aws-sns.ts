@@ -1,13 +1,11 @@
 import { verify } from 'node:crypto'
-import { type JsonObject, type Refused, refused } from '../normalize.ts'
-import type { Verification } from '../provider.ts'
-import { isInWindow, verdicts } from '../signature.ts'
+import { type Refused, refused, type Verification } from '../provider.ts'
 import type { KeyLocation } from '../vendor-keys/published-keys.ts'
-import type { CallView } from './call-view.ts'
-import { decodeText } from './encoding.ts'
+import { type CallView, type JsonObject } from './call.ts'
+import { parseTime } from './event.ts'
 import type { SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
-import { parseTime } from './time.ts'
+import { decodeText, isInWindow, verdicts } from './signature.ts'
 
 // Messages of Amazon SNS. Source: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html,
 // read 2026-11-26.

@@ -1,16 +1,22 @@
 import { type ProviderName, parseProviderName } from '#internal/tenants/index.ts'
-import { type Refused, readHeader, refused } from '../normalize.ts'
-import type { Provider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
-import { verdicts } from '../signature.ts'
+import {
+  type Provider,
+  type ProviderCall,
+  type ProviderSettings,
+  type Refused,
+  refused,
+  type Verification,
+} from '../provider.ts'
 import type { KeyLocation } from '../vendor-keys/published-keys.ts'
 import { snsConfirmationUrl } from './aws-sns.ts'
-import { CallView, compilePlace, type HeaderTable, type Meter, type Trace } from './call-view.ts'
+import { CallView, compilePlace, type HeaderTable, type Meter, readHeader, type Trace } from './call.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
 import { compileHandshakes } from './handshake.ts'
 import { compileHeaders, secretHeaders } from './header-table.ts'
 import { hmacHashOf, type SchemeKeys } from './keys.ts'
 import type { Declaration } from './schema.ts'
 import { type CompiledScheme, compileScheme } from './scheme.ts'
+import { verdicts } from './signature.ts'
 
 /** Keys of a declared provider: those of each scheme. */
 export type DeclaredKeys = readonly SchemeKeys[]

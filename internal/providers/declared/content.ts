@@ -1,16 +1,17 @@
-import { type MemberReader, memberReader, type Refused, readHeader, refused } from '../normalize.ts'
-import type { ProviderCall } from '../provider.ts'
-import { equalBytes } from '../signature.ts'
-import { sortedForm } from './body.ts'
+import { type ProviderCall, type Refused, refused } from '../provider.ts'
 import {
   type CallView,
   compilePlace,
   type HeaderTable,
+  type MemberReader,
+  memberReader,
+  readHeader,
   templateTextCharsMax,
   textOf,
   urlCharsMax,
-} from './call-view.ts'
-import { sha256 } from './encoding.ts'
+} from './call.ts'
+import { sortedForm } from './form.ts'
+import { equalBytes, sha256 } from './signature.ts'
 import { type TemplatePart, templateParts } from './template.ts'
 
 /** Text and bytes that a template stands for, to be concatenated. */

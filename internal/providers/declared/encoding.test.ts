@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { decodeText, digestDecoder } from './encoding.ts'
+import { decodeText, digestDecoder } from './signature.ts'
 
 test.each([
   ['hex', 'aB'.repeat(32), ['a'.repeat(63), 'a'.repeat(65), `${'a'.repeat(63)}g`, ` ${'a'.repeat(63)}`, '']],

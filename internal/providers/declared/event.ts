@@ -1,39 +1,30 @@
-import { type Condition, type LookupCase, typeLookup } from '../catalogue.ts'
+import { parseTimestamp, timestampMsMax } from '#internal/base/index.ts'
+import type { CatalogueCase, Condition, EventTypes } from '../catalogue.ts'
+import { type Adapter, type ProviderCall, type ProviderEvent, type Refused, refused } from '../provider.ts'
 import {
-  type EventId,
+  type CallView,
+  compilePlace,
   type HeaderReading,
-  isDottedType,
+  type HeaderTable,
   type JsonObject,
-  makeEvent,
   memberReader,
-  readEventId,
   readHeader,
-  readHeaderEventId,
-  refused,
-  unlistedType,
-} from '../normalize.ts'
-import type { Normalization } from '../provider.ts'
-import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
+} from './call.ts'
 import { bytesOf, compileContent, isRefused } from './content.ts'
-import { sha256 } from './encoding.ts'
-import type { Declaration, DeclaredCondition } from './schema.ts'
+import type { Declaration, DeclaredCondition, TimeUnit } from './schema.ts'
 import type { CompiledScheme } from './scheme.ts'
+import { sha256 } from './signature.ts'
 import { templateParts } from './template.ts'
-import { parseTime, readTime } from './time.ts'
-
-/** Normalizes a verified call. Never throws. */
-export type Normalize = (view: CallView) => Normalization
-
-type IdPlace = Declaration['event']['id'][number]
 
 const absent: HeaderReading = { kind: 'absent' }
+const idMissing = refused('event_id_missing')
 
-/** Compiles `event` and `types` of a declaration. */
+/** Compiles `event` and `types` of a declaration to the normalization of a verified call. It never throws. */
 export function compileEvent(
   declaration: Declaration,
   headers: HeaderTable,
   schemes: readonly CompiledScheme[],
-): Normalize {
+): (view: CallView) => ProviderEvent | Refused {
   const { event } = declaration
   const idOf = compileId(declaration, headers, schemes)
   const type = compileType(declaration, headers)
@@ -43,7 +34,7 @@ export function compileEvent(
     const texts = type.readHeaders(view)
     if (idHeader.kind === 'conflict' || texts === 'conflict') return refused('headers_conflict')
     const early = idOf.early(idHeader)
-    if (early?.kind === 'refused') return early
+    if (typeof early === 'object') return early
     const body = view.body()
     if (body.kind === 'refused') return body
     if (idOf.isContradicted(view, idHeader, body.value)) return refused('headers_conflict')
@@ -86,7 +77,7 @@ function compileId(declaration: Declaration, headers: HeaderTable, schemes: read
     header: ({ call }: CallView): HeaderReading =>
       named.names.length === 0 ? absent : readHeader(call.headers, named),
     /** Returns the id of a header before the body is parsed, if it can be nowhere else. */
-    early: (reading: HeaderReading): EventId | undefined =>
+    early: (reading: HeaderReading): string | Refused | undefined =>
       onlyHeaders ? readHeaderEventId(reading.kind === 'value' ? reading.value : '') : undefined,
     /**
      * Returns whether an unsigned header names a different event than the signed body. This prevents a replay: with an unsigned id header,
@@ -101,12 +92,12 @@ function compileId(declaration: Declaration, headers: HeaderTable, schemes: read
         return isId && String(value) !== reading.value
       })
     },
-    id(view: CallView, reading: HeaderReading, body: JsonObject): EventId {
+    id(view: CallView, reading: HeaderReading, body: JsonObject): string | Refused {
       if (reading.kind === 'value') return readHeaderEventId(reading.value)
-      let last = readEventId(undefined)
+      let last: string | Refused = idMissing
       for (const read of others) {
         last = read(view, body)
-        if (last.kind === 'id' || last.cause !== 'event_id_missing') return last
+        if (typeof last === 'string' || last.cause !== 'event_id_missing') return last
       }
       return last
     },
@@ -114,9 +105,9 @@ function compileId(declaration: Declaration, headers: HeaderTable, schemes: read
 }
 
 function compileBodyId(
-  { json, hash, integer }: IdPlace,
+  { json, hash, integer }: Declaration['event']['id'][number],
   headers: HeaderTable,
-): (view: CallView, body: JsonObject) => EventId {
+): (view: CallView, body: JsonObject) => string | Refused {
   if (hash !== undefined) {
     const content = compileContent(hash, headers)
     return (view) => {
@@ -126,7 +117,7 @@ function compileBodyId(
       if (isRefused(joined)) return joined
       const bytes = bytesOf(joined)
       view.meter?.(bytes.length)
-      return { kind: 'id', id: sha256(bytes).toString('hex') }
+      return sha256(bytes).toString('hex')
     }
   }
   const read = memberReader(json ?? '')
@@ -223,4 +214,142 @@ function firstTime(times: readonly TimeOfEvent[], view: CallView, body: JsonObje
     if (atMs !== undefined) return atMs
   }
   return undefined
+}
+
+/** Creates the event of a verified call from the values that its adapter read, or refuses its id or type. */
+export function makeEvent({
+  id,
+  rawType,
+  typeOf,
+  occurredAtMs,
+  payload,
+}: Pick<ProviderEvent, 'occurredAtMs' | 'payload'> & {
+  readonly id: string | Refused
+  readonly rawType: unknown
+  /** Returns the normalized type of a valid raw type. */
+  typeOf(rawType: string): string
+}): ProviderEvent | Refused {
+  if (typeof id !== 'string') return id
+  const raw = readRawType(rawType)
+  if (raw === undefined) return refused('event_type_malformed')
+  return { kind: 'event', sourceEventId: id, rawType: raw, type: typeOf(raw), occurredAtMs, payload }
+}
+
+/** Verifies and normalizes a call. Pure, but needs much CPU time for large bodies. Never throws. */
+export function readCall<Keys>(
+  provider: Adapter<Keys>,
+  call: ProviderCall,
+  keys: Keys,
+): ProviderEvent | Refused {
+  const verification = provider.verify(call, keys)
+  return verification.kind === 'refused' ? verification : provider.normalize(call)
+}
+
+/** Maximum characters of event ids and types. */
+const labelCharsMax = 255
+/** Control characters and lone surrogates are invalid, since Postgres refuses them. */
+const isLabel = (text: string) =>
+  text.length >= 1 &&
+  text.length <= labelCharsMax &&
+  !/[\u0000-\u001f\u007f-\u009f]/.test(text) &&
+  text.isWellFormed()
+
+/**
+ * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' count as missing; any other invalid
+ * value is malformed.
+ */
+export function readEventId(value: unknown): string | Refused {
+  if (value === undefined || value === null || value === '') return idMissing
+  return typeof value === 'string' && isLabel(value) ? value : refused('event_id_malformed')
+}
+
+/**
+ * Reads an event id from a header. Refuses commas and spaces: a header that is sent twice, with ids `a` and `b`, is read as `a, b`, which
+ * is the id of no event.
+ */
+export function readHeaderEventId(value: string): string | Refused {
+  return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
+}
+
+/** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for any other value and for years outside 1970 to 9999. */
+export function readIsoTime(value: unknown): number | undefined {
+  return typeof value === 'string' ? inRange(parseTimestamp(value) ?? -1) : undefined
+}
+
+/** Converts a Unix time in seconds to milliseconds; fractions are allowed. Returns undefined in the same cases as `readIsoTime`. */
+export function readUnixSeconds(value: unknown): number | undefined {
+  return typeof value === 'number' ? inRange(Math.round(value * 1000)) : undefined
+}
+
+function inRange(ms: number): number | undefined {
+  return ms >= 0 && ms <= timestampMsMax ? ms : undefined
+}
+
+/** Derives `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
+export function unlistedType(provider: string, rawType: string): string {
+  const segments = rawType
+    .toLowerCase()
+    .replaceAll('-', '_')
+    .split(/[^a-z0-9_]+/)
+    .filter((segment) => segment !== '')
+  if (segments.length === 0) segments.push('unknown')
+  return [provider, ...segments].join('.').slice(0, labelCharsMax).replace(/\.$/, '')
+}
+
+/** Returns whether a type has the normalized form: two or more lowercase segments separated by dots. */
+export function isDottedType(type: string): boolean {
+  return type.length <= labelCharsMax && /^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(type)
+}
+
+/**
+ * Returns the raw type: `unknown` if it is missing, undefined if it is malformed. A signed event with an id is kept even without a type.
+ */
+export function readRawType(value: unknown): string | undefined {
+  if (value === undefined || value === null || value === '') return 'unknown'
+  return typeof value === 'string' && isLabel(value) ? value : undefined
+}
+
+/** Parses the text of a time to milliseconds: 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
+export function parseTime(text: string, unit: TimeUnit): number | undefined {
+  if (unit === 'iso') return readIsoTime(text)
+  if (unit === 's') return /^[0-9]{1,12}$/.test(text) ? Number(text) * 1000 : undefined
+  return /^[0-9]{1,15}$/.test(text) ? Number(text) : undefined
+}
+
+/** Reads a member with a time: a number of seconds or milliseconds, or an RFC 3339 text. */
+export function readTime(value: unknown, unit: TimeUnit): number | undefined {
+  if (unit === 'iso') return readIsoTime(value)
+  return readUnixSeconds(unit === 'ms' && typeof value === 'number' ? value / 1000 : value)
+}
+
+/** Case of a table as the lookup needs it. */
+export type LookupCase = Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>
+
+/** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
+export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
+  // A Map, since a raw type can be called `constructor`.
+  const compiled = new Map<
+    string,
+    {
+      readonly type: string
+      applies(body: JsonObject): boolean
+    }[]
+  >()
+  for (const { rawType, type, conditions } of cases) {
+    const known = compiled.get(rawType) ?? []
+    compiled.set(rawType, [...known, { type, applies: compileConditions(conditions) }])
+  }
+  return (rawType, body) => compiled.get(rawType)?.find(({ applies }) => applies(body))?.type
+}
+
+/** Compiles conditions to a check of whether a body fulfils all of them. */
+export function compileConditions(conditions: readonly Condition[]): (body: JsonObject) => boolean {
+  const compiled = conditions.map((condition) => ({
+    read: memberReader(condition.path),
+    matches:
+      'values' in condition
+        ? (value: unknown) => condition.values.some((each) => each === value)
+        : (value: unknown) => (value !== null) === condition.isPresent,
+  }))
+  return (body) => compiled.every(({ read, matches }) => matches(read(body) ?? null))
 }

@@ -1,8 +1,12 @@
-import { compileConditions } from '../catalogue.ts'
-import { type Refused, refused } from '../normalize.ts'
-import type { HandshakeAnswer, ProviderCall, Verification } from '../provider.ts'
-import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
-import { conditionOf } from './event.ts'
+import {
+  type HandshakeAnswer,
+  type ProviderCall,
+  type Refused,
+  refused,
+  type Verification,
+} from '../provider.ts'
+import { type CallView, compilePlace, type HeaderTable } from './call.ts'
+import { compileConditions, conditionOf } from './event.ts'
 import type { SchemeKeys } from './keys.ts'
 import type { Encoding, Handshake } from './schema.ts'
 import { templateParts } from './template.ts'

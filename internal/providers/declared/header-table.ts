@@ -1,10 +1,9 @@
 import type { JsonSchema } from '#internal/http/index.ts'
 import { eventIdSchema, header, lowerNames } from '../provider.ts'
-import type { HeaderTable } from './call-view.ts'
-import { digestPattern } from './encoding.ts'
+import type { HeaderTable } from './call.ts'
 import { hashBytes, hmacHashOf } from './keys.ts'
 import type { Declaration, Scheme } from './schema.ts'
-import { signatureCharsMax } from './signature-value.ts'
+import { digestPattern, signatureCharsMax } from './signature.ts'
 
 /** Makes the headers of a declaration, with the schema that follows from what each is used for. */
 export function compileHeaders({ headers = {}, signature: { schemes }, event }: Declaration): HeaderTable {

@@ -1,13 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { isObject, type JsonObject, memberAt, type Refused, refused } from '../normalize.ts'
-import type { Verification } from '../provider.ts'
-import { isInWindow, verdicts } from '../signature.ts'
+import { type Refused, refused, type Verification } from '../provider.ts'
 import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
-import { type CallView, compilePlace, type HeaderTable } from './call-view.ts'
+import { type CallView, compilePlace, type HeaderTable, isObject, type JsonObject, memberAt } from './call.ts'
 import { type CompiledContent, equalsContent } from './content.ts'
-import { decodeText } from './encoding.ts'
 import { type Identity, isSignedBy, publishedKeys, type SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
+import { decodeText, isInWindow, verdicts } from './signature.ts'
 
 /** Maximum characters of a JSON Web Token. */
 const tokenCharsMax = 8192

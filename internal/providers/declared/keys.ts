@@ -1,9 +1,8 @@
 import { createPublicKey, createSecretKey, type KeyObject, verify } from 'node:crypto'
-import { isObject } from '../normalize.ts'
-import { type HmacHash, type HmacKeys, hmacKeys } from '../signature.ts'
 import { jsonWebKeys, type PublishedKeys, type VerificationKey } from '../vendor-keys/published-keys.ts'
-import { decodeText, sha256 } from './encoding.ts'
+import { isObject } from './call.ts'
 import type { Algorithm, Scheme } from './schema.ts'
+import { decodeText, type HmacHash, type HmacKeys, hmacKeys, sha256 } from './signature.ts'
 
 /** A secret that names the customer of a vendor, such as an audience. It is no key. */
 export interface Identity {

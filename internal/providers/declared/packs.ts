@@ -1,5 +1,5 @@
 import type { StoredDeclaration } from '#internal/tenants/index.ts'
-import { isObject } from '../normalize.ts'
+import { isObject } from './call.ts'
 import { compileDeclaration } from './compile.ts'
 import { packAliases, packs, unverifiedPacks } from './packs.generated.ts'
 import type { Declaration } from './schema.ts'

@@ -1,10 +1,10 @@
 // Reasons for the trace of a call: why a signature cannot be decoded, and how a key came about. They contain forms and lengths only, since
 // secrets and keys must not be shown.
-import { decodeText, digestDecoder } from './encoding.ts'
+
+import { parseTime } from './event.ts'
 import { compileKeys, hashBytes, hasPublicKeys, hasPublishedKeys, hmacHashOf, keyBytes } from './keys.ts'
 import { type Encoding, encodings, type Scheme, type TimeUnit, timeUnits } from './schema.ts'
-import { signatureCharsMax } from './signature-value.ts'
-import { parseTime } from './time.ts'
+import { decodeText, digestDecoder, signatureCharsMax } from './signature.ts'
 
 /** Returns why a value has no signature of the scheme that can be decoded; undefined if its form is right. */
 export function malformedReason(scheme: Scheme, value: string): string | undefined {

@@ -1,9 +1,7 @@
-import { type Refused, refused } from '../normalize.ts'
-import type { RefusalCause, Verification } from '../provider.ts'
-import { equalBytes, isInWindow, isSigned, verdicts } from '../signature.ts'
+import { type RefusalCause, type Refused, refused, type Verification } from '../provider.ts'
 import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
 import { compileSns } from './aws-sns.ts'
-import { type CallView, compilePlace, type HeaderTable, type Place, type Read } from './call-view.ts'
+import { type CallView, compilePlace, type HeaderTable, type Place, type Read } from './call.ts'
 import {
   bytesOf,
   type CompiledContent,
@@ -12,12 +10,24 @@ import {
   equalsContent,
   isRefused,
 } from './content.ts'
-import { type Decode, decodeText, digestDecoder, sha256 } from './encoding.ts'
+import { parseTime } from './event.ts'
 import { compileJwt, compileJwtLocate, textsOf } from './jwt.ts'
 import { compileKeys, hashBytes, hmacHashOf, isSignedBy, type SchemeKeys } from './keys.ts'
 import { algorithms, type Scheme, type TimeUnit } from './schema.ts'
-import { compileSignature, type ParsedSignature, signatureCharsMax, withMore } from './signature-value.ts'
-import { parseTime } from './time.ts'
+import {
+  compileSignature,
+  type Decode,
+  decodeText,
+  digestDecoder,
+  equalBytes,
+  isInWindow,
+  isSigned,
+  type ParsedSignature,
+  sha256,
+  signatureCharsMax,
+  verdicts,
+  withMore,
+} from './signature.ts'
 
 /** Finds the published keys of a call by the signature that `read` returned. Never throws. */
 export type Locate = (view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused
@@ -163,8 +173,7 @@ function signatureCheck(
         more.map((read) => read(view)),
         parse,
       )
-    if (parsed.kind !== 'signatures')
-      return parsed.kind === 'malformed' ? verdicts.malformed : verdicts.unknown
+    if (parsed.kind === 'refused') return parsed
     view.trace?.({ kind: 'parsed', texts: parsed.texts, decodedCount: parsed.signatures.length })
     const time = timeOf?.(view, parsed)
     if (typeof time === 'string') return refused(time)

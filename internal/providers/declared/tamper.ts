@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'
 import { snsSignedMembers } from './aws-sns.ts'
-import { CallView, compilePlace, type HeaderTable } from './call-view.ts'
+import { CallView, compilePlace, type HeaderTable } from './call.ts'
 import { coversBody } from './check-scheme.ts'
 import { compileHeaders } from './header-table.ts'
 import { hasPublicKeys, hasPublishedKeys } from './keys.ts'

@@ -1,5 +1,5 @@
 import type { HandshakeAnswer, ProviderCall, ProviderEvent, RefusalCause } from '../provider.ts'
-import type { VerificationStep } from './call-view.ts'
+import type { VerificationStep } from './call.ts'
 import { compileDeclaration } from './compile.ts'
 import { bytesOf } from './content.ts'
 import type { SchemeKeys } from './keys.ts'

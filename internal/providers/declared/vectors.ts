@@ -1,13 +1,13 @@
 import { parseTimestamp } from '#internal/base/index.ts'
 import type { Problem } from '#internal/tenants/index.ts'
-import type { HandshakeAnswer, Normalization, ProviderCall } from '../provider.ts'
+import type { HandshakeAnswer, ProviderCall, ProviderEvent, Refused } from '../provider.ts'
 import { type KeyLocation, parsePublishedKeys } from '../vendor-keys/published-keys.ts'
 import { compileDeclaration, type DeclaredProvider } from './compile.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
 /** Result of a call: an event, a refusal, the answer to a handshake, or the confirmation of a subscription. */
-type Outcome = Normalization | HandshakeAnswer | { readonly kind: 'confirms'; readonly url: string }
+type Outcome = ProviderEvent | Refused | HandshakeAnswer | { readonly kind: 'confirms'; readonly url: string }
 
 /** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, with which vectors and captured calls are run. */
 export const defaultSignatureAgeMsMax: number = 300_000

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Glob } from 'bun'
-import { isObject, type JsonObject, memberAt } from '../../normalize.ts'
+import { isObject, type JsonObject, memberAt } from '../../declared/call.ts'
 import { eventTables } from '../tables.ts'
 
 const cardTypes = eventTables.card

@@ -1,17 +1,15 @@
 import { createHash, createHmac } from 'node:crypto'
+import { decodeUtf8, type JsonObject, textAt } from '../../declared/call.ts'
+import { makeEvent, readEventId, readIsoTime, unlistedType } from '../../declared/event.ts'
+import { equalBytes, verdicts } from '../../declared/signature.ts'
 import {
-  decodeUtf8,
-  type JsonObject,
-  makeEvent,
+  type Provider,
+  type ProviderCall,
+  type ProviderEvent,
   type Refused,
-  readEventId,
-  readIsoTime,
   refused,
-  textAt,
-  unlistedType,
-} from '../../normalize.ts'
-import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
-import { equalBytes, verdicts } from '../../signature.ts'
+  type Verification,
+} from '../../provider.ts'
 import { eventTables } from '../tables.ts'
 import { readXml, type XmlElement } from './xml.ts'
 
@@ -72,7 +70,7 @@ function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8
   return matches > 0
 }
 
-function normalize(call: ProviderCall): Normalization {
+function normalize(call: ProviderCall): ProviderEvent | Refused {
   const form = readForm(call.body)
   if (form.kind === 'refused') return form
   const notification = readNotification(form.payload)

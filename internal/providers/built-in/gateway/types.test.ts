@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { BraintreeGateway, Environment } from 'braintree'
 import { braintreeKinds } from '#test/support/braintree-kinds.ts'
-import { unlistedType } from '../../normalize.ts'
+import { unlistedType } from '../../declared/event.ts'
 import { eventTables } from '../tables.ts'
 import { gateway } from './provider.ts'
 

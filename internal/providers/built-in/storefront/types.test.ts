@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { unlistedType } from '../../normalize.ts'
+import { unlistedType } from '../../declared/event.ts'
 import { eventTables } from '../tables.ts'
 
 const storefrontTypes = eventTables.storefront

@@ -1,28 +1,20 @@
 import { generateKeyPair, sign, verify as verifySignature } from 'node:crypto'
 import { promisify } from 'node:util'
-import {
-  makeEvent,
-  memberAt,
-  type Refused,
-  readEventBody,
-  readEventId,
-  readHeader,
-  readIsoTime,
-  refused,
-  unlistedType,
-} from '../../normalize.ts'
+import { memberAt, readEventBody, readHeader } from '../../declared/call.ts'
+import { makeEvent, readEventId, readIsoTime, unlistedType } from '../../declared/event.ts'
+import { verdicts } from '../../declared/signature.ts'
 import {
   type CallHeaders,
-  type CertificateLocation,
   type CertificateProvider,
   header,
   jsonCall,
   lowerNames,
-  type Normalization,
   type ProviderCall,
+  type ProviderEvent,
+  type Refused,
+  refused,
   type Verification,
 } from '../../provider.ts'
-import { verdicts } from '../../signature.ts'
 import { type TrustedSigner, validateChain } from '../../vendor-keys/chain.ts'
 import type { CertificateSources } from '../../vendor-keys/vendor-keys.ts'
 import { eventTables } from '../tables.ts'
@@ -108,7 +100,7 @@ interface Transmission {
   readonly certificateUrl: string
 }
 
-function locate({ headers: given, settings }: ProviderCall): CertificateLocation {
+function locate({ headers: given, settings }: ProviderCall): ReturnType<CertificateProvider['locate']> {
   const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
   // Refuses the call: without settings, the environment that is allowed to sign for the tenant is unknown.
@@ -171,7 +163,7 @@ function decodeSignature(text: string): Uint8Array | undefined {
   return text.length <= signatureCharsMax && base64.test(text) ? Buffer.from(text, 'base64') : undefined
 }
 
-function normalize(call: ProviderCall): Normalization {
+function normalize(call: ProviderCall): ProviderEvent | Refused {
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
   return makeEvent({

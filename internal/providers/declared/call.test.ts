@@ -1,20 +1,15 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
-  isDottedType,
   type JsonObject,
-  makeEvent,
   memberAt,
   memberReader,
   readEventBody,
-  readEventId,
   readEventText,
   readHeader,
-  readIsoTime,
-  readUnixSeconds,
   textAt,
-  unlistedType,
-} from './normalize.ts'
+} from './call.ts'
+import { isDottedType, makeEvent, readEventId, readIsoTime, readUnixSeconds, unlistedType } from './event.ts'
 
 const headerNames = ['x-ours', 'x-theirs', 'theirs']
 

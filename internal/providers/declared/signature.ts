@@ -1,6 +1,114 @@
-import type { HeaderReading } from '../normalize.ts'
-import type { Decode } from './encoding.ts'
-import type { Scheme } from './schema.ts'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { type Refused, refused } from '../provider.ts'
+import type { HeaderReading } from './call.ts'
+import type { Encoding, Scheme } from './schema.ts'
+
+/**
+ * Active keys of a provider as keyed HMAC objects. For a 1 KB body, an HMAC takes 1.3 µs with a copy of such an object and 2.3 µs with a
+ * new object (Bun 1.4.5, 2026-11).
+ */
+export type HmacKeys = readonly Bun.CryptoHasher[]
+
+const malformed = refused('signature_malformed')
+const unknown = refused('scheme_unknown')
+
+/** Results of `verify`. */
+export const verdicts = {
+  verified: { kind: 'verified' },
+  mismatch: refused('signature_mismatch'),
+  missing: refused('signature_missing'),
+  malformed,
+  unknown,
+  outside: refused('timestamp_outside_window'),
+} as const
+
+/** Hash of an HMAC. */
+export type HmacHash = 'sha1' | 'sha256' | 'sha384' | 'sha512'
+
+/** Creates HMAC keys; text is used as its UTF-8 bytes. Skips empty secrets, with which anyone could sign. */
+export function hmacKeys(secrets: readonly (string | Uint8Array)[], hash: HmacHash = 'sha256'): HmacKeys {
+  return secrets
+    .filter((secret) => secret.length > 0)
+    .map((secret) => new Bun.CryptoHasher(hash, Buffer.from(secret)))
+}
+
+/**
+ * Returns whether a signature is the HMAC of the concatenated parts under one of the keys. Constant time: compares each signature
+ * with each key.
+ * @param parts text is used as its UTF-8 bytes
+ */
+export function isSigned(
+  keys: HmacKeys,
+  parts: readonly (string | Uint8Array)[],
+  signatures: readonly Uint8Array[],
+): boolean {
+  let matches = 0
+  for (const key of keys) {
+    const hmac = key.copy()
+    for (const part of parts) hmac.update(part)
+    const expected = hmac.digest()
+    for (const signature of signatures) matches += equalBytes(expected, signature) ? 1 : 0
+  }
+  return matches > 0
+}
+
+/** Compares bytes in constant time. Reveals only whether the lengths differ. */
+export function equalBytes(left: Uint8Array, right: Uint8Array): boolean {
+  return left.length === right.length && timingSafeEqual(left, right)
+}
+
+/** Returns whether a signed time is within the allowed distance of the clock, in both directions. */
+export function isInWindow(atMs: number, nowMs: number, ageMsMax: number): boolean {
+  return Math.abs(nowMs - atMs) <= ageMsMax
+}
+
+/** Decodes text to bytes; undefined for text that is not exactly of the encoding. */
+export type Decode = (text: string) => Uint8Array | undefined
+
+/** Maximum characters of an encoded signature: base64 of 8192 bits. */
+const encodedCharsMax = 1368
+
+/** Returns the decoder of digests of a fixed length in bytes. */
+export function digestDecoder(encoding: Encoding, bytes: number): Decode {
+  const form = digestForm(encoding, bytes)
+  return (text) => (form.test(text) ? Buffer.from(text, encoding) : undefined)
+}
+
+function digestForm(encoding: Encoding, bytes: number): RegExp {
+  if (encoding === 'hex') return new RegExp(`^[0-9a-fA-F]{${bytes * 2}}$`)
+  const padding = (3 - (bytes % 3)) % 3
+  const chars = Math.ceil((bytes * 4) / 3)
+  return encoding === 'base64'
+    ? new RegExp(`^[A-Za-z0-9+/]{${chars}}${'='.repeat(padding)}$`)
+    : new RegExp(`^[A-Za-z0-9_-]{${chars}}={0,${padding}}$`)
+}
+
+/** Pattern of digests for the documentation. */
+export function digestPattern(encoding: Encoding, bytes: number): string {
+  return digestForm(encoding, bytes).source.slice(1, -1)
+}
+
+const forms: Record<Encoding, RegExp> = {
+  hex: /^(?:[0-9a-fA-F]{2})+$/,
+  base64: /^[A-Za-z0-9+/]+={0,2}$/,
+  base64url: /^[A-Za-z0-9_-]+={0,2}$/,
+}
+
+/**
+ * Decodes bytes of any length up to 1368 characters. Base64 must be padded; base64url need not be. The text must be the canonical one of its
+ * bytes, so that a changed text never decodes to the same signature.
+ */
+export function decodeText(text: string, encoding: Encoding): Uint8Array | undefined {
+  if (text.length > encodedCharsMax || !forms[encoding].test(text)) return undefined
+  const bytes = Buffer.from(text, encoding)
+  const given = encoding === 'base64url' ? text.replace(/=+$/, '') : text
+  return encoding === 'hex' || bytes.toString(encoding) === given ? bytes : undefined
+}
+
+/** Returns the SHA-256 of text or bytes. */
+export function sha256(content: string | Uint8Array): Buffer {
+  return createHash('sha256').update(content).digest()
+}
 
 /** Maximum signatures in a value. Senders use two while they rotate a secret. */
 const signaturesMax = 20
@@ -16,13 +124,10 @@ export type ParsedSignature =
       /** Time in the value, if the scheme has it there. */
       readonly time: string | undefined
     }
-  | { readonly kind: 'malformed' | 'unknown' }
+  | Refused
 
 /** Parses the value of a signature. */
 export type ParseSignature = (value: string) => ParsedSignature
-
-const malformed: ParsedSignature = { kind: 'malformed' }
-const unknown: ParsedSignature = { kind: 'unknown' }
 
 /** Compiles the parsing of a scheme's signature. */
 export function compileSignature({ signature, timestamp, encoding }: Scheme, decode: Decode): ParseSignature {

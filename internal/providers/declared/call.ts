@@ -1,0 +1,285 @@
+import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
+import {
+  type CallHeaders,
+  type ProviderCall,
+  type ProviderHeader,
+  type Refused,
+  refused,
+} from '../provider.ts'
+import { type FormFields, formField, formObject, parseForm } from './form.ts'
+import type { Identity } from './keys.ts'
+import type { Declaration } from './schema.ts'
+
+// The parts of a call that adapters read: headers, the JSON body and its members. All functions are pure and never throw.
+
+/** Result of reading a header that has several names. */
+export type HeaderReading =
+  | { readonly kind: 'value'; readonly value: string }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'conflict' }
+
+/**
+ * Reads a header by its neutral name and its vendor's name. Different values are a conflict, so that no value is verified while another one
+ * is used. An empty header is treated as absent.
+ */
+export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
+  let found: string | undefined
+  for (const name of names) {
+    const value = headers.get(name)
+    if (value === null) continue
+    if (found !== undefined && found !== value) return { kind: 'conflict' }
+    found = value
+  }
+  return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
+}
+
+/** Counts units of work: bytes and characters that are read. Set by tests, which show the bound `workMax`. */
+export type Meter = (units: number) => void
+
+/**
+ * Bound on the work of `verify`, `normalize` and `answer` together, in bytes and characters that are read. Linear in the body's size,
+ * whatever the declaration.
+ */
+export function workMax(bodyBytes: number): number {
+  return 64 * (bodyBytes + templateTextCharsMax)
+}
+
+/** Maximum characters that a template may add to the body's size. */
+export const templateTextCharsMax: number = 65_536
+
+/** Facts that a verification found on its way, in their order. */
+export type VerificationStep =
+  /** The scheme at this position of the declaration was chosen by the signature that the call has. */
+  | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
+  /** Signatures of the scheme in that value, and how many of them could be decoded. */
+  | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
+  /** Signed time as it was sent; undefined if it is no time of the declared unit. */
+  | { readonly kind: 'timed'; readonly text: string; readonly atMs: number | undefined }
+  /** Text that the signature must cover. */
+  | { readonly kind: 'joined'; readonly content: readonly (string | Uint8Array)[] }
+
+/** Called with each step. Set by `traceCall` only. */
+export type Trace = (step: VerificationStep) => void
+
+/** What a call contains, parsed at most once. */
+export class CallView {
+  readonly call: ProviderCall
+  readonly meter: Meter | undefined
+  readonly trace: Trace | undefined
+  /** Identity with which a token is compared at the moment, for `{secret}`. */
+  identity: Identity | undefined
+  readonly #rules: Declaration['body']
+  #body: EventBody | undefined
+  #query: URLSearchParams | undefined
+
+  constructor(call: ProviderCall, rules: Declaration['body'], meter?: Meter, trace?: Trace) {
+    this.call = call
+    this.#rules = rules
+    this.meter = meter
+    this.trace = trace
+  }
+
+  /** Returns the parsed body. */
+  body(): EventBody {
+    this.#body ??= readDeclaredBody(this.call, this.#rules, this.meter)
+    return this.#body
+  }
+
+  /** Returns the fields of a form body; undefined if the body is no form or cannot be decoded. */
+  form(): FormFields | undefined {
+    return readForm(this.call, this.meter)
+  }
+
+  /** Returns a query parameter; undefined if it is missing or repeated, so that no value is verified while another one is used. */
+  query(name: string): string | undefined {
+    const url = this.call.request?.url ?? ''
+    if (this.#query === undefined) {
+      const mark = url.length <= urlCharsMax ? url.indexOf('?') : -1
+      this.meter?.(url.length)
+      this.#query = new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1).replace(/#.*$/s, ''))
+    }
+    const values = this.#query.getAll(name)
+    return values.length === 1 ? values[0] : undefined
+  }
+}
+
+/** Maximum characters of a URL that a signature covers. */
+export const urlCharsMax = 8192
+
+/** Reads a text of a call. */
+export type Read = (view: CallView) => HeaderReading
+
+/** Place of a text in a call. Exactly one is set. */
+export interface Place {
+  readonly header?: string | undefined
+  readonly query?: string | undefined
+  readonly json?: string | undefined
+}
+
+/** Headers of a declaration by key. */
+export type HeaderTable = Readonly<Record<string, ProviderHeader>>
+
+const absent: HeaderReading = { kind: 'absent' }
+
+/** Compiles the reading of a text. A number or boolean of the body is read as its text; a value that is an object is absent. */
+export function compilePlace({ header, query, json }: Place, headers: HeaderTable): Read {
+  if (header !== undefined) {
+    const named = { names: headers[header]?.names ?? [] }
+    return ({ call }) => readHeader(call.headers, named)
+  }
+  if (query !== undefined) return (view) => present(view.query(query))
+  const read = memberReader(json ?? '')
+  return (view) => {
+    const body = view.body()
+    return body.kind === 'object' ? present(textOf(read(body.value))) : absent
+  }
+}
+
+function present(value: string | undefined): HeaderReading {
+  return value === undefined || value === '' ? absent : { kind: 'value', value }
+}
+
+/** Returns a scalar JSON value as text; '' for null and undefined; undefined for values without an exact text. */
+export function textOf(value: unknown): string | undefined {
+  if (typeof value === 'string') return value
+  if (value === undefined || value === null) return ''
+  return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : undefined
+}
+
+/** Passes over a body that is parsed: decode, measure the depth, parse, look for repeated members. */
+const parsePasses = 4
+
+/**
+ * Reads a body in a form that the rules allow, as the JSON object that becomes the payload. JSON must satisfy `readEventBody`; a form is
+ * recognized by its Content-Type. Never throws.
+ */
+function readDeclaredBody(
+  call: ProviderCall,
+  rules: Declaration['body'],
+  meter: Meter | undefined,
+): EventBody {
+  const { body } = call
+  if (rules.form !== undefined && isForm(call)) {
+    meter?.(body.length * (1 + parsePasses))
+    const { jsonField } = rules.form
+    if (jsonField === undefined) {
+      const fields = readForm(call, meter)
+      return fields === undefined ? refused('body_not_json') : formObject(fields)
+    }
+    const field = formField(decodeUtf8(body) ?? '', jsonField)
+    return field === undefined ? refused('body_not_json') : readEventText(field)
+  }
+  if (rules.json === undefined) return refused('body_not_json')
+  meter?.(body.length * parsePasses)
+  const { arrayAs } = rules.json
+  return arrayAs === undefined ? readEventBody(body) : readArrayBody(body, arrayAs)
+}
+
+/** Returns whether the Content-Type is that of a form. */
+function isForm({ headers }: ProviderCall): boolean {
+  return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
+}
+
+/** Returns the fields of a form body; undefined for another Content-Type, over 1000 fields and undecodable text. */
+function readForm(call: ProviderCall, meter: Meter | undefined): FormFields | undefined {
+  if (!isForm(call)) return undefined
+  meter?.(call.body.length)
+  const text = decodeUtf8(call.body)
+  return text === undefined ? undefined : parseForm(text)
+}
+
+/** Reads a body that may be an array, which becomes a member of the payload. */
+function readArrayBody(body: Uint8Array, name: string): EventBody {
+  const text = decodeUtf8(body)
+  if (text === undefined || !/^[ \t\r\n]*\[/.test(text)) return readEventBody(body)
+  const read = readEventText(`{${JSON.stringify(name)}:${text}}`)
+  // Text such as `[1],"a":2` is not an array, but makes an object.
+  const isArray = read.kind === 'object' && Object.keys(read.value).length === 1
+  return read.kind === 'refused' || isArray ? read : refused('body_not_json')
+}
+
+/** JSON object whose members are not validated. */
+export type JsonObject = { readonly [name: string]: unknown }
+
+/** Result of parsing a body. `text` is forwarded as received. `value` is only for reading fields. */
+export type EventBody =
+  | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
+  | Refused
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259 section
+ * 8.1 allows, because it breaks the text when it is inserted into other JSON. Refuses a member that is repeated at the top level, because
+ * parsers disagree on which value is valid.
+ */
+export function readEventBody(body: Uint8Array): EventBody {
+  const text = decodeUtf8(body)
+  return text === undefined ? refused('body_not_json') : readEventText(text)
+}
+
+/** Parses text that must be one JSON object, with the same rules as `readEventBody`. */
+export function readEventText(text: string): EventBody {
+  if (isNestedTooDeep(text)) return refused('body_too_deep')
+  const value = parseObject(text)
+  if (value === undefined) return refused('body_not_json')
+  return hasRepeatedMember(text, value) ? refused('body_ambiguous') : { kind: 'object', text, value }
+}
+
+/** Decodes UTF-8, keeping a byte order mark. Returns undefined for invalid bytes. */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function parseObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns whether a JSON value is an object. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Returns the member at a path of names, ignoring inherited members; undefined if the member does not exist. */
+export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
+  let value: unknown = body
+  for (const name of path) {
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
+    value = value[name]
+  }
+  return value
+}
+
+/** Reads a member of a body; undefined if it does not exist. */
+export type MemberReader = (body: JsonObject) => unknown
+
+/** Returns the reader of the member at a dotted path, as `memberAt`; in an array, a name is the position of an element. */
+export function memberReader(dottedPath: string): MemberReader {
+  const path = dottedPath.split('.')
+  const [name = ''] = path
+  if (path.length === 1) return (body) => (Object.hasOwn(body, name) ? body[name] : undefined)
+  return (body) => {
+    let value: unknown = body
+    for (const each of path) {
+      if (isObject(value)) value = Object.hasOwn(value, each) ? value[each] : undefined
+      else if (Array.isArray(value) && /^[0-9]{1,6}$/.test(each)) value = value[Number(each)]
+      else return undefined
+    }
+    return value
+  }
+}
+
+/** Returns the text at a path of names, ignoring inherited members; undefined if the value is not text. */
+export function textAt(body: JsonObject, ...path: readonly string[]): string | undefined {
+  const value = memberAt(body, ...path)
+  return typeof value === 'string' ? value : undefined
+}
