@@ -12,7 +12,6 @@ export type Theme = (typeof themes)[number]
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
   readonly text: string
-  /** Page of the dashboard about what the message says. */
   readonly link?: { readonly path: string; readonly label: string }
 }
 

@@ -106,7 +106,6 @@ function Sidebar(parts: FrameParts) {
   )
 }
 
-/** Renders the search for a tenant, an event, a replay, a type, a setting or a page. */
 function JumpForm(parts: FrameParts) {
   const tenant = tenantParam(parts)
   return (

@@ -4,7 +4,6 @@ import { securityHeaders } from './render.tsx'
 
 /** Session of the page that opens a stream. */
 export interface Follower {
-  /** Unique for each session. */
   readonly sessionKey: string
   /** Name of the actor who owns the session. An actor can have several sessions. */
   readonly actorName: string
@@ -20,7 +19,6 @@ export interface LiveStreams {
   open(follower: Follower, seen?: string): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
   /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
   close(): void
-  /** Returns the number of open streams, for the metric. */
   count(): number
 }
 

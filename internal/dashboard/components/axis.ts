@@ -20,7 +20,6 @@ function roundStep(amount: number): number {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= amount) ?? amount
 }
 
-/** Steps of a linear axis of durations, in ms. */
 const durationStepsMs = [
   1,
   2,

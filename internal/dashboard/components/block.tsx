@@ -3,11 +3,9 @@ import { Icon, type IconName, type Tone } from './text.tsx'
 
 interface PageHeaderParts {
   readonly title: ComponentChildren
-  /** A sentence that is shown below the title. */
   readonly lead?: ComponentChildren
   readonly crumbs?: readonly { readonly label: string; readonly path: string }[]
   readonly badge?: ComponentChildren
-  /** Buttons and links in the page header. */
   readonly children?: ComponentChildren
 }
 
@@ -37,7 +35,6 @@ export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHe
 }
 
 interface SegmentsParts {
-  /** Label for screen readers. */
   readonly label: string
   readonly links: readonly {
     readonly text: string
@@ -172,7 +169,6 @@ export function Tile({
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
-  /** Address of the page with the details. */
   readonly href?: string
 }) {
   return (
@@ -223,7 +219,6 @@ export function ShareBar({
 }
 
 interface LiveParts {
-  /** HTML id, unique on the page. */
   readonly id: string
   /** Address of the page, from `context.here`. */
   readonly here: string

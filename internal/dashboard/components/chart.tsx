@@ -32,7 +32,6 @@ export interface Span {
 /** Data and texts of a chart. */
 export interface ChartParts {
   readonly title: string
-  /** Summary of the chart in words, also for screen readers. */
   readonly summary: string
   /** Bars are stacked, lines overlap, and an area is a line with a fill. */
   readonly kind: 'bars' | 'lines' | 'area'
@@ -42,9 +41,7 @@ export interface ChartParts {
   readonly stepMs: number
   /** `count` shows whole numbers. `ms` shows durations; a line chart of durations has a logarithmic axis. */
   readonly unit: 'count' | 'ms'
-  /** Text that replaces the chart if no value is above 0. */
   readonly empty: string
-  /** Also shows the values as a table below the chart. */
   readonly hasValues: boolean
   /** Returns the address of the list behind a point, which a click on the point opens. Its query has `from` and `to`. */
   href?(span: Span): string
@@ -53,7 +50,6 @@ export interface ChartParts {
 interface RangeChoiceParts extends Pick<PageContext, 'query'> {
   readonly path: string
   readonly ranges: readonly { readonly name: string; readonly label: string }[]
-  /** Name of the selected range. */
   readonly current: string
 }
 

@@ -24,7 +24,6 @@ export interface Field {
   readonly name: string
   readonly label: string
   readonly value?: string | undefined
-  /** Error text for the submitted value. */
   readonly problem?: string | undefined
   readonly hint?: string
   readonly placeholder?: string
@@ -39,9 +38,7 @@ export interface Field {
   /** Minimum and maximum of a number. */
   readonly min?: number
   readonly max?: number
-  /** Options that the user can choose. */
   readonly choices?: readonly Choice[]
-  /** Values that the browser suggests for a text. */
   readonly suggestions?: readonly string[]
   /** Also suggests the Providers of the installation. */
   readonly suggestsProviders?: boolean
@@ -355,7 +352,6 @@ interface FilterFormParts {
   readonly moreLabel?: string | undefined
   /** Query parameters that the form sends as hidden fields. */
   readonly kept?: Hidden
-  /** Shows the link that clears all filters. */
   readonly isActive: boolean
   /** Label of the button. Default: Filter. */
   readonly button?: string
@@ -462,7 +458,6 @@ export function SendButtons({ button, tone, back }: Pick<Sending, 'button' | 'to
   )
 }
 
-/** Renders a form with a submit button and a link back. */
 function SendForm({ button, tone, back, children, ...form }: Sending & PostFormParts) {
   return (
     <PostForm {...form}>
@@ -491,16 +486,11 @@ export function Confirm({ question, children, ...sending }: ConfirmParts) {
 interface FormPageParts extends Sending {
   readonly title: ComponentChildren
   readonly lead: string
-  /** Label of the breadcrumb that leads to the previous page. */
   readonly crumb: string
-  /** Heading of the form. */
   readonly card: string
-  /** Error text about the whole form. */
   readonly problem?: { readonly title: string; readonly text?: string } | undefined
   readonly fields: readonly Field[]
-  /** Arranges the fields in two columns. */
   readonly isPaired?: boolean
-  /** Content above the fields. */
   readonly children?: ComponentChildren
 }
 

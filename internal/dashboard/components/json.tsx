@@ -34,7 +34,6 @@ export function TextBlock({ text, label }: { readonly text: string; readonly lab
 /** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
 type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
 
-/** A token of JSON text. */
 interface JsonToken {
   readonly kind: JsonTokenKind
   readonly text: string

@@ -18,7 +18,6 @@ import { Icon, type IconName } from './text.tsx'
 /** A column of a table. */
 export interface Column<Row> {
   readonly title: string
-  /** Aligns the column as numbers. */
   readonly isNumber?: boolean
   /** Gives the column the remaining width and truncates long text. */
   readonly isWide?: boolean
@@ -30,7 +29,6 @@ export interface Column<Row> {
 }
 
 interface TableParts<Row> {
-  /** Name of the table for screen readers. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
@@ -43,7 +41,6 @@ interface TableParts<Row> {
 interface StableRows<Row> {
   /** HTML id of the table, unique on the page. */
   readonly id: string
-  /** Returns the id of a row, unique in the table. */
   rowId(row: Row): string
   /** Whether new rows always wait until the user asks for them. Otherwise rows stay only under the pointer or the focus. */
   readonly waits?: boolean
@@ -108,12 +105,10 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly path: string
   readonly section: SectionName
   readonly title: string
-  /** Name of the listed objects in the plural. */
   readonly noun: string
   lead(context: PageContext): string
   /** The list shows one tenant only. Without a tenant, the page offers a choice of tenants. */
   readonly needsTenant?: boolean
-  /** Hides the filter for the tenant. */
   readonly hidesTenant?: boolean
   readonly fields: Filters
   /** Label of the filters that are collapsed. Default: Exact times. */
@@ -125,10 +120,8 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
       readonly after?: string | undefined
     },
   ): Promise<Outcome<Page<Row>>>
-  /** Returns the buttons in the page header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
-  /** Returns the content above the filters. */
   aboveFilters?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   /** Returns the controls above the table, such as those for selected rows. Called with at least one row. */
   bar?(context: PageContext, items: readonly Row[]): Promise<ComponentChildren> | ComponentChildren

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useContext } from 'preact/hooks'
+import strokes from '../assets/icons.json'
 import { ReaderClockContext, type TimeFormat, timeText, utcText, utcZone } from './clock.ts'
 
 const dayMs = 86_400_000
@@ -144,39 +145,7 @@ export function CopyButton({ text, label }: CopyParts) {
   )
 }
 
-/** SVG paths on a 16 by 16 grid. */
-const strokes = {
-  overview: 'M2.5 13.5v-4m3.7 4V5.2m3.6 8.3V8m3.7 5.5v-11',
-  events: 'M9 1.8 3.5 9h4L7 14.2 12.5 7h-4z',
-  refused: 'M8 1.8 2.8 3.9v3.9c0 3.2 2.2 5.4 5.2 6.4 3-1 5.2-3.2 5.2-6.4V3.9zM6.2 6.2l3.6 3.6m0-3.6L6.2 9.8',
-  replays: 'M13.2 8A5.2 5.2 0 1 1 11.6 4.3M13.4 2v2.9h-2.9',
-  simulations: 'M6.3 1.8h3.4M7 1.8v4L3.2 12.6c-.4.8.1 1.6 1 1.6h7.6c.9 0 1.4-.8 1-1.6L9 5.8v-4M5 10h6',
-  eventTypes: 'M2 2.4h5.2l6.6 6.6-4.8 4.8L2.4 7.2zM5 5h.2',
-  locks: 'M3.5 7.2h9v7h-9zM5.5 7.2V4.8a2.5 2.5 0 0 1 5 0v2.4M8 10v1.6',
-  tenants: 'M2 14.2V3.4l6-1.6v12.4m0-8.4 6 1.6v6.8M1.4 14.2h13.2M4.6 6.2h.8m-.8 3h.8m5-.4h.8m-.8 2.6h.8',
-  usage: 'M2.2 11.6a6.2 6.2 0 1 1 11.6 0M8 10.4l2.8-3.6',
-  settings: 'M2 4.4h6.2m3.4 0H14M2 11.6h2.4m3.4 0H14M9.9 2.7v3.4M6.1 9.9v3.4',
-  audit: 'M3.2 1.8h9.6v12.4H3.2zM5.6 5h4.8M5.6 8h4.8M5.6 11h2.6',
-  documentation:
-    'M8 4.2C6.6 3 4.6 2.6 2 2.8v9.8c2.6-.2 4.6.2 6 1.4 1.4-1.2 3.4-1.6 6-1.4V2.8c-2.6-.2-4.6.2-6 1.4zm0 0v9.8',
-  search: 'M7 2.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 0 1 0-9.6zm3.6 8.4 3.2 3.2',
-  copy: 'M5.4 5.4h8.4v8.4H5.4zM3.6 10.6H2.2V2.2h8.4v1.4',
-  next: 'm6 3.4 4.6 4.6L6 12.6',
-  previous: 'M10 3.4 5.4 8l4.6 4.6',
-  menu: 'M2.2 4h11.6M2.2 8h11.6M2.2 12h11.6',
-  sun: 'M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 1.4v1.2m0 10.8v1.2M1.4 8h1.2m10.8 0h1.2M3.3 3.3l.9.9m7.6 7.6.9.9m0-9.4-.9.9m-7.6 7.6-.9.9',
-  moon: 'M13.6 9.6A6 6 0 0 1 6.4 2.4 6 6 0 1 0 13.6 9.6z',
-  system: 'M2 3h12v8H2zM5.6 13.6h4.8M8 11v2.6',
-  leave: 'M9.4 2.6H3v10.8h6.4M6.6 8h7.2m-2.6-2.6L13.8 8l-2.6 2.6',
-  clock: 'M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2zm0 2.8V8l2.2 1.6',
-  check: 'm3 8.4 3.2 3.2L13 4.8',
-  warning: 'M8 2.2 1.8 13.4h12.4zM8 6.6v3.2m0 1.8v.2',
-  info: 'M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2zm0 5.2v3.6m0-6v.2',
-  lock: 'M3.5 7.2h9v7h-9zM5.5 7.2V4.8a2.5 2.5 0 0 1 5 0v2.4',
-  empty: 'M2 9.4 4 3h8l2 6.4v3.8H2zm0 0h3.6l.8 1.6h3.2l.8-1.6H14',
-} as const
-
-/** Name of an icon. */
+/** Name of an icon. `assets/icons.json` has their SVG paths, on a 16 by 16 grid. */
 export type IconName = keyof typeof strokes
 
 /** Renders an icon in the colour of its text, hidden from screen readers. */

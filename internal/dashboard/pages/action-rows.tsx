@@ -22,7 +22,6 @@ interface PageAction<Subject> {
   readonly back: string
   readonly title: string
   readonly right: Action
-  /** Finds the object of the action and its owner, by the path or by fields of the query or form. */
   find(context: PageContext, fields: Form): Promise<Found<Subject>> | Found<Subject>
   ask(subject: Subject, context: PageContext): Promise<Question> | Question
   act(subject: Subject, context: ActionContext): Promise<PageResult>
@@ -34,7 +33,6 @@ type Found<Subject> =
 
 interface Question {
   readonly question: string
-  /** Consequences of the action, and whether it can be undone. */
   readonly text: ComponentChildren
   readonly button: string
   readonly tone?: 'danger'

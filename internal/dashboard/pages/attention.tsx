@@ -8,9 +8,7 @@ import { link, type PageContext, type Rights } from '../page.ts'
 import { blockerTones, reasonText } from './tenants.tsx'
 import { amountText, labelsOf } from './usage.tsx'
 
-/** One thing that needs attention, in words. */
 interface Described {
-  /** HTML id, unique on the page. */
   readonly id: string
   readonly tone: Tone
   readonly title: string
@@ -93,7 +91,6 @@ export function settingOf(pause: Paused): string {
   return pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
 }
 
-/** A pause of one tenant, or its suspended callback. */
 type BlockerOfOne = Paused | Extract<Blocker, { kind: 'callback_suspended' }>
 
 /** Returns what blocks of single tenants share a notice: the setting of pauses, or the suspension. Pure. */
@@ -108,7 +105,6 @@ function groupTitle(first: BlockerOfOne, count: number): string {
   return `${what} is paused for ${whose}`
 }
 
-/** Renders blockers of single tenants that share their cause, on a page of all tenants. */
 function BlockersNotice({
   context,
   group,
@@ -158,7 +154,6 @@ function BlockersNotice({
   )
 }
 
-/** Removes the actions that the actor may not take. */
 async function withActions(
   { backoffice, actor }: PageContext,
   described: readonly Described[],

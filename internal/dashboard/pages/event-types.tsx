@@ -35,7 +35,6 @@ type ListedType = Omit<CatalogueEntry, 'providers'> & {
   }[]
 }
 
-/** The catalogue with the types of notifications, in alphabetical order. */
 const allTypes: readonly ListedType[] = [
   ...eventCatalogue,
   ...Object.entries(noticeSamples).map(([type, { description }]) => ({
@@ -53,7 +52,6 @@ function matches({ type, providers }: ListedType, search: string): boolean {
   return [type, ...rawTypes].some((each) => each.toLowerCase().includes(text))
 }
 
-/** List page of the normalized event types in alphabetical order. */
 const eventTypesRow = listRow({
   path,
   section: 'eventTypes',
@@ -88,7 +86,6 @@ const eventTypesRow = listRow({
       : 'The search looks for a part of a type or of a provider’s raw type.',
 })
 
-/** Page of one normalized type with its raw types and an example of each provider. */
 const eventTypeRow: PageRow = {
   method: 'GET',
   path: `${path}/:type`,
@@ -178,7 +175,6 @@ function Unlisted({ type, tenant }: { readonly type: string; readonly tenant: st
   )
 }
 
-/** Renders the conditions of a source, with links to the types that apply instead. */
 function SourceCondition({
   source,
   tenant,

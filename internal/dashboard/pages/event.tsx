@@ -40,7 +40,6 @@ import { DeliverButtons, RetryButton } from './event-buttons.tsx'
 import { listPathOf } from './events.tsx'
 import { findSimulationPath, OriginFact, receiptText } from './origin.tsx'
 
-/** Page of one event with its attempts and their causes, its payload and headers, and its replay. */
 const eventRow: PageRow = {
   method: 'GET',
   path: '/events/:id',
@@ -97,7 +96,6 @@ interface EventParts {
   readonly detail: EventDetail
   readonly rights: Rights
   readonly explanation: Explanation
-  /** Path of the page about the simulation that made the event. */
   readonly simulationPath: string | undefined
   /** Undefined if its only cycle is the first, or if the replays could not be read. */
   readonly origins: CycleOrigins | undefined
@@ -144,7 +142,6 @@ function Progress({ context, detail, rights, explanation, simulationPath, origin
   )
 }
 
-/** Renders the state of an event, and of an accepted one what blocks its delivery. */
 function EventBadge({
   event,
   explanation: { position },
@@ -476,7 +473,6 @@ function Attempt({
   readonly next: AttemptDetail | undefined
   /** The end of the timeline has the advice, so that it is not shown twice. */
   readonly isAdvisedBelow: boolean
-  /** Path of its page. */
   readonly path: string
 }) {
   const { cycle, attempt, startedAtMs, durationMs, ...end } = each

@@ -32,7 +32,6 @@ interface Target {
 interface Group {
   readonly title: string
   readonly targets: readonly Target[]
-  /** Why results can be missing. */
   readonly problem?: string | undefined
 }
 
@@ -224,7 +223,6 @@ function tenantTarget(tenant: TenantSummary): Target {
   return { href: `/tenants/${id}`, label: nameOf(tenant), note: `${namespace}/${name}` }
 }
 
-/** Finds the event with an id, and the events with this id of a provider. */
 async function findEvents(
   { backoffice, actor, selection, query, tenantLabel }: PageContext,
   find: string,

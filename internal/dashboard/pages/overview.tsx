@@ -15,7 +15,7 @@ import { Table } from '../components/list.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, nameOf, type PageContext, type PageRow, shown } from '../page.ts'
 import { attentionCard } from './attention.tsx'
-import { refusedAdviceOf } from './causes.ts'
+import { refusedAdviceOf } from './refused.tsx'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -204,7 +204,6 @@ function mainCauseText(cause: string): string {
 
 type Chart = Omit<ChartParts, 'atMs' | 'stepMs' | 'hasValues'>
 
-/** Returns links to a list, restricted to the time of a point. */
 function listAt(path: string, query: Readonly<Record<string, string | undefined>>) {
   return ({ fromMs, toMs }: Span) =>
     link(path, { ...query, from: timeFieldText(fromMs), to: timeFieldText(toMs) })

@@ -1,5 +1,5 @@
-import type { RefusedCall } from '#internal/backoffice/index.ts'
-import { refusedCauses } from '#internal/intake/index.ts'
+import { type Advice, type RefusedCall, unknownCause, valueOf } from '#internal/backoffice/index.ts'
+import { type RefusedCause, refusedCauses } from '#internal/intake/index.ts'
 import { refusalCauses } from '#internal/providers/index.ts'
 import { Facts } from '../components/block.tsx'
 import { providerField } from '../components/form.tsx'
@@ -7,7 +7,15 @@ import { JsonBlock } from '../components/json.tsx'
 import { listRow } from '../components/list.tsx'
 import { Badge, Time } from '../components/text.tsx'
 import { link, nameOf } from '../page.ts'
-import { refusedAdviceOf } from './causes.ts'
+import advice from './refused-causes.json'
+
+/** Explanations of refused provider calls, by cause. */
+export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = advice
+
+/** Explains the cause of a refused call. An unknown cause is shown as its own name. Pure. */
+export function refusedAdviceOf(cause: string): Advice {
+  return valueOf(refusedCauseAdvice, cause) ?? unknownCause(cause, 'The call was refused.')
+}
 
 /** Pages have fewer rows than other lists, because each row contains headers and a sample of the body. */
 const pageSize = 25

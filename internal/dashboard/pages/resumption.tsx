@@ -54,7 +54,6 @@ export async function readOutlook(
   context: PageContext,
   { isDone = false, ...resumption }: Resumption & { readonly isDone?: boolean },
 ): Promise<{
-  /** One or more sentences. */
   readonly text: string
   /** Whether something still holds events back, or they are on their way, which can suspend the callback again. */
   readonly isPending: boolean

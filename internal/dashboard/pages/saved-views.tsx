@@ -64,7 +64,6 @@ function summaryOf(views: readonly SavedView[], query: string): string {
 
 interface FormParts {
   readonly context: PageContext
-  /** Filter of the page. */
   readonly kept: Query
 }
 

@@ -18,7 +18,6 @@ import { actionRows } from './action-rows.tsx'
 import { clearPath, isPause, type Paused, settingOf } from './attention.tsx'
 import { nextOf, readOutlook, resumedAt, resumedText } from './resumption.tsx'
 
-/** Page with the runtime settings of the installation or of a tenant, with their values and origins. */
 const settingsRow: PageRow = {
   method: 'GET',
   path: '/settings',
@@ -241,7 +240,6 @@ function Origin({ setting: { name, stored, value }, pauses, context: { nowMs } }
 
 const changePath = '/settings/change'
 
-/** Page with the form that changes a setting. */
 const changeFormRow: PageRow = {
   method: 'GET',
   path: changePath,
@@ -323,7 +321,6 @@ interface FormParts {
   readonly context: PageContext
   readonly setting: ListedSetting
   readonly typed: string
-  /** Error text for the submitted value. */
   readonly problem?: string
   /** A change that was made after the form was shown. */
   readonly conflict?: string

@@ -38,7 +38,6 @@ import {
 import type { Form } from '../request.ts'
 import { actionRows } from './action-rows.tsx'
 
-/** List page of simulated disputes, newest first. */
 const simulationsRow = listRow({
   path: '/simulations',
   section: 'simulations',
@@ -103,7 +102,6 @@ export function moneyText(amount: number, currency: string): string {
 
 const startPath = '/simulations/new'
 
-/** Page with the form that starts a simulation. */
 const startFormRow: PageRow = {
   method: 'GET',
   path: startPath,
@@ -178,7 +176,6 @@ function showStartForm({
 }: {
   readonly context: PageContext
   readonly typed: Form
-  /** Idempotency key of the form. */
   readonly key: string
   readonly problems?: Problems<StartField>
   readonly problem?: string
@@ -242,7 +239,6 @@ async function findSimulation({ backoffice, actor, params }: PageContext) {
   return { kind: 'found', subject: read.value, owner: read.value.tenantId } as const
 }
 
-/** Page of one simulation with its events, updated live. */
 const simulationRow: PageRow = {
   method: 'GET',
   path: '/simulations/:simulation',
@@ -257,7 +253,6 @@ const simulationRow: PageRow = {
   },
 }
 
-/** Makes the next event of a simulation due immediately. */
 const advanceRow: ActionRow = {
   method: 'POST',
   path: '/simulations/:simulation/advance',

@@ -37,7 +37,6 @@ const ranges = [
 ] as const
 type Range = (typeof ranges)[number]
 
-/** Page with a tenant's current usage against each limit, and with its usage by hour or day. */
 const usageRow: PageRow = {
   method: 'GET',
   path: '/usage',
@@ -121,7 +120,6 @@ function kindsOf({ hours }: UsageReport): readonly string[] {
 const kindTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', locks: 'one' }
 const kindTitles: Readonly<Record<string, string>> = { events: 'Events accepted', locks: 'Locks acquired' }
 
-/** Lists of what is counted, by kind. */
 const kindPaths: Readonly<Record<string, string>> = { events: '/events', locks: '/executions' }
 
 interface KindParts extends Pick<UsageParts, 'report' | 'range' | 'tenant'> {
@@ -316,7 +314,6 @@ interface Limited {
   readonly limit: AnyLimitName
 }
 
-/** Page with the form that overrides a hard limit until a given time. */
 const overrideFormRow: PageRow = {
   method: 'GET',
   path: overridePath,

@@ -4,7 +4,7 @@ import { choicesOf, type Field, FormPage, filled, type Problems, readFields } fr
 import { type ActionRow, link, type PageContext, type PageRow, shown } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
-import { refusedAdviceOf } from './causes.ts'
+import { refusedAdviceOf } from './refused.tsx'
 
 const path = '/refused/verify'
 const title = 'Verify a call'
