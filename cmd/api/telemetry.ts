@@ -1,11 +1,11 @@
 import type { Core } from '#cmd/serving/core.ts'
 import { openLoop } from '#cmd/serving/loop.ts'
+import { createLogSampler } from '#cmd/serving/settings.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { createRequestObserver, type RequestEvent } from '#internal/http/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import { createLineLimit, createSampler, type Metrics, unlabelled } from '#internal/telemetry/index.ts'
+import { createLineLimit, type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import { type Directory, emittedKindOf } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
@@ -64,18 +64,25 @@ export function withRecordEvents(host: Host) {
   }
 }
 
+/** Areas of the public API, for the requests of tenants. */
+export const apiAreas = {
+  records: ['/v1/record'],
+  webhooks: ['/v1/webhooks/', '/v1/t/'],
+  simulations: ['/v1/simulate/'],
+}
+
 /** Returns a function that logs finished requests, and counts them by route and by tenant. Call once per process. */
 export function observeRequests(
   { log, metrics }: Host,
   { directory, settings }: Pick<Core, 'directory' | 'settings'>,
 ): (event: RequestEvent, cause: unknown) => void {
-  const keepsLine = createSampler(() => settings.current.logShare)
-  const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
-  const countByTenant = countRequestsByTenant(metrics, directory)
-  return (event, cause) => {
-    countByTenant(event)
-    observe(event, cause)
-  }
+  return createRequestObserver({
+    log,
+    metrics,
+    clock: systemClock,
+    sampler: createLogSampler(settings),
+    tenants: { slugOf: (id) => directory.findTenantById(id)?.slug, areas: apiAreas },
+  })
 }
 
 /** Declares gauges that are read at each scrape. */

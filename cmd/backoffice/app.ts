@@ -4,13 +4,13 @@ import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { openCore } from '#cmd/serving/core.ts'
 import { type CommonConfig, watchOutgoingCalls } from '#cmd/serving/ops.ts'
 import type { ServingPorts } from '#cmd/serving/run.ts'
+import { createLogSampler } from '#cmd/serving/settings.ts'
 import { startQueueStats } from '#cmd/serving/stats.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
-import { createSampler } from '#internal/telemetry/index.ts'
 import { openBackofficePort } from './port.ts'
 
 /** Configuration of the backoffice. */
@@ -40,8 +40,8 @@ export async function startBackoffice(host: Host, config: BackofficeConfig): Pro
   await startQueueStats(host, core)
   const usage = await startUsage(withRecordEvents(host), { ...core, actor: 'backoffice' })
   const transport = await findTransport(host, config)
-  const keepsLine = createSampler(() => settings.current.logShare)
-  const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
+  const sampler = createLogSampler(settings)
+  const observe = createRequestObserver({ log, metrics, clock: systemClock, sampler })
   const port = await openBackofficePort(host, { ...config, drainMs }, { ...core, usage, transport, observe })
   ops.markStarted()
   return { port, opsPort: ops.port }

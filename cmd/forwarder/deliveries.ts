@@ -1,21 +1,18 @@
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startSubscription } from '#cmd/serving/loop.ts'
 import type { OnNotified } from '#cmd/serving/notifications.ts'
-import { callbackBoundsOf } from '#cmd/serving/settings.ts'
+import { callbackBoundsOf, createLogSampler } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { createForwarder } from '#internal/delivery/index.ts'
+import { createDeliveryTelemetry, createForwarder } from '#internal/delivery/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 import { dueChannel, queueSessionSettings } from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
-import { createSampler } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** Settings of deliveries. */
 export interface DeliveriesConfig
@@ -55,11 +52,8 @@ export async function startDeliveries(
   { redis, directory, secrets, keyRingGate, settings, stats, onNotified }: DeliveriesParts,
 ): Promise<void> {
   const { health, tracing } = host
-  const observer = createDeliveryTelemetry(
-    host,
-    createSampler(() => settings.current.logShare),
-    { stats, onNotified },
-  )
+  const sampler = createLogSampler(settings)
+  const observer = createDeliveryTelemetry(host, { sampler, stats, directory, onNotified })
   const pool = await openPostgres(host, 'postgres of deliveries', {
     ...queuePool,
     ...databaseOf(config),
@@ -77,7 +71,7 @@ export async function startDeliveries(
     outbound,
     tracing,
     health,
-    observer: countAttemptsByTenant(observer, host.metrics, directory),
+    observer,
     secrets,
     clock: systemClock,
     settings,

@@ -2,7 +2,7 @@ import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import { SettingsWatch, settingsChannel } from '#internal/settings/index.ts'
-import { unlabelled } from '#internal/telemetry/index.ts'
+import { Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import { openLoop, startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
@@ -63,4 +63,13 @@ export function callbackBoundsOf({
   callbackPorts = [],
 }: Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts'>): CallbackBounds {
   return { cidrsMax: callbackCidrsMax, ports: callbackPorts }
+}
+
+/** Creates the sampler of log lines, whose share follows the settings. */
+export function createLogSampler(settings: SettingsWatch): Sampler {
+  const sampler = new Sampler()
+  settings.follow(({ logShare }) => {
+    sampler.share = logShare
+  })
+  return sampler
 }

@@ -11,10 +11,10 @@ import {
   suspendQueue,
 } from '#internal/events/index.ts'
 import { BatchWriter, type Pool, retryWithBackoff, writeRows } from '#internal/storage/index.ts'
-import { breakerOpenMs } from './breaker.ts'
 import { type QueueChange, strongestChanges } from './decide.ts'
 import type { Delivery } from './delivery.ts'
-import type { ForwarderObserver } from './observer.ts'
+import { breakerOpenMs } from './health.ts'
+import type { ForwarderObserver } from './telemetry.ts'
 
 /** Dependencies of a completion queue. */
 export interface CompletionQueueOptions {

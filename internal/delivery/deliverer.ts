@@ -14,8 +14,6 @@ import {
 } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
-import { CallbackHealth } from './breaker.ts'
-import type { DestinationSignals } from './callback-signals.ts'
 import type { Capacity } from './capacity.ts'
 import { CompletionQueue } from './completion-queue.ts'
 import {
@@ -31,10 +29,10 @@ import {
   type QueueChange,
 } from './decide.ts'
 import { Delivery } from './delivery.ts'
+import { CallbackHealth, type DestinationSignals } from './health.ts'
 import { Loader } from './loader.ts'
-import type { AttemptReport, ForwarderObserver } from './observer.ts'
-import type { PreparedTarget, PreparedTargets } from './prepared-tenant.ts'
-import { type SendParts, sendDelivery } from './send.ts'
+import { type PreparedTarget, type PreparedTargets, type SendParts, sendDelivery } from './target.ts'
+import type { AttemptReport, ForwarderObserver } from './telemetry.ts'
 
 /** Dependencies of a deliverer. */
 export interface DelivererOptions extends SendParts {

@@ -7,7 +7,7 @@ import { closeBreaker, openBreaker, resumeQueues } from '#internal/events/tenant
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { breakerOpenMs } from './breaker.ts'
+import { breakerOpenMs } from './health.ts'
 
 let lab: DeliveryLab
 let receiver: CallbackReceiver

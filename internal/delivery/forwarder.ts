@@ -8,11 +8,15 @@ import {
   type DeliveryId,
   type DueNews,
   decideDestinationAlerts,
+  decodeDue,
   destinationOfQueue,
+  dueOf,
   type Lease,
   listTroubledQueues,
   noteDestinationSignals,
   notifiedMaxOf,
+  notifyForwarders,
+  offersChannelFrom,
   type PausedForwarding,
   type QueueId,
   queueIdOf,
@@ -21,16 +25,17 @@ import {
   sweepTenantQueues,
 } from '#internal/events/index.ts'
 import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
-import type { Directory, RetentionDays } from '#internal/tenants/index.ts'
-import { DestinationSignals } from './callback-signals.ts'
+import type { Directory, KeyRingGate, RetentionDays } from '#internal/tenants/index.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
 import { HandOffReceiver } from './hand-off-receiver.ts'
+import { DestinationSignals } from './health.ts'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
-import type { ForwarderObserver } from './observer.ts'
-import { hasDestination, type OpensSecrets, PreparedTargets } from './prepared-tenant.ts'
+import { hasDestination, type OpensSecrets, PreparedTargets } from './target.ts'
+import type { ForwarderObserver } from './telemetry.ts'
 
 /** Dependencies of a forwarder. The caller closes them. */
 export interface ForwarderOptions {
@@ -426,4 +431,56 @@ export class Forwarder {
       observer.failed('release', error)
     }
   }
+}
+
+/** Dependencies of `createForwarder`. The caller closes them. */
+export interface ForwarderParts
+  extends Pick<
+    ForwarderOptions,
+    'pool' | 'directory' | 'secrets' | 'outbound' | 'tracing' | 'health' | 'clock' | 'observer'
+  > {
+  readonly redis: RedisConnection
+  readonly settings: SettingsWatch
+  readonly keyRingGate: KeyRingGate
+}
+
+const allPaused: PausedForwarding = { all: true, tenants: new Set() }
+
+/**
+ * Creates the forwarder of a process, which the caller starts and stops. It claims again when settings change and when the key ring is
+ * verified. `receiveDue` takes each message of `dueChannel`; if one is lost, the forwarder finds the due deliveries by polling.
+ */
+export function createForwarder({ redis, settings, keyRingGate, ...parts }: ForwarderParts): {
+  readonly forwarder: Forwarder
+  receiveDue(message: string): void
+} {
+  const offersChannel = offersChannelFrom(parts.pool)
+  const receive = (message: string) => forwarder.receive(message)
+  // All deliveries pause until the key ring is verified, because a process with a wrong key ring cannot sign deliveries.
+  const findPaused = () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused)
+  let paused = findPaused()
+  const forwarder: Forwarder = new Forwarder({
+    ...parts,
+    paused: () => paused,
+    retentionDefaults: () => settings.current.retention,
+    // `subscribe` costs a message only after the connection broke. If a message is lost, the lease of its events expires, and they are
+    // claimed.
+    publishOffer: async (message, channel) => {
+      await redis.subscribe(channel, receive)
+      await redis.publish(await offersChannel(), message)
+    },
+    onReleased: (queueIds) => void notifyForwarders(redis, queueIds).catch(() => undefined),
+  })
+  const changed = () => {
+    paused = findPaused()
+    forwarder.notify('all')
+  }
+  settings.onChange(changed)
+  void keyRingGate.opened.then(changed)
+  return { forwarder, receiveDue: (message) => forwarder.notify(dueOf(decodeDue(message))) }
+}
+
+/** Returns which deliveries the settings pause. Everything is paused until the settings have been read once. */
+export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
+  return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }

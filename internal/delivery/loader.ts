@@ -3,7 +3,7 @@ import { type LoadedEvent, loadEvents, type QueueId } from '#internal/events/ind
 import type { Pool } from '#internal/storage/index.ts'
 import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
-import type { ForwarderObserver } from './observer.ts'
+import type { ForwarderObserver } from './telemetry.ts'
 
 /** Dependencies of a loader. The callbacks must not throw. */
 export interface LoaderOptions {

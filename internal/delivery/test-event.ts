@@ -4,7 +4,7 @@ import { completeTestEvent, type ReceivedEvent, storeTestEvent } from '#internal
 import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptOf } from './decide.ts'
-import { hasCallback, type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
+import { hasCallback, type OpensSecrets, prepareTenant } from './target.ts'
 
 /**
  * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret.

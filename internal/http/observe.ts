@@ -1,5 +1,11 @@
 import type { Clock } from '#internal/base/index.ts'
-import { createLineLimit, type Logger, type Metrics, type Sampler } from '#internal/telemetry/index.ts'
+import {
+  createLineLimit,
+  createSlugLabel,
+  type Logger,
+  type Metrics,
+  type Sampler,
+} from '#internal/telemetry/index.ts'
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
@@ -18,7 +24,14 @@ export interface RequestObserverOptions {
   readonly metrics: Metrics
   readonly clock: Clock
   /** Samples the log lines of responses with a status below 400. Default: all lines are written. */
-  readonly keepsLine?: Sampler
+  readonly sampler?: Pick<Sampler, 'keeps'>
+  /** Counts requests by tenant, too. Default: false. */
+  readonly tenants?: {
+    /** Returns the slug of a tenant. */
+    slugOf(tenantId: string): string | null | undefined
+    /** Starts of the paths of each area of the API. Other paths count as `other`. */
+    readonly areas: Readonly<Record<string, readonly string[]>>
+  }
 }
 
 /**
@@ -30,7 +43,8 @@ export function createRequestObserver({
   log,
   metrics,
   clock,
-  keepsLine = () => true,
+  sampler,
+  tenants,
 }: RequestObserverOptions): (event: RequestEvent, cause: unknown) => void {
   const answered = metrics.counter({
     name: 'latchkey_http_requests_total',
@@ -62,7 +76,9 @@ export function createRequestObserver({
     }
   }
   const known = new Map<string, ReturnType<typeof seriesOf>>()
+  const countByTenant = tenants && countRequestsByTenant(metrics, tenants)
   return (event, cause) => {
+    countByTenant?.(event)
     const name = `${event.method} ${event.route} ${event.status} ${event.outcome}`
     let series = known.get(name)
     if (!series) {
@@ -71,12 +87,38 @@ export function createRequestObserver({
     }
     series.answered.inc()
     if (!event.unverified) series.durations.observe(event.durationMs / 1000)
-    if (event.status < 400 && !keepsLine()) return
+    if (event.status < 400 && sampler?.keeps() === false) return
     if (event.unverified && !limit(event.outcome)) return
     const line = event.fields ? withFields(event, event.fields) : event
     if (event.status < 500) log.info(line, 'request')
     else log.error({ ...line, ...causeFields(cause) }, 'request failed')
   }
+}
+
+function countRequestsByTenant(
+  metrics: Metrics,
+  { slugOf, areas }: NonNullable<RequestObserverOptions['tenants']>,
+): (event: RequestEvent) => void {
+  const requests = metrics.counter({
+    name: 'latchkey_tenants_requests_total',
+    help: 'Requests by tenant slug (first 400 per process, then other), API area and result.',
+    labels: ['tenant', 'area', 'result'],
+  })
+  const labelOf = createSlugLabel(slugOf)
+  const starts = Object.entries(areas)
+  const areaOf = (route: string) =>
+    starts.find(([, paths]) => paths.some((path) => route.startsWith(path)))?.[0] ?? 'other'
+  return (event) => {
+    if (event.tenant !== undefined)
+      requests.with(labelOf(event.tenant), areaOf(event.route), resultOf(event)).inc()
+  }
+}
+
+function resultOf({ status, outcome }: RequestEvent): string {
+  if (status >= 500) return 'unavailable'
+  if (status === 429) return 'limited'
+  if (status >= 400) return 'refused'
+  return outcome === 'duplicate' ? 'duplicate' : 'accepted'
 }
 
 /** Adds the fields of the route to the event. The fields of the event take precedence. */

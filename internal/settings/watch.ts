@@ -46,6 +46,12 @@ export class SettingsWatch {
     this.#listeners.push(listener)
   }
 
+  /** Applies the current settings and every later change, for code that uses them too often to read `current`. `apply` must not throw. */
+  follow(apply: (settings: RuntimeSettings) => void): void {
+    apply(this.#current)
+    this.onChange(apply)
+  }
+
   /** Reads the version, and all settings if the version changed. @throws errors of Postgres; the current settings stay unchanged */
   async look(): Promise<void> {
     const { pool, clock, log } = this.#options

@@ -9,12 +9,11 @@ export {
 export {
   createLineLimit,
   createLogger,
-  createSampler,
   type Logger,
   type LogLevel,
   type OwnedLogger,
-  type Sampler,
+  Sampler,
 } from './log.ts'
 export type { LogDestination } from './log-sink.ts'
-export { createMetrics, type Metrics, unlabelled } from './metrics.ts'
+export { createMetrics, createSlugLabel, type Metrics, unlabelled } from './metrics.ts'
 export { createTracing, type Tracing } from './tracing.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { DrizzleQueryError } from 'drizzle-orm'
-import { createLineLimit, createLogger, createSampler, type LoggerOptions, type OwnedLogger } from './log.ts'
+import { createLineLimit, createLogger, type LoggerOptions, type OwnedLogger, Sampler } from './log.ts'
 
 type Line = Record<string, unknown>
 
@@ -191,8 +191,9 @@ test('line limit: limits the lines per cause and second, and reports each suppre
 })
 
 const letThrough = (share: number, lines: number) => {
-  const sampler = createSampler(() => share)
-  return Array.from({ length: lines }, sampler).filter(Boolean).length
+  const sampler = new Sampler()
+  sampler.share = share
+  return Array.from({ length: lines }, () => sampler.keeps()).filter(Boolean).length
 }
 
 test.each([
@@ -206,9 +207,9 @@ test.each([
 })
 
 test('sampler: applies a changed share from the next line on', () => {
-  let share = 0
-  const sampler = createSampler(() => share)
-  expect([sampler(), sampler()]).toEqual([false, false])
-  share = 1
-  expect([sampler(), sampler()]).toEqual([true, true])
+  const sampler = new Sampler()
+  sampler.share = 0
+  expect([sampler.keeps(), sampler.keeps()]).toEqual([false, false])
+  sampler.share = 1
+  expect([sampler.keeps(), sampler.keeps()]).toEqual([true, true])
 })

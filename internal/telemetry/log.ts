@@ -151,21 +151,21 @@ export function createLineLimit({
   }
 }
 
-/** Returns whether to write the next line. */
-export type Sampler = () => boolean
-
 /**
- * Creates a deterministic sampler that passes an evenly spread share of lines, from 0 to 1. At 0.5 it passes every second line. It reads
- * the share for each line, so the share can change.
+ * Deterministic sampler that keeps an evenly spread share of lines. At 0.5 it keeps every second line. The share applies from the next line
+ * on.
  */
-export function createSampler(share: () => number): Sampler {
-  let owed = 0
-  return () => {
-    const now = share()
-    if (now >= 1) return true
-    owed += now
-    if (owed < 1) return false
-    owed -= 1
+export class Sampler {
+  /** Share of the lines to keep, from 0 to 1. */
+  share = 1
+  #owed = 0
+
+  /** Returns whether to write the next line. */
+  keeps(): boolean {
+    if (this.share >= 1) return true
+    this.#owed += this.share
+    if (this.#owed < 1) return false
+    this.#owed -= 1
     return true
   }
 }

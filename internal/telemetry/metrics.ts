@@ -153,3 +153,28 @@ export function unlabelled(metrics: Metrics) {
       metrics.histogram({ name, help, labels: [], buckets }).with(),
   }
 }
+
+/**
+ * Maximum number of tenants with their own series. With five values of other labels each, they give at most 2 000 series, the maximum per
+ * metric.
+ */
+const slugsMax = 400
+
+/**
+ * Creates the label of a tenant. The first 400 tenants that it sees get their slugs, later ones share the value `other`. A tenant keeps its
+ * first slug, so that a series never changes its name when a slug is reassigned.
+ * @param find returns the slug of a tenant; tenants without one count as `other`
+ */
+export function createSlugLabel(
+  find: (tenantId: string) => string | null | undefined,
+): (tenantId: string) => string {
+  const known = new Map<string, string>()
+  return (tenantId) => {
+    const found = known.get(tenantId)
+    if (found !== undefined) return found
+    const slug = find(tenantId)
+    if (!slug || known.size >= slugsMax) return 'other'
+    known.set(tenantId, slug)
+    return slug
+  }
+}

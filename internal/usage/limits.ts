@@ -146,10 +146,8 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
 export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /**
-   * Settings with the limits of tenants whose specs set none; a change replaces the object of limits. Default: no limits.
-   */
-  readonly settings?: { readonly current: { readonly limits: Limits } }
+  /** Settings with the limits of tenants whose specs set none. Default: no limits. */
+  readonly settings?: { follow(apply: (settings: { readonly limits: Limits }) => void): void }
 }
 
 /** Tenant with the limits of its spec. */
@@ -187,15 +185,16 @@ export class LimitsInForce {
 
   constructor(options: LimitsInForceOptions) {
     this.#options = options
+    options.settings?.follow(({ limits }) => {
+      if (limits === this.#defaults) return
+      this.#defaults = limits
+      this.#plain = new WeakMap()
+    })
   }
 
   /** Returns a tenant's current limits. Needs only two look-ups in memory, unless the tenant has overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
-    const defaults = this.#options.settings?.current.limits ?? nothingSet
-    if (defaults !== this.#defaults) {
-      this.#defaults = defaults
-      this.#plain = new WeakMap()
-    }
+    const defaults = this.#defaults
     const overrides = this.#overrides.size > 0 ? this.#overrides.get(id) : undefined
     if (overrides) return limitsOf({ overrides, spec, defaults, nowMs: this.#options.clock.now() })
     let limits = this.#plain.get(spec)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { LimitsInForce } from './limits.ts'
+import { LimitsInForce, type LimitsInForceOptions } from './limits.ts'
 import { clearLimitOverride, type OverrideSetting, setLimitOverride } from './overrides.ts'
 import { readUsage } from './read-usage.ts'
 
@@ -15,7 +15,7 @@ afterAll(() => lab.close())
 const hourMs = 3_600_000
 const clock = { nowMs: labStartMs, now: () => clock.nowMs }
 const parts = () => ({ pool: lab.pool, clock })
-const openProcess = (settings?: { current: { limits: Limits } }) =>
+const openProcess = (settings?: LimitsInForceOptions['settings']) =>
   new LimitsInForce({ ...parts(), ...(settings && { settings }) })
 
 async function liveTenant(): Promise<TenantId> {
@@ -151,8 +151,13 @@ test('overrides: at the maximum, an existing override can be replaced, but no ot
 })
 
 test('limits in force: changed defaults apply immediately to limits that are not set', () => {
-  const settings: { current: { limits: Limits } } = { current: { limits: {} } }
-  const limits = openProcess(settings)
+  let apply: (settings: { readonly limits: Limits }) => void = () => undefined
+  const limits = openProcess({
+    follow(listener) {
+      apply = listener
+      apply({ limits: {} })
+    },
+  })
   const [open, own] = [
     { id: randomTenantId(), limits: {} },
     { id: randomTenantId(), limits: { recordBytes: { hard: 1 } } },
@@ -160,6 +165,6 @@ test('limits in force: changed defaults apply immediately to limits that are not
   expect(limits.of(open).locks.recordBytes).toBe(1024 ** 3)
   // The same object is returned, because limits without overrides are computed once.
   expect(limits.of(open)).toBe(limits.of(open))
-  settings.current = { limits: { recordBytes: { hard: 2 } } }
+  apply({ limits: { recordBytes: { hard: 2 } } })
   expect([limits.of(open), limits.of(own)].map(({ locks }) => locks.recordBytes)).toEqual([2, 1])
 })

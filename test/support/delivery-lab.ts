@@ -1,6 +1,6 @@
 import { type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
 import { Forwarder, type ForwarderOptions } from '#internal/delivery/forwarder.ts'
-import type { AttemptReport, ForwarderObserver } from '#internal/delivery/observer.ts'
+import type { AttemptReport, ForwarderObserver } from '#internal/delivery/telemetry.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 // Tests may import any file of a room.

@@ -2,8 +2,7 @@ import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { readEvent } from '#internal/events/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { forwardedOf } from './forwarded-event.ts'
-import { pastRequestsOf } from './webhook.ts'
+import { forwardedOf, pastRequestsOf } from './webhook.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {

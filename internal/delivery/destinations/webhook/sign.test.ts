@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { inspect } from 'node:util'
 import { Webhook } from 'standardwebhooks'
-import { prepareSigningKey, type SigningKey, signStandardWebhook } from './sign.ts'
+import { prepareSigningKey, type SigningKey, signStandardWebhook } from './webhook.ts'
 
 const secretOf = (bytes: Uint8Array) => `whsec_${Buffer.from(bytes).toString('base64')}`
 const nowSeconds = () => Math.floor(Date.now() / 1000)

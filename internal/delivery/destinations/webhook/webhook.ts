@@ -1,14 +1,8 @@
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import { checkCallbackUrl, type HeaderLine, requestHeaders } from '#internal/egress/index.ts'
 import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
 import { hiddenMark } from '#internal/redaction/index.ts'
 import type { DestinationKind, HttpSettings } from '../destination.ts'
-import {
-  type CarriedHeaders,
-  carriedHeaders,
-  type ForwardedEvent,
-  forwardedEvent,
-} from './forwarded-event.ts'
-import { prepareSigningKey, type SigningKey, signStandardWebhook } from './sign.ts'
 
 /** HTTP calls with the event as JSON, signed as Standard Webhooks specifies. */
 export const webhook: DestinationKind = {
@@ -100,4 +94,113 @@ export function pastRequestsOf(
     const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
     return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
   }
+}
+
+/** An event to write, whose payload can have expired. */
+export type ForwardedEvent = Omit<EventContent, 'payload' | 'provider'> &
+  Partial<Pick<EventContent, 'payload'>> & { readonly provider: string }
+
+/** Returns a stored event in the form in which it is forwarded. @param view with headers as JSON text */
+export function forwardedOf<Event extends { readonly providerRawType: string }>({
+  event,
+  headers,
+}: {
+  readonly event: Event
+  readonly headers: string
+}): Event & { readonly rawType: string; readonly headers: string } {
+  return { ...event, rawType: event.providerRawType, headers }
+}
+
+/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
+export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {
+  const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers } = event
+  return (
+    `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
+    `,"type":${JSON.stringify(type)},"tenantId":"${tenantId}","occurredAt":"${new Date(occurredAtMs).toISOString()}"` +
+    `,"receivedAt":"${new Date(receivedAtMs).toISOString()}","payload":${payload},"headers":${headers}}`
+  )
+}
+
+/** Headers of the provider's call that are sent to the callback as request headers. */
+export interface CarriedHeaders {
+  /** Number of times that the event has been forwarded, including this time. */
+  readonly hops: string
+  readonly traceparent: string | undefined
+}
+
+/**
+ * Finds the headers of `CarriedHeaders` in the stored JSON text without parsing it. Quotation marks inside a JSON string are escaped, so no
+ * header value can look like a member.
+ */
+export function carriedHeaders(headers: string): CarriedHeaders {
+  return {
+    hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
+    traceparent: /"traceparent":"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})"/.exec(headers)?.[1],
+  }
+}
+
+/** Signing key of a webhook. Logs cannot contain its bytes. */
+export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
+
+/**
+ * Minimum and maximum key length in bytes, as Standard Webhooks specifies (https://github.com/standard-webhooks/standard-webhooks, spec,
+ * read 2026-11).
+ */
+const keyBytesMin = 24
+const keyBytesMax = 64
+
+/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for any other text. Parse each secret once, not once per message. */
+export function prepareSigningKey(secret: string): SigningKey | undefined {
+  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
+  if (encoded === undefined) return undefined
+  const bytes = Buffer.from(encoded, 'base64')
+  if (bytes.length < keyBytesMin || bytes.length > keyBytesMax) return undefined
+  return createSecretKey(bytes) as SigningKey
+}
+
+/**
+ * Returns the value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>` for each key,
+ * separated by spaces. A receiver that knows any of the keys accepts the message.
+ */
+export function signStandardWebhook(
+  message: {
+    /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
+    readonly id: string
+    /** Value of `webhook-timestamp`: whole seconds since 1970. */
+    readonly timestampSeconds: number
+    /** Body, byte for byte as it is sent. */
+    readonly body: string | Uint8Array
+  },
+  keys: readonly SigningKey[],
+): string {
+  const start = `${message.id}.${message.timestampSeconds}.`
+  return keys
+    .map((key) => `v1,${createHmac('sha256', key).update(start).update(message.body).digest('base64')}`)
+    .join(' ')
+}
+
+/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. Pure. */
+export function curlCommand({
+  url,
+  headers,
+  body,
+}: {
+  readonly url: string
+  readonly headers: Iterable<readonly [name: string, value: string]>
+  /** Undefined for a body that the reader of the command provides in the file `event.json`. */
+  readonly body: string | undefined
+}): string {
+  // The body is piped, since the length of an argument is limited. printf is part of the shell, and so has no such limit.
+  const piped = body === undefined ? '' : `printf %s ${quoted(body)} | `
+  return [
+    // Without -g, curl expands brackets and braces of the URL.
+    `${piped}curl -sS -i -g -X POST ${quoted(url)} \\`,
+    ...[...headers].map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)} \\`),
+    `  --data-binary @${body === undefined ? 'event.json' : '-'}`,
+  ].join('\n')
+}
+
+/** Quotes a word for a POSIX shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,14 +1,31 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import type { RequestEvent } from '#internal/http/index.ts'
-import { createMetrics, type Metrics } from '#internal/telemetry/index.ts'
-import { directoryTenant } from '#test/support/directory-tenant.ts'
-import { countRequestsByTenant } from './tenant-series.ts'
+import { apiAreas } from '#cmd/api/telemetry.ts'
+import { createLogger, createMetrics, type Metrics } from '#internal/telemetry/index.ts'
+import { createRequestObserver } from './observe.ts'
+import type { RequestEvent } from './server.ts'
 
 let metrics: Metrics
 beforeEach(() => {
   metrics = createMetrics({ service: 'test', version: '1' })
 })
 afterEach(() => metrics.close())
+
+/** Returns an observer of requests of tenants with these slugs. */
+function observerOf(slugOf: (tenantId: string) => string | undefined) {
+  const log = createLogger({
+    service: 'test',
+    version: '1',
+    level: 'error',
+    destination: { write: (bytes) => bytes.length },
+  })
+  const observe = createRequestObserver({
+    log,
+    metrics,
+    clock: { now: () => 0 },
+    tenants: { slugOf, areas: apiAreas },
+  })
+  return (event: RequestEvent) => observe(event, undefined)
+}
 
 const event = (change: Partial<RequestEvent>): RequestEvent => ({
   requestId: 'r',
@@ -21,7 +38,7 @@ const event = (change: Partial<RequestEvent>): RequestEvent => ({
   ...change,
 })
 /** Every tenant is called as its id is. */
-const all = { findTenantById: (id: string) => directoryTenant({ slug: id }) }
+const all = (id: string) => id
 
 async function shown(): Promise<string[]> {
   const { text } = await metrics.render()
@@ -49,19 +66,18 @@ describe('requests by tenant', () => {
   ])(
     'requests by tenant: the series that counts %s has the expected labels',
     async (_what, change, labels) => {
-      countRequestsByTenant(metrics, all)(event(change))
+      observerOf(all)(event(change))
       expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
     },
   )
 
   test('requests by tenant: does not count requests without a tenant', async () => {
-    countRequestsByTenant(metrics, all)(event({ tenant: undefined }))
+    observerOf(all)(event({ tenant: undefined }))
     expect(await shown()).toEqual([])
   })
 
   test('requests by tenant: 400 known tenants get their own series, and all others share the series `other`', async () => {
-    const known = (id: string) => (id === 'gone' ? undefined : directoryTenant({ slug: id }))
-    const count = countRequestsByTenant(metrics, { findTenantById: known })
+    const count = observerOf((id) => (id === 'gone' ? undefined : id))
     count(event({ tenant: 'gone' }))
     for (let each = 0; each < 402; each += 1) count(event({ tenant: `t${each}` }))
     const lines = await shown()

@@ -1,11 +1,10 @@
 import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
-import type { AttemptReport } from '#internal/delivery/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
-import { countAttempt, createDeliveryTelemetry } from './delivery-telemetry.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { type AttemptReport, countAttempt, createDeliveryTelemetry } from './telemetry.ts'
 
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tenantId = someTenantId()
@@ -95,10 +94,15 @@ function observed(keepsLine: boolean) {
   const log = createLogger({ service: 'forwarder', version: '1', level: 'info', destination })
   const tally = new StatsTally({ now: () => nowMs })
   return {
-    telemetry: createDeliveryTelemetry({ log, metrics }, () => keepsLine, {
-      stats: tally,
-      onNotified: () => undefined,
-    }),
+    telemetry: createDeliveryTelemetry(
+      { log, metrics },
+      {
+        sampler: { keeps: () => keepsLine },
+        stats: tally,
+        directory: { findTenantById: () => directoryTenant({ slug: 'acme' }) },
+        onNotified: () => undefined,
+      },
+    ),
     rendered: async () => (await metrics.render()).text,
     lines() {
       log.close()

@@ -1,8 +1,11 @@
+import type { Outbound } from '#internal/egress/index.ts'
 import {
   callbackDestination,
   type DestinationName,
+  type EventContent,
   notificationsDestination,
 } from '#internal/events/index.ts'
+import type { Tracing } from '#internal/telemetry/index.ts'
 import {
   callbackField,
   type DirectoryCallback,
@@ -13,8 +16,9 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RetrySchedule } from './decide.ts'
-import type { PreparedDestination } from './destinations/destination.ts'
+import type { PreparedDestination, Sent } from './destinations/destination.ts'
 import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
+import { carriedHeaders } from './destinations/webhook/webhook.ts'
 
 /** A destination of a tenant, computed once per version of the tenant. */
 export interface PreparedTarget extends PreparedDestination {
@@ -127,4 +131,37 @@ function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): P
 /** Returns the origin of a URL whose path can be a secret, as that of a Slack webhook is. */
 export function originOfUrl(url: string): string {
   return `${URL.parse(url)?.origin ?? ''}/…`
+}
+
+/** Dependencies of `sendDelivery`. */
+export interface SendParts {
+  readonly outbound: Outbound
+  readonly tracing: Tracing
+}
+
+/** Calls a destination once, in a span that continues the trace of the provider's call. */
+export function sendDelivery(
+  { outbound, tracing }: SendParts,
+  destination: PreparedDestination,
+  sending: { readonly content: EventContent; readonly signal: AbortSignal; readonly nowMs: number },
+): Promise<Sent> {
+  const { content } = sending
+  const carried = carriedHeaders(content.headers)
+  if (!tracing.enabled) return destination.send(outbound, { ...sending, ...carried })
+  const options = {
+    kind: 'client' as const,
+    traceparent: carried.traceparent ?? null,
+    attributes: { 'latchkey.provider': content.provider, 'latchkey.type': content.type },
+  }
+  return tracing.span('deliver', options, async (span) => {
+    const sent = await destination.send(outbound, {
+      ...sending,
+      ...carried,
+      traceparent: tracing.traceparent() ?? carried.traceparent,
+    })
+    const { result } = sent
+    if (result.kind === 'failed') span.fail(result.cause)
+    else span.set({ 'http.response.status_code': result.status })
+    return sent
+  })
 }

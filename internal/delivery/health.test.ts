@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { CallbackHealth } from './breaker.ts'
+import { CallbackHealth } from './health.ts'
 
 const minute = 60_000
 const startMs = Date.UTC(2026, 10, 20)

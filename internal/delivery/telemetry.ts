@@ -1,16 +1,79 @@
-import type { OnNotified } from '#cmd/serving/notifications.ts'
-import type { Host } from '#cmd/serving/telemetry.ts'
-import { systemClock } from '#internal/base/index.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
-  type AttemptReport,
-  destinationKinds,
-  type ForwarderObserver,
-  type ForwarderStats,
-  type ForwarderStep,
-} from '#internal/delivery/index.ts'
-import { notificationsDestination } from '#internal/events/index.ts'
-import { createLineLimit, type Sampler, unlabelled } from '#internal/telemetry/index.ts'
+  type Attempt,
+  type ClaimedDelivery,
+  type Ending,
+  type EventContent,
+  notificationsDestination,
+  type SuspendedCause,
+} from '#internal/events/index.ts'
+import {
+  createLineLimit,
+  createSlugLabel,
+  type Logger,
+  type Metrics,
+  type Sampler,
+  unlabelled,
+} from '#internal/telemetry/index.ts'
+import type { Directory, NotificationType } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
+import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
+import type { ForwarderStats } from './forwarder.ts'
+
+/** Report of an attempt, for one log line and the metrics. */
+export interface AttemptReport {
+  readonly delivery: ClaimedDelivery
+  /** Kind of the destination; undefined if the tenant no longer has it. */
+  readonly destinationKind: DestinationKindName | undefined
+  /** Undefined if the attempt ended without the event's content, since no call was made. */
+  readonly content: EventContent | undefined
+  readonly ending: Extract<Ending, { readonly attempt: Attempt }>
+  /** Time from the receipt of the event to the start of this attempt. Set for first attempts of first delivery cycles only. */
+  readonly delayMs: number | undefined
+}
+
+/** Operations of a forwarder, as named in the report of a failure that will be retried. */
+export type ForwarderStep =
+  | 'claim'
+  | 'load'
+  | 'send'
+  | 'complete'
+  | 'renew'
+  | 'sweep'
+  | 'release'
+  | 'alerts'
+  | 'offer'
+
+/** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */
+export interface ForwarderObserver {
+  claimed(rows: number): void
+  /** Called with the number of deliveries of a message from intake that this process accepted. */
+  handed(count: number): void
+  attempted(report: AttemptReport): void
+  /** Called with the number of deliveries whose lease expired before they were completed. These deliveries are repeated. */
+  leasesLost(count: number): void
+  /**
+   * Called for an outcome that Postgres rejects; the outcome is given up.
+   * @param cause SQLSTATE or name of the error
+   */
+  unwritable(delivery: ClaimedDelivery, cause: string): void
+  /** Called with the number of stalled tenant queues that the sweep woke. A number above 0 indicates a fault elsewhere. */
+  swept(queues: number): void
+  released(count: number): void
+  /**
+   * Called when a tenant's circuit breaker opens: once over all processes, not for each delivery in flight, and not again when a probe
+   * fails.
+   */
+  breakerOpened(tenantId: TenantId): void
+  callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
+  /** Called when the receiver of a tenant's notifications asked for no further ones. */
+  notificationsSuspended(tenantId: TenantId, cause: SuspendedCause): void
+  /** Called for each notification that was stored for the owner of a tenant. */
+  ownerNotified(type: NotificationType): void
+  /** Called when a tenant has no usable signing secret. */
+  signingUnavailable(tenantId: TenantId): void
+  failed(step: ForwarderStep, error: unknown): void
+}
 
 /** Metrics and log lines of deliveries. */
 export interface DeliveryTelemetry extends ForwarderObserver {
@@ -36,32 +99,30 @@ const steps: readonly ForwarderStep[] = [
   'offer',
 ]
 
-/**
- * Declares the metrics of deliveries and writes their log lines. Call once per process. @param keepsLine returns whether to log a delivered
- * event, for sampling
- */
+/** Dependencies of the telemetry of deliveries, beside logs and metrics. */
+interface TelemetryParts {
+  /** Chooses the delivered events whose attempts are logged. */
+  readonly sampler: Pick<Sampler, 'keeps'>
+  readonly stats: StatsTally
+  readonly directory: Pick<Directory, 'findTenantById'>
+  readonly onNotified: ForwarderObserver['ownerNotified']
+}
+
+/** Declares the metrics of deliveries and writes their log lines. Call once per process. */
 export function createDeliveryTelemetry(
-  { log, metrics }: Pick<Host, 'log' | 'metrics'>,
-  keepsLine: Sampler,
-  { stats, onNotified }: { readonly stats: StatsTally; readonly onNotified: OnNotified },
+  { log, metrics }: { readonly log: Logger; readonly metrics: Metrics },
+  { onNotified, ...parts }: TelemetryParts,
 ): DeliveryTelemetry {
   const counters = declareCounters(metrics)
   const mayLog = createLineLimit(logLimit)
   return {
+    attempted: observeAttempts({ log, metrics }, parts),
     claimed(rows) {
       counters.claims.inc()
       counters.claimed.inc(rows)
     },
     handed(count) {
       counters.handed.inc(count)
-    },
-    attempted(report) {
-      counters.attempt(report)
-      // The statistics of a tenant are about its providers' events.
-      if (report.delivery.destination !== notificationsDestination) countAttempt(stats, report)
-      const { kind } = report.ending
-      if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
-      else if (kind !== 'processed' || keepsLine()) log.info(attemptFields(report), 'delivery attempt')
     },
     leasesLost(count) {
       counters.lost.inc(count)
@@ -110,6 +171,29 @@ export function createDeliveryTelemetry(
   }
 }
 
+function observeAttempts(
+  { log, metrics }: { readonly log: Logger; readonly metrics: Metrics },
+  { sampler, stats, directory }: Omit<TelemetryParts, 'onNotified'>,
+): ForwarderObserver['attempted'] {
+  const countAttemptOf = declareAttempts(metrics)
+  const byTenant = metrics.counter({
+    name: 'latchkey_tenants_attempts_total',
+    help: 'Delivery attempts by tenant slug (first 400 per process, then other) and resulting state: processed, later, failed.',
+    labels: ['tenant', 'ending'],
+  })
+  const slugOf = createSlugLabel((id) => directory.findTenantById(id)?.slug)
+  return (report) => {
+    const { delivery, ending } = report
+    countAttemptOf(report)
+    byTenant.with(slugOf(delivery.tenantId), ending.kind).inc()
+    // The statistics of a tenant are about its providers' events.
+    if (delivery.destination !== notificationsDestination) countAttempt(stats, report)
+    if (ending.kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
+    else if (ending.kind !== 'processed' || sampler.keeps())
+      log.info(attemptFields(report), 'delivery attempt')
+  }
+}
+
 /**
  * Counts a delivery attempt in the statistics of its tenant. The delay since receipt is counted only in the first delivery cycle, because
  * in a later cycle it includes the time before the replay. Uses memory only and never throws.
@@ -124,7 +208,7 @@ export function countAttempt(stats: StatsTally, { delivery, content, ending }: A
   stats.countDelivered(tenantId, isFirstCycle ? startedAtMs + durationMs - content.receivedAtMs : undefined)
 }
 
-function declareGauges(metrics: Host['metrics'], read: () => ForwarderStats): void {
+function declareGauges(metrics: Metrics, read: () => ForwarderStats): void {
   const { gauge } = unlabelled(metrics)
   gauge('latchkey_delivery_in_flight_count', 'Deliveries claimed and not answered.', () => read().inFlight)
   gauge(
@@ -134,7 +218,7 @@ function declareGauges(metrics: Host['metrics'], read: () => ForwarderStats): vo
   )
 }
 
-function declareAttempts(metrics: Host['metrics']) {
+function declareAttempts(metrics: Metrics) {
   const attempts = metrics.counter({
     name: 'latchkey_delivery_attempts_total',
     help: 'Delivery attempts by outcome: delivered, refused (response other than 2xx), failed (no response).',
@@ -150,18 +234,7 @@ function declareAttempts(metrics: Host['metrics']) {
     for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome, kind).inc(0)
     for (const ending of ['processed', 'later', 'failed']) endings.with(ending, kind).inc(0)
   }
-  return { attempts, endings }
-}
-
-function declareCounters(metrics: Host['metrics']) {
-  const { counter, histogram } = unlabelled(metrics)
-  const { attempts, endings } = declareAttempts(metrics)
-  const failures = metrics.counter({
-    name: 'latchkey_delivery_failures_total',
-    help: 'Failed steps of the forwarder, each retried.',
-    labels: ['step'],
-  })
-  for (const step of steps) failures.with(step).inc(0)
+  const { histogram } = unlabelled(metrics)
   const duration = histogram(
     'latchkey_delivery_attempt_duration_seconds',
     'Duration of callback calls.',
@@ -172,13 +245,23 @@ function declareCounters(metrics: Host['metrics']) {
     'Time from the receipt of an event to its first attempt.',
     delayBuckets,
   )
+  return ({ destinationKind = 'webhook', ending, delayMs }: AttemptReport): void => {
+    attempts.with(ending.attempt.outcome, destinationKind).inc()
+    endings.with(ending.kind, destinationKind).inc()
+    duration.observe(ending.attempt.durationMs / 1000)
+    if (delayMs !== undefined) delay.observe(Math.max(0, delayMs) / 1000)
+  }
+}
+
+function declareCounters(metrics: Metrics) {
+  const { counter } = unlabelled(metrics)
+  const failures = metrics.counter({
+    name: 'latchkey_delivery_failures_total',
+    help: 'Failed steps of the forwarder, each retried.',
+    labels: ['step'],
+  })
+  for (const step of steps) failures.with(step).inc(0)
   return {
-    attempt({ destinationKind = 'webhook', ending, delayMs }: AttemptReport) {
-      attempts.with(ending.attempt.outcome, destinationKind).inc()
-      endings.with(ending.kind, destinationKind).inc()
-      duration.observe(ending.attempt.durationMs / 1000)
-      if (delayMs !== undefined) delay.observe(Math.max(0, delayMs) / 1000)
-    },
     failures,
     claims: counter('latchkey_delivery_claims_total', 'Claims.'),
     claimed: counter('latchkey_delivery_claimed_total', 'Claimed deliveries.'),

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { carriedHeaders, forwardedEvent } from './forwarded-event.ts'
+import { carriedHeaders, forwardedEvent } from './webhook.ts'
 
 const event = {
   id: createEventId(1_700_000_000_123, 90),
