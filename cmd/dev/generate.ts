@@ -7,7 +7,6 @@ import { createProgram } from '#cmd/latchkey/run-latchkey.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText, buildApiTypes } from './api-types.ts'
-import { clientEventsPath, clientEventsText, clientSamplesPath, clientSamplesText } from './client-events.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
 import { packsPath, packsText } from './packs.ts'
@@ -48,8 +47,6 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
     [noticesPath, await noticesText()],
     [packsPath, packsText()],
-    [clientEventsPath, clientEventsText()],
-    [clientSamplesPath, clientSamplesText()],
     [cliPagePath, await withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
     ...providerPages(),
     ...pythonFiles(),

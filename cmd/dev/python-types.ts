@@ -2,7 +2,6 @@ import { ownProvider } from '#internal/events/index.ts'
 import { defaultLimits, publicContract } from '#internal/openapi/index.ts'
 import { eventCatalogue } from '#internal/providers/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
-import { samplesOf } from './client-events.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -16,7 +15,6 @@ export function pythonFiles(): ReadonlyMap<string, string> {
   return new Map([
     [`${folder}/api.py`, apiText()],
     [`${folder}/event_types.py`, eventTypesText()],
-    [`${folder}/testing/event-samples.txt`, samplesText()],
   ])
 }
 
@@ -37,13 +35,6 @@ function eventTypesText(): string {
     `EventType = ${literal(eventCatalogue.map(({ type }) => type))}"""Normalized type of an event. Later versions of Latchkey add types."""\n`,
     `\n${classText('Event', schemas()['Event'] ?? {}, { provider: 'EventProvider', type: 'EventType | str' })}`,
   ].join('\n')
-}
-
-/** Returns a line for each normalized type: its name, a space, and the JSON of its samples. */
-function samplesText(): string {
-  return eventCatalogue
-    .map(({ type, providers }) => `${type} ${JSON.stringify(samplesOf(providers))}\n`)
-    .join('')
 }
 
 /** Returns the class of an object. A second class has the members that are not required, since Python 3.10 has no \`NotRequired\`. */

@@ -1,9 +1,9 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example [arguments]
+// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example|client-files [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants, tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -52,6 +52,8 @@ const commands = {
   path: async (bun, args) => (await ensure(bun, 'redis')) || run(bun, ['test/path/path.main.ts', ...args]),
   latchkey: runLatchkey,
   example: runExample,
+  // Builds nothing but what every command has built before it.
+  'client-files': () => 0,
 }
 /** Programs of `examples` by folder. One in Python is a folder with its default port. */
 const examples = {
@@ -85,6 +87,7 @@ async function main(name, args) {
   watchParent()
   const bun = await findBun()
   await install(bun)
+  await buildClientFiles(bun)
   process.exit(await command(bun, args))
 }
 
@@ -372,6 +375,30 @@ async function install(bun) {
     await buildApiTypes(bun)
     writeFileSync(stamp, digest)
   })
+}
+
+/** Builds the files of the client libraries that are in no commit, if what they come from changed. */
+async function buildClientFiles(bun) {
+  const built = [
+    'typescript/src/event-sources.generated.ts',
+    'typescript/src/event-samples.generated.ts',
+    'python/src/latchkey/testing/event-samples.txt',
+  ]
+  const stamp = join(root, '.latchkey/client-files.stamp')
+  const sources = createHash('sha256')
+  for (const folder of ['config/providers', 'internal/providers', 'cmd/dev'])
+    for (const path of readdirSync(join(root, folder), { recursive: true }).toSorted()) {
+      const { size, mtimeMs } = statSync(join(root, folder, path))
+      sources.update(`${folder}/${path} ${size} ${mtimeMs}\n`)
+    }
+  const digest = sources.digest('hex')
+  const isBuilt = built.every((path) => existsSync(join(root, 'clients', path)))
+  if (isBuilt && existsSync(stamp) && readFileSync(stamp, 'utf8') === digest) return
+  const { exitCode, output } = await capture(bun, ['cmd/dev/client-files.ts'])
+  if (exitCode !== 0)
+    fail(`${output}\nthe files of the client libraries were not built (exit code ${exitCode})`)
+  mkdirSync(dirname(stamp), { recursive: true })
+  writeFileSync(stamp, digest)
 }
 
 async function step(text, work) {

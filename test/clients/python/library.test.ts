@@ -96,6 +96,7 @@ print(*sorted(each.split("/src/")[1] for each in tarfile.open(sys.argv[2]).getna
     const [inWheel, inSdist] = (await runToEnd([python, '-c', list, wheel, sdist])).output.trim().split('\n')
     expect(inWheel).toContain('latchkey/py.typed')
     expect(inWheel).toContain('latchkey/latchkey-outcomes.sql')
+    expect(inWheel).toContain('latchkey/testing/event-samples.txt')
     expect(inSdist).toBe(inWheel ?? '')
 
     const empty = join(folder, 'empty')
