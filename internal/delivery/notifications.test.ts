@@ -10,6 +10,7 @@ import {
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/delivery-lab.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 
 let lab: DeliveryLab
@@ -153,40 +154,44 @@ test('notifications: the circuit breaker of the receiver is not that of the call
   expect(callback.calls).toHaveLength(5)
 })
 
-test('notifications: a flapping callback causes one notification of failure, and one when it is stable', async () => {
-  let nowMs = Date.now()
-  const tenant = await lab.addTenant({
-    url: callback.url,
-    notifications: { url: owner.url },
-    // One attempt, since the clock of Postgres, by which a retry is due, does not move.
-    schedule: ['0s'],
-  })
-  let accepts = false
-  callback.answer(() => new Response(null, { status: accepts ? 204 : 503 }))
-  forwarder({ clock: { now: () => nowMs } })
-  const settled = (count: number) =>
-    lab.becomes(count, "SELECT count(*) FROM events WHERE state <> 'accepted' AND provider <> 'latchkey'")
-  const checked = () =>
-    lab.becomes(0, 'SELECT count(*) FROM destination_alerts WHERE check_at <= $1', [new Date(nowMs)])
-  for (let minute = 0; minute < 16; minute += 1) {
-    accepts = minute % 2 === 1
-    await lab.accept(tenant.id)
-    await settled(minute + 1)
-    if (minute === 0) await lab.becomes(1, 'SELECT count(*) FROM destination_alerts')
-    await checked()
-    nowMs += 60_000
-  }
-  await owner.received(1)
-  accepts = true
-  for (let minute = 16; minute < 24; minute += 1) {
-    await lab.accept(tenant.id)
-    await settled(minute + 1)
-    await checked()
-    nowMs += 60_000
-  }
-  await owner.received(2)
-  expect(typesOf(owner)).toEqual(['latchkey.callback.failing', 'latchkey.callback.recovered'])
-}, 60_000)
+nightlyTest(
+  'notifications: a flapping callback causes one notification of failure, and one when it is stable',
+  async () => {
+    let nowMs = Date.now()
+    const tenant = await lab.addTenant({
+      url: callback.url,
+      notifications: { url: owner.url },
+      // One attempt, since the clock of Postgres, by which a retry is due, does not move.
+      schedule: ['0s'],
+    })
+    let accepts = false
+    callback.answer(() => new Response(null, { status: accepts ? 204 : 503 }))
+    forwarder({ clock: { now: () => nowMs } })
+    const settled = (count: number) =>
+      lab.becomes(count, "SELECT count(*) FROM events WHERE state <> 'accepted' AND provider <> 'latchkey'")
+    const checked = () =>
+      lab.becomes(0, 'SELECT count(*) FROM destination_alerts WHERE check_at <= $1', [new Date(nowMs)])
+    for (let minute = 0; minute < 16; minute += 1) {
+      accepts = minute % 2 === 1
+      await lab.accept(tenant.id)
+      await settled(minute + 1)
+      if (minute === 0) await lab.becomes(1, 'SELECT count(*) FROM destination_alerts')
+      await checked()
+      nowMs += 60_000
+    }
+    await owner.received(1)
+    accepts = true
+    for (let minute = 16; minute < 24; minute += 1) {
+      await lab.accept(tenant.id)
+      await settled(minute + 1)
+      await checked()
+      nowMs += 60_000
+    }
+    await owner.received(2)
+    expect(typesOf(owner)).toEqual(['latchkey.callback.failing', 'latchkey.callback.recovered'])
+  },
+  60_000,
+)
 
 test('notifications: a Slack webhook gets an unsigned message without the event', async () => {
   const slack = startReceiver(undefined, 0, { accepts: 'anything' })

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { usualCases } from '#test/support/nightly.ts'
 import { createScriptLab, writeProgram } from '#test/support/script-path.ts'
 import { readVersion } from './programs.ts'
 
@@ -80,7 +81,7 @@ else if (process.platform === 'linux')
     expect(ensureRedis(pathWith({ 'apt-get': 'exit 1' })).said).toContain('sudo apt-get install redis-server')
   })
 
-test.each(['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'])(
+test.each(usualCases(['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'], 1))(
   'chromium program: %s on the PATH is accepted silently',
   (name) => {
     expect(ensureChromium(pathWith({ [name]: 'exit 0' }))).toEqual({ exitCode: 0, said: '' })

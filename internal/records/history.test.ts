@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { defineScript } from '#internal/storage/index.ts'
 import { type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
+import { usualCases } from '#test/support/nightly.ts'
 import { simulateCallers } from '#test/support/record-callers.ts'
 import { findViolations, type HistoryCall } from '#test/support/record-history.ts'
 import { movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
@@ -59,13 +60,14 @@ describe.each(recordDurabilities)('concurrent callers of records in %s', (durabi
   // The interleaving of callers can differ with the same seed, but the calls of each caller do not.
   const first = testSeed()
 
-  test.each([
+  const callers = [
     ['a process', 0, false],
-    ['a process', 1, false],
     ['two processes', 2, true],
+    ['a process', 1, false],
     ['two processes', 3, true],
     ['two processes', 4, true],
-  ])(
+  ] as const
+  test.each(usualCases(callers, 2))(
     'records: concurrent callers of %s see no unannounced second run, no two owners and no two results (%d)',
     async (_of, nth, isTwo) => {
       const seed = first + nth
@@ -265,7 +267,7 @@ async function findKind(broken: RecordLab, found: string, moves = false): Promis
 }
 
 describe('history check', () => {
-  test.each(scriptFaults)(
+  test.each(usualCases(scriptFaults, 2))(
     'history check: finds the fault of %s in Redis',
     async (_fault, script, from, to, found) => {
       const broken = await openRecordLab({ scripts: withFault(script, from, to) })
@@ -278,7 +280,7 @@ describe('history check', () => {
     20_000,
   )
 
-  test.each(moveFaults)(
+  test.each(usualCases(moveFaults, 0))(
     'history check: finds the fault of %s during a move',
     async (_fault, fromRedis, fromPostgres, found) => {
       for (const options of [
@@ -296,7 +298,7 @@ describe('history check', () => {
     40_000,
   )
 
-  test.each(sqlFaults)(
+  test.each(usualCases(sqlFaults, 2))(
     'history check: finds the fault of %s in Postgres',
     async (_fault, from, to, found) => {
       const broken = await openRecordLab({ durability: 'postgres', sqlFaults: [[from, to]] })

@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { publicContract } from '#internal/openapi/index.ts'
 import { recordDurabilities } from '#internal/tenants/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, testApiKey, testLimits } from '#test/support/api.ts'
+import { usualCases } from '#test/support/nightly.ts'
 
-describe.each(recordDurabilities)('records in %s', (durability) => {
+// Input is refused before a store is chosen.
+describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) => {
   let api: TestApi
 
   beforeAll(async () => {

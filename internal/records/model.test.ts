@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
 import { type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
+import { isNightly } from '#test/support/nightly.ts'
 import {
   type CountedEntry,
   expireEntry,
@@ -438,7 +439,7 @@ test.each(recordDurabilities)(
         const pair = new Pair(lab, await lab.createTenant())
         for (const one of steps) await pair.take(one)
       }),
-      { numRuns: durability === 'redis' ? 60 : 20, seed: testSeed() },
+      { numRuns: (durability === 'redis' ? 20 : 7) * (isNightly ? 3 : 1), seed: testSeed() },
     )
   },
   60_000,

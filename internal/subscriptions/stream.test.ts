@@ -3,6 +3,7 @@ import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { until } from '#test/support/until.ts'
 import { FeedNews } from './news.ts'
 import { writeSubscription } from './store.ts'
@@ -59,40 +60,44 @@ async function subscribe(tenantId: TenantId, name: string) {
   return place
 }
 
-test('streams: a hundred that wait cost a query each five seconds, and all get a new event', async () => {
-  const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant()))
-  const { streams, news, ending } = openStreams()
-  const pages: StreamPage[] = []
-  const reading = []
-  for (const { id } of tenants)
-    for (let at = 0; at < 20; at += 1) {
-      const place = await subscribe(id, `s-${at}`)
-      const opened = await streams.open({ ...place, lastStreamId: '', isAllowed: async () => true })
-      if (opened.kind !== 'opened') throw new Error(opened.kind)
-      reading.push(
-        (async () => {
-          for await (const page of opened.pages) if (page.events.length > 0) pages.push(page)
-        })(),
-      )
-    }
-  // Each stream reads its feed some times before it waits.
-  await Bun.sleep(2_000)
-  queries = 0
-  // Longer than a sign of life. Three to four checks, and a renewal of the leases.
-  await Bun.sleep(17_000)
-  expect(queries).toBeGreaterThanOrEqual(3)
-  expect(queries).toBeLessThanOrEqual(5)
-  for (const { id } of tenants) await lab.accept(id)
-  news.notify(tenants.map(({ id }) => id))
-  await until('the events', () => pages.length === 100)
-  ending.abort()
-  await Promise.all(reading)
-  expect(troubles).toEqual([])
-  const { rows } = await pool.query(
-    `SELECT count(*)::int AS held FROM subscriptions WHERE held_until > now()`,
-  )
-  expect(rows).toEqual([{ held: 0 }])
-}, 60_000)
+nightlyTest(
+  'streams: a hundred that wait cost a query each five seconds, and all get a new event',
+  async () => {
+    const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant()))
+    const { streams, news, ending } = openStreams()
+    const pages: StreamPage[] = []
+    const reading = []
+    for (const { id } of tenants)
+      for (let at = 0; at < 20; at += 1) {
+        const place = await subscribe(id, `s-${at}`)
+        const opened = await streams.open({ ...place, lastStreamId: '', isAllowed: async () => true })
+        if (opened.kind !== 'opened') throw new Error(opened.kind)
+        reading.push(
+          (async () => {
+            for await (const page of opened.pages) if (page.events.length > 0) pages.push(page)
+          })(),
+        )
+      }
+    // Each stream reads its feed some times before it waits.
+    await Bun.sleep(2_000)
+    queries = 0
+    // Longer than a sign of life. Three to four checks, and a renewal of the leases.
+    await Bun.sleep(17_000)
+    expect(queries).toBeGreaterThanOrEqual(3)
+    expect(queries).toBeLessThanOrEqual(5)
+    for (const { id } of tenants) await lab.accept(id)
+    news.notify(tenants.map(({ id }) => id))
+    await until('the events', () => pages.length === 100)
+    ending.abort()
+    await Promise.all(reading)
+    expect(troubles).toEqual([])
+    const { rows } = await pool.query(
+      `SELECT count(*)::int AS held FROM subscriptions WHERE held_until > now()`,
+    )
+    expect(rows).toEqual([{ held: 0 }])
+  },
+  60_000,
+)
 
 test('streams: one whose caller may not receive events any more ends', async () => {
   const { id } = await lab.addTenant()

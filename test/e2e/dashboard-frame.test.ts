@@ -8,6 +8,7 @@ import {
   type Visitor,
 } from '#test/support/browser.ts'
 import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 
 const startsMs = 90_000
 const pageBytesMax = 100_000
@@ -250,7 +251,7 @@ test('dashboard: times are in the browser’s time zone, in UTC on hover, and al
     { timezone: 'Asia/Tokyo' },
   ))
 
-test(
+nightlyTest(
   'dashboard: the overview refreshes by itself and shows new data',
   () =>
     visit(async (page) => {

@@ -9,6 +9,7 @@ import {
   type VisitorOptions,
 } from '#test/support/browser.ts'
 import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import { usualCases } from '#test/support/nightly.ts'
 
 const startsMs = 90_000
 const stepMs = 60_000
@@ -77,10 +78,11 @@ test(
   stepMs,
 )
 
-test.each<[string, VisitorOptions]>([
-  ['the light theme at 1440 px', { width: 1_440 }],
+const looks: readonly [string, VisitorOptions][] = [
   ['the dark theme at 320 px', { width: 320, height: 600, colorScheme: 'dark' }],
-])('jump: the open dialog has no serious finding in %s', (_look, options) =>
+  ['the light theme at 1440 px', { width: 1_440 }],
+]
+test.each(usualCases(looks, 1))('jump: the open dialog has no serious finding in %s', (_look, options) =>
   visit(
     '/events',
     async (page) => {

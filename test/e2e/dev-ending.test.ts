@@ -1,12 +1,13 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { listProcesses } from '#internal/dev/index.ts'
 import { createDevLab, startsMs, storesEndIn, storesIn } from '#test/support/dev-lab.ts'
+import { nightlyTest, usualCases } from '#test/support/nightly.ts'
 
 const lab = createDevLab()
 afterEach(() => lab.close())
 
 describe('dev server', () => {
-  test.each(['SIGTERM', 'SIGHUP'] as const)(
+  test.each(usualCases(['SIGTERM', 'SIGHUP'] as const, 1))(
     'dev server: %s leaves no store running',
     async (signal) => {
       const dataDir = lab.folder()
@@ -32,7 +33,7 @@ describe('dev server', () => {
     startsMs,
   )
 
-  test(
+  nightlyTest(
     'dev server: the end of its parent process leaves no store running',
     async () => {
       const dataDir = lab.folder()
@@ -47,11 +48,12 @@ describe('dev server', () => {
     startsMs,
   )
 
-  test.each([
+  const signals = [
+    ['kill -9', 'SIGKILL', null],
     ['Ctrl-C', 'SIGINT', 0],
     ['SIGTERM', 'SIGTERM', 0],
-    ['kill -9', 'SIGKILL', null],
-  ] as const)(
+  ] as const
+  test.each(usualCases(signals, 1))(
     'dev server: %s sent to the command that npm runs leaves no store running',
     async (_case, signal, exitCode) => {
       const dataDir = lab.folder()
@@ -64,7 +66,7 @@ describe('dev server', () => {
     startsMs,
   )
 
-  test(
+  nightlyTest(
     'dev server: SIGTERM to npm leaves no store running',
     async () => {
       const dataDir = lab.folder()

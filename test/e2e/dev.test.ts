@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import { bothStoresRunIn, createDevLab, startsMs, storesIn } from '#test/support/dev-lab.ts'
 import { root } from '#test/support/dev-server.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
 const lab = createDevLab()
@@ -99,7 +100,7 @@ test(
   startsMs,
 )
 
-test(
+nightlyTest(
   'dev: two servers started at the same time run on different ports',
   async () => {
     // Without configured ports, as when the same command is run twice.
@@ -112,7 +113,7 @@ test(
   startsMs,
 )
 
-test(
+nightlyTest(
   'dev: refuses to start in a folder that another server uses, and names its pid',
   async () => {
     const dataDir = lab.folder()

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startProcess } from '#test/support/api-process.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
 
 const waiting = 'Postgres is not usable yet; retrying'
@@ -32,18 +33,22 @@ test('migrate: without a wait timeout, fails immediately with the reason', async
   expect(migration.output()).toContain('not_there_yet')
 })
 
-test('migrate: a refused password ends the wait after 15 s', async () => {
-  const url = new URL(postgres.url)
-  url.password = 'wrong'
-  const startedMs = performance.now()
-  const migration = startProcess('migrate', {
-    LATCHKEY_DATABASE_URL: url.href,
-    LATCHKEY_MIGRATE_WAIT_SECONDS: '600',
-  })
-  expect(await migration.exited).toBe(1)
-  expect(performance.now() - startedMs).toBeWithin(10_000, 60_000)
-  expect(migration.output()).toContain('password authentication failed')
-}, 90_000)
+nightlyTest(
+  'migrate: a refused password ends the wait after 15 s',
+  async () => {
+    const url = new URL(postgres.url)
+    url.password = 'wrong'
+    const startedMs = performance.now()
+    const migration = startProcess('migrate', {
+      LATCHKEY_DATABASE_URL: url.href,
+      LATCHKEY_MIGRATE_WAIT_SECONDS: '600',
+    })
+    expect(await migration.exited).toBe(1)
+    expect(performance.now() - startedMs).toBeWithin(10_000, 60_000)
+    expect(migration.output()).toContain('password authentication failed')
+  },
+  90_000,
+)
 
 test('migrate: fails after the wait timeout with the reason and without the password', async () => {
   await postgres.stop()
