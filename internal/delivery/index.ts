@@ -3,7 +3,6 @@ export { type DestinationKindName, destinationKinds } from './destinations/regis
 export {
   carriedHeaders,
   curlCommand,
-  type ForwardedEvent,
   forwardedEvent,
   forwardedOf,
   type PastRequest,

@@ -1,22 +1,23 @@
 import { isUtf8 } from 'node:buffer'
 import type { CallbackUrl } from './callback-url.ts'
 
-/** Content of one request. */
-export interface RequestContent {
-  /** HTTP method; default POST. A GET has no body. */
-  readonly method?: 'GET' | 'POST'
-  /** Headers with names in lower case. The client adds `host`, `content-length`, `connection` and `accept-encoding`. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array
-}
-
 const token = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 /** Matches printable ASCII and tab, but no character that could end a line (header injection). */
 const fieldValue = /^[\t\x20-\x7e]*$/
 
 /** Encodes an HTTP/1.1 request, head and body, in one buffer. Returns undefined for an invalid or non-ASCII header. */
-export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer | undefined {
-  const { method = 'POST', headers, body } = content
+export function encodeRequest(
+  {
+    method = 'POST',
+    headers,
+    body,
+  }: {
+    readonly method?: 'GET' | 'POST'
+    readonly headers: Readonly<Record<string, string>>
+    readonly body: string | Uint8Array
+  },
+  url: CallbackUrl,
+): Buffer | undefined {
   let head = `${method} ${url.path} HTTP/1.1\r\n`
   const bodyBytes = method === 'GET' ? undefined : Buffer.byteLength(body)
   for (const [name, value] of requestHeaders(url, headers, bodyBytes)) {

@@ -1,13 +1,17 @@
 export { type AddressBlock, type AddressVerdict, checkAddress } from './address.ts'
 export {
+  type AnswerHeaders,
   type CallAnswered,
   type CallFailed,
+  type CallFailureCause,
   type CallResult,
+  type CallTrace,
   createOutbound,
   type Outbound,
   type OutboundCall,
   type OutboundOptions,
   type Resolve,
+  unsentCauses,
 } from './call.ts'
 export {
   type CallbackBounds,
@@ -17,5 +21,5 @@ export {
   portsBlocked,
   validateCallback,
 } from './callback-url.ts'
-export { type AnswerHeaders, type CallFailureCause, type CallTrace, unsentCauses } from './exchange.ts'
+
 export { type HeaderLine, type KeptHeaders, requestHeaders } from './http1.ts'

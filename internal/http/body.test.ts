@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { apiError } from '#internal/base/index.ts'
+import { apiError, isApiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { holding } from '#test/support/body-holding.ts'
 import { type BodyBounds, readBody, roomFor } from './body.ts'
@@ -45,7 +45,7 @@ async function read(
   if (room.kind === 'error') return room
   const body = await readBody(request, room, budget)
   budget.free(room)
-  return body.kind === 'read' ? Buffer.from(body.body).toString() : body
+  return isApiError(body) ? body : Buffer.from(body).toString()
 }
 
 describe('readBody', () => {
@@ -203,8 +203,8 @@ describe('readBody of pieces', () => {
       return piece
     })
     const { body, takenBefore, takenAfter } = await readLong(postPieces(pieces), budget)
-    if (body.kind === 'error') throw new Error(body.message)
-    expect(Buffer.compare(Buffer.from(body.body), filled(length))).toBe(0)
+    if (isApiError(body)) throw new Error(body.message)
+    expect(Buffer.compare(Buffer.from(body), filled(length))).toBe(0)
     expect([takenBefore, takenAfter, budget.taken]).toEqual([0, length, 0])
   })
 
@@ -255,7 +255,7 @@ describe('readBody of pieces', () => {
     const budget = new BodyBudget({ bytesMax: mebibyte, pace })
     const pieces = code === 'read' ? [filled(70_000), filled(30_000)] : [filled(70_000)]
     const { body } = await readLong(postPieces(pieces, { 'content-length': '100000' }, false), budget)
-    expect(body.kind === 'error' ? body.code : body.kind).toBe(code)
+    expect(isApiError(body) ? body.code : 'read').toBe(code)
     expect(budget.taken).toBe(0)
   })
 
@@ -413,5 +413,5 @@ test('readBody: a body that arrives whole with its head is charged without being
     postPieces([filled(1_000)], { 'content-length': '1000' }),
     budget,
   )
-  expect([body.kind, takenAfter, budget.taken, registered]).toEqual(['read', 1_000, 0, 0])
+  expect([isApiError(body), takenAfter, budget.taken, registered]).toEqual([false, 1_000, 0, 0])
 })

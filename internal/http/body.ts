@@ -1,9 +1,6 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { BodyBudget, GivenUp, Holding } from './body-budget.ts'
 
-/** A complete body, or the error to return. */
-export type Body = { readonly kind: 'read'; readonly body: Uint8Array } | ApiError
-
 /** Maximum length of a body, and the error code for a longer body. */
 export interface BodyBounds {
   readonly bytesMax: number
@@ -43,7 +40,11 @@ type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>
  * @returns 400 for a body that is cut off or sent too slowly; 400 or 413 for a body that is too long; 503 `overloaded` for a complete body
  * without room in the budget; 503 `body_dropped` for an unfinished body without room, or for an evicted body
  */
-export async function readBody(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
+export async function readBody(
+  request: Request,
+  room: Room,
+  budget: BodyBudget,
+): Promise<Uint8Array | ApiError> {
   // Most bodies arrive together with their head, and Bun has read them by the next iteration of the event loop.
   await budget.turns.next()
   const { bytesDeclared } = room
@@ -60,18 +61,20 @@ export async function readBody(request: Request, room: Room, budget: BodyBudget)
 
 const noBytes = new ArrayBuffer(0)
 
-function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Body {
+function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Uint8Array | ApiError {
   if (buffer.byteLength !== (room.bytesDeclared ?? 0)) return brokeOff()
-  return budget.grow(room, buffer.byteLength, performance.now())
-    ? { kind: 'read', body: new Uint8Array(buffer) }
-    : overloaded()
+  return budget.grow(room, buffer.byteLength, performance.now()) ? new Uint8Array(buffer) : overloaded()
 }
 
 /** Waits for a small body, which may be evicted. Its bytes are charged only when it is complete; until then it shows no progress. */
-function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudget): Promise<Body> {
+function waitForWhole(
+  whole: Promise<ArrayBuffer>,
+  room: Room,
+  budget: BodyBudget,
+): Promise<Uint8Array | ApiError> {
   return new Promise((resolve) => {
     budget.begin(room, performance.now(), (why) => resolve(givenUpError(why)))
-    const end = (result: () => Body) => {
+    const end = (result: () => Uint8Array | ApiError) => {
       // The body was aborted, so the error response was already sent.
       if (!room.arrival) return
       budget.finish(room)
@@ -88,14 +91,12 @@ function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudge
  * Reads a body piece by piece. If the first piece has arrived and is the whole body, it is charged without being registered as unfinished,
  * which takes half of the time. Any other body may be evicted while it arrives.
  */
-async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Body> {
+async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Uint8Array | ApiError> {
   let next = reader.read()
   if (Bun.peek.status(next) === 'fulfilled') {
     const { value } = await next
     if (value && value.byteLength === room.bytesDeclared)
-      return budget.grow(room, value.byteLength, performance.now())
-        ? { kind: 'read', body: value }
-        : overloaded()
+      return budget.grow(room, value.byteLength, performance.now()) ? value : overloaded()
   }
   const pages = new Pages(room.bytesDeclared ?? room.bounds.bytesMax)
   let givenUp: GivenUp | undefined
@@ -135,7 +136,7 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
   if (room.bytesDeclared !== null && pages.length !== room.bytesDeclared) return brokeOff()
   const body = pages.join()
   budget.free(room, pages.length)
-  return { kind: 'read', body }
+  return body
 }
 
 function take(bytes: Uint8Array, pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {

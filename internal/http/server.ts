@@ -128,7 +128,6 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
             requestId: nextRequestId(request),
             params,
             peerAddress: () => peerAddress(app.server, request),
-            body: noBytes,
           }),
         {
           // Elysia does not parse the body, because `serve` authorizes the request before it reads the body.
@@ -150,39 +149,36 @@ function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
 }
 
 const noParams: Call['params'] = {}
-const noBytes = new Uint8Array()
+const noBytes: Uint8Array = new Uint8Array()
 
 /** Returns the address of the peer. Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. */
 function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, request: Request): string | null {
   return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
 }
 
-/** A request in progress. Its body is set after it was read. */
-type CallUnderWay = Omit<Call, 'body' | 'params'> & { body: Call['body']; params: Call['params'] }
-
-function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
+function answerCall(runtime: Runtime, entry: Entry, head: Head): Promise<Response> {
   const { tracing } = runtime
-  if (!tracing?.enabled) return serve(runtime, entry, call)
-  const traceparent = call.request.headers.get('traceparent')
+  if (!tracing?.enabled) return serve(runtime, entry, head)
+  const traceparent = head.request.headers.get('traceparent')
   const name = `${entry.method} ${entry.path}`
-  return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, entry, call))
+  return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, entry, head))
 }
 
 /**
  * Serves a request: authorization, query, body, handler. Each step can end the request. This is one async function, because each additional
  * async function costs time in every request.
  */
-async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
-  const { request, requestId } = call
+async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Response> {
+  const { request, requestId } = received
   const { path: route, unverified } = entry
   const finished: Finished = { request, requestId, route, unverified, startedAt: performance.now() }
   let room: Room | undefined
   try {
-    if (!areWellFormed(call.params)) {
-      if (!entry.admitsMalformedParams) return respond(runtime, finished, routeUnknown(runtime.documentPath))
-      call.params = withoutMalformed(call.params)
-    }
-    const admitting = entry.admit(call)
+    const isWellFormed = areWellFormed(received.params)
+    if (!isWellFormed && !entry.admitsMalformedParams)
+      return respond(runtime, finished, routeUnknown(runtime.documentPath))
+    const head = isWellFormed ? received : { ...received, params: withoutMalformed(received.params) }
+    const admitting = entry.admit(head)
     // Most requests are authorized from memory, without a promise.
     const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
@@ -192,16 +188,17 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
     finished.fields = admission.log
     const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
     if (refused) return respond(runtime, finished, refused)
+    let body = noBytes
     if (bounds.bytesMax > 0) {
-      const sourceOf = () => entry.sourceOf?.(call) ?? owner
+      const sourceOf = () => entry.sourceOf?.(head) ?? owner
       const made = roomFor(request, bounds, { owner, sourceOf })
       if (made.kind === 'error') return respond(runtime, finished, made)
       room = made
-      const body = await readBody(request, room, entry.budget)
-      if (body.kind === 'error') return respond(runtime, finished, body)
-      call.body = body.body
+      const read = await readBody(request, room, entry.budget)
+      if (isApiError(read)) return respond(runtime, finished, read)
+      body = read
     }
-    return respond(runtime, finished, await entry.handle(call, admitted))
+    return respond(runtime, finished, await entry.handle({ ...head, body }, admitted))
   } catch (cause) {
     finished.cause = cause
     return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))

@@ -155,7 +155,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   [
     'operate/security.md',
     'At most 16 KiB of an answer',
-    'internal/egress/exchange.ts',
+    'internal/egress/call.ts',
     'answerBytesMaxDefault',
     1024,
   ],

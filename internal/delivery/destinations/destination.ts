@@ -13,18 +13,6 @@ export interface HttpSettings {
   readonly signingSecrets: readonly string[]
 }
 
-/** Input of one call of a destination. */
-export interface Sending {
-  readonly content: EventContent
-  /** Aborts the call. */
-  readonly signal?: AbortSignal
-  /** Start of the attempt, which is the time of a signature, too. */
-  readonly nowMs: number
-  /** Number of times that the event has been forwarded, including this time. */
-  readonly hops: string
-  readonly traceparent: string | undefined
-}
-
 /** Properties of a request that neither the event nor the record of its attempt contains otherwise. */
 export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
@@ -39,7 +27,19 @@ export interface PreparedDestination {
   /** False while a signing secret or the URL is missing. */
   readonly isSendable: boolean
   /** Calls the destination once, within its timeout. Repeated calls for an event carry the same id. Never rejects for a failed call. */
-  send(outbound: Outbound, sending: Sending): Promise<Sent>
+  send(
+    outbound: Outbound,
+    sending: {
+      readonly content: EventContent
+      /** Aborts the call. */
+      readonly signal?: AbortSignal
+      /** Start of the attempt, which is the time of a signature, too. */
+      readonly nowMs: number
+      /** Number of times that the event has been forwarded, including this time. */
+      readonly hops: string
+      readonly traceparent: string | undefined
+    },
+  ): Promise<Sent>
 }
 
 /** Way of delivering events. A kind is a folder, and an entry of `registry.ts`. */

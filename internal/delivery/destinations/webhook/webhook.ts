@@ -82,7 +82,10 @@ export interface PastRequest {
  * attempts share is computed once.
  */
 export function pastRequestsOf(
-  event: Omit<ForwardedEvent, 'payload'> & { readonly payloadBytes: number },
+  event: Omit<EventContent, 'payload' | 'provider'> & {
+    readonly provider: string
+    readonly payloadBytes: number
+  },
 ): (attempt: { readonly startedAtMs: number; readonly exchange: AttemptExchange }) => PastRequest {
   const { hops } = carriedHeaders(event.headers)
   const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
@@ -96,10 +99,6 @@ export function pastRequestsOf(
   }
 }
 
-/** An event to write, whose payload can have expired. */
-export type ForwardedEvent = Omit<EventContent, 'payload' | 'provider'> &
-  Partial<Pick<EventContent, 'payload'>> & { readonly provider: string }
-
 /** Returns a stored event in the form in which it is forwarded. @param view with headers as JSON text */
 export function forwardedOf<Event extends { readonly providerRawType: string }>({
   event,
@@ -112,7 +111,13 @@ export function forwardedOf<Event extends { readonly providerRawType: string }>(
 }
 
 /** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
-export function forwardedEvent({ payload = 'null', ...event }: ForwardedEvent): string {
+export function forwardedEvent({
+  payload = 'null',
+  ...event
+}: Omit<EventContent, 'payload' | 'provider'> & {
+  readonly provider: string
+  readonly payload?: string
+}): string {
   const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, headers } = event
   return (
     `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
