@@ -1,5 +1,4 @@
-import type { ApiKeyScope, RecordDurability, RecordRules, TenantSpec } from './model.ts'
-import type { CallbackSpec, NotificationsSpec } from './spec-destinations.ts'
+import type { ApiKeyScope, RecordDurability, TenantSpec } from './model.ts'
 import type { Limits } from './spec-limits.ts'
 
 /** Where a tenant's records and locks are. */
@@ -15,7 +14,10 @@ export interface RecordStoreOfTenant {
 }
 
 /** Receiver of a tenant's notifications. `url` is absent if a Secret contains it. */
-export type DirectoryNotifications = Omit<NotificationsSpec, 'signingSecretRef' | 'urlSecretRef'>
+export type DirectoryNotifications = Omit<
+  NonNullable<TenantSpec['notifications']>,
+  'signingSecretRef' | 'urlSecretRef'
+>
 
 /** An enabled provider with its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
@@ -38,7 +40,7 @@ const text = <T>(sql: string, parse: (used: string) => T, usedOf = (written: str
 // SQL text instead of the query builder, because each process reads all tenants: extracting parts of a spec costs Postgres less than
 // building an object of them, and one column costs the process less than eight.
 const rules = {
-  records: text("t.spec -> 'records'", (json) => parseFrozen(json) as RecordRules),
+  records: text("t.spec -> 'records'", (json) => parseFrozen(json) as TenantSpec['records']),
   recordStore: text(
     'json_build_array(t.record_store, t.record_store_before, t.record_store_generation, t.record_fence)',
     parseRecordStore,
@@ -46,7 +48,7 @@ const rules = {
   limits: text("t.spec -> 'limits'", (json) => parseFrozen(json) as Limits),
   callback: text(
     "(t.spec -> 'callback') - '{url,signingSecretRef}'::text[]",
-    (json) => parseFrozen(json) as Omit<CallbackSpec, 'url' | 'signingSecretRef'>,
+    (json) => parseFrozen(json) as Omit<NonNullable<TenantSpec['callback']>, 'url' | 'signingSecretRef'>,
   ),
   providers: text(
     "t.spec -> 'providers'",

@@ -33,14 +33,6 @@ export interface DirectorySecretRow {
   readonly sealedBase64: string
 }
 
-/**
- * Position in the list of changes, which is ordered by version and tenant id. With an empty `id`, it precedes all changes of its version.
- */
-export interface ChangeCursor {
-  readonly version: number
-  readonly id: string
-}
-
 /** Receives directory rows, each tenant before its keys and secrets. */
 export interface DirectorySink {
   put(row: DirectoryRow): void
@@ -50,21 +42,11 @@ export interface DirectorySink {
   readonly overfull: boolean
 }
 
-/** Rows per page of a read, and the signal that ends it between pages. */
-export interface PageOptions {
-  readonly pageRows: number
-  readonly signal: AbortSignal
-}
-
-type Flag = 't' | 'f'
 interface TextRow extends Omit<DirectoryRow, 'id' | 'suspended' | 'deleted'> {
   readonly id: string
-  readonly suspended: Flag
-  readonly deleted: Flag
+  readonly suspended: 't' | 'f'
+  readonly deleted: 't' | 'f'
   readonly version: string
-}
-interface OfTenant {
-  readonly tenantId: string
 }
 
 /** Leaves columns as the texts that Postgres sends. `pg` would parse the JSON of each row. */
@@ -95,7 +77,11 @@ export async function readDirectoryVersion(pool: Pool): Promise<number> {
  * tables in their stored order: by index, each of 100 000 rows would be a random access. The three reads are not one snapshot: callers must
  * afterwards read the changes made since before this call.
  */
-export async function readDirectory(pool: Pool, sink: DirectorySink, options: PageOptions): Promise<void> {
+export async function readDirectory(
+  pool: Pool,
+  sink: DirectorySink,
+  options: { readonly pageRows: number; readonly signal: AbortSignal },
+): Promise<void> {
   await withTx(pool, async (client) => {
     const tenants = `SELECT ${tenantColumns} FROM tenants t WHERE t.deleted_at IS NULL`
     for await (const rows of cursorPages<TextRow>(client, 'directory_tenants', tenants, options)) {
@@ -103,10 +89,15 @@ export async function readDirectory(pool: Pool, sink: DirectorySink, options: Pa
       if (sink.overfull) break
     }
     const keys = `SELECT ${keyColumns} FROM api_keys k`
-    for await (const rows of cursorPages<DirectoryKeyRow & OfTenant>(client, 'directory_keys', keys, options))
+    for await (const rows of cursorPages<DirectoryKeyRow & { tenantId: string }>(
+      client,
+      'directory_keys',
+      keys,
+      options,
+    ))
       for (const row of rows) sink.addKey(row.tenantId, row)
     const secrets = `SELECT ${secretColumns} FROM tenant_secrets s ORDER BY ${secretOrder}`
-    for await (const rows of cursorPages<DirectorySecretRow & OfTenant>(
+    for await (const rows of cursorPages<DirectorySecretRow & { tenantId: string }>(
       client,
       'directory_secrets',
       secrets,
@@ -121,7 +112,7 @@ async function* cursorPages<Row extends object>(
   client: PoolClient,
   name: string,
   select: string,
-  { pageRows, signal }: PageOptions,
+  { pageRows, signal }: Parameters<typeof readDirectory>[2],
 ): AsyncGenerator<readonly Row[]> {
   await client.query(`DECLARE ${name} NO SCROLL CURSOR FOR ${select}`)
   const fetchPage = () => {
@@ -140,15 +131,15 @@ async function* cursorPages<Row extends object>(
 }
 
 /**
- * Passes the tenants that changed after the cursor to the sink, ordered by version, with their keys and secrets. Includes deleted tenants.
- * Returns the number of tenants and the cursor after the last one.
+ * Passes the tenants that changed after the cursor to the sink, ordered by version and id, with their keys and secrets. Includes deleted
+ * tenants. An empty `id` precedes all changes of its version. Returns the number of tenants and the cursor after the last one.
  */
 export async function readDirectoryChanges(
   pool: Pool,
   sink: DirectorySink,
-  after: ChangeCursor,
+  after: { readonly version: number; readonly id: string },
   rowsMax: number,
-): Promise<{ readonly count: number; readonly last: ChangeCursor | undefined }> {
+): Promise<{ readonly count: number; readonly last: typeof after | undefined }> {
   // One statement, so that a tenant gets the keys and secrets of its version. It is not prepared: a generic plan cached while the tables
   // were small would scan all keys for each tenant.
   const { rows } = await pool.query<TextRow & { readonly keys: string; readonly secrets: string }>({

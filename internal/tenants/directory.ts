@@ -4,8 +4,12 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { readDirectory, readDirectoryChanges, readDirectoryVersion } from './directory-store.ts'
-import { type Declarations, emptyDeclarations, withChanges } from './providers/declarations.ts'
-import { listDeclarationChanges } from './providers/provider-store.ts'
+import {
+  type Declarations,
+  emptyDeclarations,
+  listDeclarationChanges,
+  withChanges,
+} from './providers/provider-store.ts'
 
 /** Redis channel that announces tenant changes to all directories. The messages are empty. */
 export const directoryChannel = 'latchkey:tenants'

@@ -30,7 +30,6 @@ export {
 export type { ApiKeyScope, RecordDurability, RetentionDays, TenantSpec } from './model.ts'
 export { apiKeyScopes, recordDurabilities, retentionOf, Tenant, tenantApiVersion } from './model.ts'
 export { type Problem, parseTenant, schemaProblems } from './parse-tenant.ts'
-export { type Declarations, emptyDeclarations } from './providers/declarations.ts'
 export type {
   DeclarationRules,
   ProviderObject,
@@ -38,7 +37,7 @@ export type {
   ValidatedProvider,
 } from './providers/provider-object.ts'
 export { providerObjects } from './providers/provider-object.ts'
-export { type DeclaredUse, listDeclaredUse } from './providers/provider-store.ts'
+export { type Declarations, emptyDeclarations, listDeclaredUse } from './providers/provider-store.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export { type Condition, conditionTypes } from './reconcile/conditions.ts'
@@ -53,7 +52,7 @@ export {
   type MovedTenant,
   moveRecordStores,
 } from './record-stores.ts'
-export type { CallbackSpec, NotificationType } from './spec-destinations.ts'
+export type { NotificationType } from './spec-destinations.ts'
 export { notificationTypes, parseDurationMs, retryScheduleDefault } from './spec-destinations.ts'
 export { dnsLabel, type FieldRule } from './spec-fields.ts'
 export type { AnyLimitName, LimitName, Limits } from './spec-limits.ts'

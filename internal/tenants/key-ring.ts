@@ -16,20 +16,6 @@ export interface SealedPlace {
   readonly field: string
 }
 
-/**
- * Result of `open`. `keyUnknown`: the ring lacks the key that encrypted the value. `broken`: the value was changed or belongs to another
- * tenant or field.
- */
-export type Opened =
-  | { readonly kind: 'opened'; readonly text: string }
-  | { readonly kind: 'keyUnknown'; readonly keyId: string }
-  | { readonly kind: 'broken' }
-
-/** Result of `parseKeyRing`. `message` never quotes the ring. */
-export type ParsedKeyRing =
-  | { readonly kind: 'ok'; readonly keyRing: KeyRing }
-  | { readonly kind: 'invalid'; readonly message: string }
-
 const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
@@ -38,13 +24,15 @@ const keysMax = 16
 /**
  * Parses a key ring of the form `id:base64key[,id2:base64key2]` with keys of 32 bytes. The first key encrypts; all keys decrypt. Rotation
  * has three steps: add the new key at the end in all processes, move it to the front, and remove the old key after every tenant was
- * reconciled.
+ * reconciled. A `message` never quotes the ring.
  * @param random returns `count` unpredictable bytes; replaced in tests only
  */
 export function parseKeyRing(
   text: string,
   random: (count: number) => Uint8Array = randomBytes,
-): ParsedKeyRing {
+):
+  | { readonly kind: 'ok'; readonly keyRing: KeyRing }
+  | { readonly kind: 'invalid'; readonly message: string } {
   const keys = new Map<string, Buffer>()
   const entries = text.split(',').map((entry) => entry.trim())
   if (entries.length > keysMax)
@@ -99,7 +87,14 @@ export class KeyRing {
     return { keyId: this.currentKeyId, nonce, ciphertext }
   }
 
-  open(place: SealedPlace, sealed: Sealed): Opened {
+  /** Decrypts a value. `keyUnknown`: the ring lacks its key. `broken`: it was changed or belongs to another tenant or field. */
+  open(
+    place: SealedPlace,
+    sealed: Sealed,
+  ):
+    | { readonly kind: 'opened'; readonly text: string }
+    | { readonly kind: 'keyUnknown'; readonly keyId: string }
+    | { readonly kind: 'broken' } {
     const key = this.#keys.get(sealed.keyId)
     if (key === undefined) return { kind: 'keyUnknown', keyId: sealed.keyId }
     if (sealed.nonce.length !== nonceBytes || sealed.ciphertext.length < tagBytes) return { kind: 'broken' }
@@ -142,13 +137,6 @@ export const notificationsUrlField = 'notifications:url'
 /** Maximum tenants counted by `countUnreadableTenants`. `onUnreadable` also reports tenants beyond it. */
 const unreadableTenantsMax = 10_000
 
-/** Decrypted secrets of one field. */
-export interface OpenedSecrets {
-  readonly values: readonly string[]
-  /** Key ids of the secrets that do not decrypt, because the ring lacks the key or the value was changed. */
-  readonly unreadableKeyIds: readonly string[]
-}
-
 /** Options of a `SecretOpener`. */
 export interface SecretOpenerOptions {
   readonly keyRing: KeyRing
@@ -163,9 +151,14 @@ export interface SecretOpenerOptions {
 
 /**
  * Decrypts a tenant's secrets of one field, in their stored order. Decrypting one secret takes microseconds. Callers can cache the result
- * while the directory returns the same tenant object, since a change of secrets creates another object.
+ * while the directory returns the same tenant object, since a change of secrets creates another object. `unreadableKeyIds` are of secrets that
+ * do not decrypt, because the ring lacks the key or the value was changed.
  */
-export function openTenantSecrets(keyRing: KeyRing, tenant: DirectoryTenant, field: string): OpenedSecrets {
+export function openTenantSecrets(
+  keyRing: KeyRing,
+  tenant: DirectoryTenant,
+  field: string,
+): { readonly values: readonly string[]; readonly unreadableKeyIds: readonly string[] } {
   const values: string[] = []
   const unreadableKeyIds: string[] = []
   for (const secret of tenant.secrets) {
@@ -192,7 +185,7 @@ export class SecretOpener {
   }
 
   /** Decrypts a tenant's secrets of one field, like `openTenantSecrets`, and reports failures. */
-  open(tenant: DirectoryTenant, field: string): OpenedSecrets {
+  open(tenant: DirectoryTenant, field: string): ReturnType<typeof openTenantSecrets> {
     const opened = openTenantSecrets(this.#options.keyRing, tenant, field)
     if (opened.unreadableKeyIds.length > 0) this.#report(tenant, field, opened.unreadableKeyIds)
     return opened

@@ -220,17 +220,14 @@ export const Tenant = strict(
   { description: 'A tenant of Latchkey: its callers, their secrets, and the receiver of its events.' },
 )
 
-type ParsedProvider = Omit<Static<typeof providers>[number], 'name'> & { name: ProviderName }
-
 /** Validated spec of a tenant, with defaults filled in and with neutral provider names. */
-export type TenantSpec = Omit<Static<typeof spec>, 'providers'> & { providers: ParsedProvider[] }
+export type TenantSpec = Omit<Static<typeof spec>, 'providers'> & {
+  providers: (Omit<Static<typeof providers>[number], 'name'> & { name: ProviderName })[]
+}
 /** A validated Tenant resource. */
 export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
   spec: TenantSpec
 }
-/** Rules of the record API, with defaults filled in. */
-export type RecordRules = Static<typeof records>
-
 /** Retention times in days after receipt. */
 export interface RetentionDays {
   readonly payloadDays: number

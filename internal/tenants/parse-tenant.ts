@@ -11,11 +11,6 @@ export interface Problem {
   readonly message: string
 }
 
-/** Result of `parseTenant`. */
-export type ParsedTenant =
-  | { readonly kind: 'ok'; readonly tenant: Tenant }
-  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
-
 const problemsMax = 50
 
 /**
@@ -23,7 +18,11 @@ const problemsMax = 50
  * and replaces vendor names by neutral names. Returns at most 50 problems. They never quote a value, because a misplaced secret would then
  * appear in a log.
  */
-export function parseTenant(value: unknown): ParsedTenant {
+export function parseTenant(
+  value: unknown,
+):
+  | { readonly kind: 'ok'; readonly tenant: Tenant }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] } {
   const filled = Value.Default(Tenant, structuredClone(value))
   const problems = schemaProblems(Tenant, filled, 'a Tenant')
   if (problems.length > 0) return { kind: 'invalid', problems }

@@ -19,11 +19,6 @@ export interface SecretManifest {
     | undefined
 }
 
-/** Result of `parseSecret`. */
-export type ParsedSecret =
-  | { readonly kind: 'ok'; readonly secret: SecretManifest }
-  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
-
 const valuesMax = 64
 const valueCharactersMax = 16_384
 
@@ -51,23 +46,30 @@ const Secret = t.Object(
  * Parses a Secret manifest like `kubectl apply`: `stringData` takes precedence over `data`, whose values are the base64 of UTF-8 text.
  * Problems contain names of fields, never values.
  */
-export function parseSecret(value: unknown, version: string): ParsedSecret {
+export function parseSecret(
+  value: unknown,
+  version: string,
+):
+  | { readonly kind: 'ok'; readonly secret: SecretManifest }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] } {
+  const invalid = (...problems: readonly Problem[]) => ({ kind: 'invalid', problems }) as const
   if (!Value.Check(Secret, value)) {
     const errors = [...Value.Errors(Secret, value)].slice(0, 20)
-    return {
-      kind: 'invalid',
-      problems: errors.map(({ path }) => problem(dotted(path), 'is not a valid field of a Secret')),
-    }
+    const message = 'is not a valid field of a Secret'
+    return invalid(...errors.map(({ path }) => ({ path: path.split('/').slice(1).join('.'), message })))
   }
   const values = new Map<string, string>()
   for (const [name, encoded] of Object.entries(value.data ?? {})) {
     const text = decodeBase64(encoded)
     if (text === undefined)
-      return invalid(`data.${name}`, 'must be base64 of UTF-8 text (use stringData for plain text)')
+      return invalid({
+        path: `data.${name}`,
+        message: 'must be base64 of UTF-8 text (use stringData for plain text)',
+      })
     values.set(name, text)
   }
   for (const [name, text] of Object.entries(value.stringData ?? {})) values.set(name, text)
-  if (values.size > valuesMax) return invalid('', `must hold at most ${valuesMax} values`)
+  if (values.size > valuesMax) return invalid({ path: '', message: `must hold at most ${valuesMax} values` })
   const { name, namespace, annotations, ownerReferences } = value.metadata
   const owner = ownerReferences?.find(({ kind }) => kind === 'Tenant')
   return {
@@ -91,18 +93,6 @@ function decodeBase64(encoded: string): string | undefined {
   } catch {
     return undefined
   }
-}
-
-function dotted(pointer: string): string {
-  return pointer.split('/').slice(1).join('.')
-}
-
-function problem(path: string, message: string): Problem {
-  return { path, message }
-}
-
-function invalid(path: string, message: string): ParsedSecret {
-  return { kind: 'invalid', problems: [problem(path, message)] }
 }
 
 /** Name of the Secret for a field of a tenant's spec. If `generated` is true, Latchkey creates the Secret when it is missing. */

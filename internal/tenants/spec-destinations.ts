@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { type Static, Type as t } from '@sinclair/typebox'
+import { Type as t } from '@sinclair/typebox'
 import { type CallbackRefusal, checkCallbackUrl, portsBlocked } from '#internal/egress/index.ts'
 import { type FieldRule, oneOf, ruled, secretRef, strict } from './spec-fields.ts'
 
@@ -231,8 +231,3 @@ export const notifications = ruled(
   },
   { ...schemeRule, rule: `!has(self.url) || ${schemeRule.rule}` },
 )
-
-/** Receiver of a tenant's events, with defaults filled in. */
-export type CallbackSpec = Static<typeof callback>
-/** Receiver of a tenant's notifications, with defaults filled in. */
-export type NotificationsSpec = Static<typeof notifications>

@@ -30,13 +30,15 @@ export const adoptAnnotation = 'latchkey.dev/adopt'
 /** Annotation that resumes deliveries to a Tenant's suspended callback. The operator then removes it. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 
-/** Result of `parseTenantObject`. `message` contains names of fields, never their values. */
-export type ParsedTenantObject =
+/**
+ * Validates a Tenant against the schema of `model.ts`, which is stricter than the API server in a few places. The message contains names of
+ * fields, never their values. Pure.
+ */
+export function parseTenantObject(
+  object: TenantObject,
+):
   | { readonly kind: 'ok'; readonly manifest: TenantManifest }
-  | { readonly kind: 'invalid'; readonly message: string }
-
-/** Validates a Tenant against the schema of `model.ts`, which is stricter than the API server in a few places. Pure. */
-export function parseTenantObject(object: TenantObject): ParsedTenantObject {
+  | { readonly kind: 'invalid'; readonly message: string } {
   const { name, namespace = 'default', uid = '', creationTimestamp = '' } = object.metadata
   const parsed = parseTenant({
     apiVersion: tenantApiVersion,

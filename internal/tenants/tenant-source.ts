@@ -29,9 +29,6 @@ export type SecretRead =
 /** Reason of an `unreadable` Secret whose namespace is not watched because of the maximum of watches. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
-/** Reason for writing a generated Secret. */
-export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
-
 /** A Secret that is generated for a tenant. */
 export interface GeneratedSecret {
   readonly namespace: string
@@ -41,7 +38,8 @@ export interface GeneratedSecret {
   /** All annotations that Latchkey writes. */
   readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
-  readonly cause: GenerationCause
+  /** Reason for writing the Secret. */
+  readonly cause: 'missing' | 'rotation' | 'edited' | 'previousEnded'
   /** Version of the Secret to replace; undefined to create a Secret. */
   readonly replaces: string | undefined
 }

@@ -5,10 +5,10 @@ import type { KeyRing, Sealed } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
 import type {
   ResourceName,
-  SlugFacts,
   StoredKey,
   StoredSecret,
   StoredTenant,
+  TenantFacts,
 } from './reconcile/gather-tenant.ts'
 import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from './tables.ts'
 
@@ -52,15 +52,12 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
 /** Position in the list of encrypted secrets, which is ordered by primary key. */
 export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
-/** An encrypted secret and its cursor in the paged read of all secrets. */
-export type SealedSecretRow = SecretCursor & Sealed
-
 /** Lists encrypted secrets of all tenants after a position, by primary key. */
 export async function listSealedSecrets(
   pool: Pool,
   after: SecretCursor | undefined,
   rowsMax: number,
-): Promise<SealedSecretRow[]> {
+): Promise<(SecretCursor & Sealed)[]> {
   const { tenantId, field, ordinal, keyId, nonce, ciphertext } = tenantSecrets
   return await orm(pool)
     .select({ tenantId, field, ordinal, keyId, nonce, ciphertext })
@@ -79,16 +76,19 @@ export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean
   return rows.length > 0
 }
 
-/** A tenant's claim on a slug. Without `createdAtMs`, the claim counts as younger than all stored claims. */
-export interface SlugWish {
-  readonly id: TenantId
-  readonly uid: string
-  readonly slug: string
-  readonly createdAtMs: number | undefined
-}
-
-/** Finds other claims on a slug. Takes no locks, because the unique index decides between concurrent writes. */
-export async function findSlugFacts(pool: Pool, wish: SlugWish): Promise<SlugFacts> {
+/**
+ * Finds other claims on a slug. Without `createdAtMs`, the tenant's own claim counts as younger than all stored ones. Takes no locks,
+ * because the unique index decides between concurrent writes.
+ */
+export async function findSlugFacts(
+  pool: Pool,
+  wish: {
+    readonly id: TenantId
+    readonly uid: string
+    readonly slug: string
+    readonly createdAtMs: number | undefined
+  },
+): Promise<TenantFacts['slug']> {
   const db = orm(pool)
   const { id, namespace, name } = tenants
   const [[holder], [reservation], [olderClaimant]] = await Promise.all([
@@ -107,7 +107,7 @@ export async function findSlugFacts(pool: Pool, wish: SlugWish): Promise<SlugFac
   }
 }
 
-function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: SlugWish) {
+function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: Parameters<typeof findSlugFacts>[1]) {
   const { namespace, name, resourceCreatedAtMs } = tenants
   const older =
     createdAtMs === undefined

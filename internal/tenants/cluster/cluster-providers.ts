@@ -9,29 +9,26 @@ import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { type ProviderObject, type ProviderSource, providerObjects } from '../providers/provider-object.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
 
-/** Options of `startClusterProviders`. */
-export interface ClusterProvidersOptions {
-  readonly client: KubeClient
-  readonly transport: Transport
-  readonly health: Health
-  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** Field manager of status writes. */
-  readonly statusManager: string
-}
-
-/** Source of the Providers of a cluster. The caller must stop it. */
-export interface ClusterProviders extends ProviderSource {
-  stop(): Promise<void>
-}
-
 const troubleLogEvery = 20
 
 /**
  * Starts to watch the Providers of a cluster. Without their definition, or without permission to list them, there are none, and tenants use
- * built-in and shipped ones.
+ * built-in and shipped ones. The caller must stop the source.
  */
-export function startClusterProviders(options: ClusterProvidersOptions): ClusterProviders {
-  const { client, transport, health, log, statusManager } = options
+export function startClusterProviders({
+  client,
+  transport,
+  health,
+  log,
+  statusManager,
+}: {
+  readonly client: KubeClient
+  readonly transport: Transport
+  readonly health: Health
+  readonly log: Pick<Logger, 'warn'>
+  /** Field manager of status writes. */
+  readonly statusManager: string
+}): ProviderSource & { stop(): Promise<void> } {
   const listeners = new Set<() => void>()
   const reflector = new Reflector<ProviderObject>({
     name: 'providers',
@@ -80,7 +77,7 @@ export function startClusterProviders(options: ClusterProvidersOptions): Cluster
   }
 }
 
-function reportTrouble(log: ClusterProvidersOptions['log'], trouble: ReflectorTrouble): void {
+function reportTrouble(log: Pick<Logger, 'warn'>, trouble: ReflectorTrouble): void {
   if (trouble.kind !== 'sync') return log.warn({ ...trouble }, 'watch of Providers has a problem')
   const { failure, failures } = trouble
   if (failures % troubleLogEvery !== 1) return

@@ -38,15 +38,6 @@ export interface ClusterSecretsOptions {
   readonly username: string
 }
 
-/** The tenant for which Secrets are read. */
-export interface SecretReader {
-  readonly namespace: string
-  readonly name: string
-  readonly uid: string
-  /** Names of the tenant's generated Secrets. Latchkey labels them, so the cache contains those that exist. */
-  readonly generated: ReadonlySet<string>
-}
-
 /** Time after which the cache takes precedence over a remembered write. */
 const writtenMs = 10_000
 const writtenMax = 10_000
@@ -75,7 +66,7 @@ export class ClusterSecrets {
   }
 
   /** Returns the Secrets of one tenant. Calls `mayWrite` before each write. */
-  of(tenant: SecretReader, mayWrite: () => boolean): TenantSecrets {
+  of(tenant: Parts['tenant'], mayWrite: () => boolean): TenantSecrets {
     return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
   }
 
@@ -83,7 +74,12 @@ export class ClusterSecrets {
    * Finds a Secret: this process's own recent write, otherwise the cached Secret. Reads the Secret from the API server if the cache cannot
    * contain it.
    */
-  async find(place: ObjectPlace, isGenerated: boolean): Promise<Found> {
+  async find(
+    place: ObjectPlace,
+    isGenerated: boolean,
+  ): Promise<
+    KubeResult<Secret> | { readonly kind: 'notFound' } | Extract<KnownSecret, { kind: 'unfollowed' }>
+  > {
     const key = objectKey(place)
     const own = this.#written.get(key)
     const known = this.#options.known(place)
@@ -121,11 +117,6 @@ export class ClusterSecrets {
   }
 }
 
-type Found =
-  | KubeResult<Secret>
-  | { readonly kind: 'notFound' }
-  | Extract<KnownSecret, { readonly kind: 'unfollowed' }>
-
 /** Compares resourceVersions, which are increasing integers: guaranteed by etcd, and by Kubernetes since 1.35 (KEP-5504). */
 function isOlder(one: Secret, other: Secret): boolean {
   return Number(one.metadata.resourceVersion) < Number(other.metadata.resourceVersion)
@@ -133,7 +124,13 @@ function isOlder(one: Secret, other: Secret): boolean {
 
 interface Parts extends ClusterSecretsOptions {
   readonly cluster: ClusterSecrets
-  readonly tenant: SecretReader
+  readonly tenant: {
+    readonly namespace: string
+    readonly name: string
+    readonly uid: string
+    /** Names of the tenant's generated Secrets. Latchkey labels them, so the cache contains those that exist. */
+    readonly generated: ReadonlySet<string>
+  }
   readonly mayWrite: () => boolean
 }
 

@@ -7,26 +7,21 @@ import { startClusterProviders } from './cluster-providers.ts'
 import { ClusterSecrets } from './cluster-secrets.ts'
 import { ClusterView, type ClusterViewOptions } from './cluster-view.ts'
 
-/** Options of a cluster source. */
-export interface ClusterSourceOptions extends Omit<ClusterViewOptions, 'onSecretDeleted'> {
-  readonly client: KubeClient
-  readonly events: Pick<EventRecorder, 'record'>
-  /** User name of this process at the API server. It appears in the command that grants missing permissions. */
-  readonly username: string
-}
-
-/** Source of the Tenants and Secrets of a cluster. The caller must stop it. */
-export interface ClusterSource extends TenantSource {
-  /** Readiness check. It succeeds after the first complete read; a forbidden namespace does not delay the other namespaces. */
-  check(): CheckResult
-  stop(): Promise<void>
-}
-
 /** Field manager of status writes. Metadata writes use a different field manager. */
 const statusManager = 'latchkey-operator-status'
 
-/** Starts to watch the Tenants and Secrets of a cluster. */
-export function startClusterSource(options: ClusterSourceOptions): ClusterSource {
+/**
+ * Starts to watch the Tenants and Secrets of a cluster. The caller must stop the source. `check` is its readiness check, which succeeds after
+ * the first complete read; a forbidden namespace does not delay the others.
+ */
+export function startClusterSource(
+  options: Omit<ClusterViewOptions, 'onSecretDeleted'> & {
+    readonly client: KubeClient
+    readonly events: Pick<EventRecorder, 'record'>
+    /** User name of this process at the API server. It appears in the command that grants missing permissions. */
+    readonly username: string
+  },
+): TenantSource & { check(): CheckResult; stop(): Promise<void> } {
   const { client, events, username } = options
   const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
   const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })

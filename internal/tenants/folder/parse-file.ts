@@ -1,7 +1,6 @@
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments } from 'yaml'
 import type { ObjectPlace } from '#internal/kube/index.ts'
-import type { TenantSpec } from '../model.ts'
-import { tenantApiVersion } from '../model.ts'
+import { type TenantSpec, tenantApiVersion } from '../model.ts'
 import { type Problem, parseTenant } from '../parse-tenant.ts'
 import type { ProviderObject } from '../providers/provider-object.ts'
 import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
@@ -42,12 +41,6 @@ export interface ParsedFile {
   readonly problems: readonly SourceProblem[]
 }
 
-/** Name of a file, and a version that changes whenever its content changes. */
-export interface FileLabel {
-  readonly file: string
-  readonly version: string
-}
-
 /** Annotation of a manifest that asks for the deletion of its tenant, as its `deletionPolicy` says. */
 const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
@@ -60,8 +53,12 @@ export function identityOf(kind: 'Tenant' | 'Secret' | 'Provider', { namespace, 
 /**
  * Parses the documents of a YAML or JSON file. A broken document is reported with its line and field, and does not affect the others. A
  * syntax error makes the whole file unreadable. Problems never quote a value.
+ * @param label `version` changes whenever the content of the file changes
  */
-export function parseFile(text: string, label: FileLabel): ParsedFile {
+export function parseFile(
+  text: string,
+  label: { readonly file: string; readonly version: string },
+): ParsedFile {
   const lines = new LineCounter()
   const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, strict: true })
   const documents = 'empty' in parsed ? [] : parsed
@@ -89,7 +86,7 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
 }
 
 /** Returns whether a document is empty, such as a trailing separator or the comments that Helm prints. */
-function isEmpty({ contents }: YamlDocument): boolean {
+function isEmpty({ contents }: Document.Parsed): boolean {
   return contents === null || (isScalar(contents) && contents.value === null)
 }
 
@@ -97,11 +94,9 @@ function unreadable(file: string, problems: SourceProblem[]): ParsedFile {
   return { kind: 'unreadable', file, documents: [], problems }
 }
 
-type YamlDocument = Document.Parsed
-
 function readDocument(
-  yaml: YamlDocument,
-  label: FileLabel,
+  yaml: Document.Parsed,
+  label: Parameters<typeof parseFile>[1],
   lines: LineCounter,
 ): { document: FileDocument; problems: SourceProblem[] } {
   const line = lineOfField(yaml, lines, 'metadata.name')
@@ -174,7 +169,7 @@ function parseProviderDocument(value: unknown): ProviderObject | Problem {
 }
 
 /** Converts a document to plain values. Returns undefined if its aliases expand too far. */
-function toValue(yaml: YamlDocument): unknown {
+function toValue(yaml: Document.Parsed): unknown {
   try {
     return yaml.toJS({ maxAliasCount: 100 })
   } catch {
@@ -197,7 +192,7 @@ function asRecord(value: unknown): Record<string, unknown> {
 }
 
 /** Returns the line of a field, such as `spec.providers[0].name`. For a missing field, returns the line of its nearest existing ancestor. */
-export function lineOfField(yaml: YamlDocument, lines: LineCounter, path: string): number | undefined {
+export function lineOfField(yaml: Document.Parsed, lines: LineCounter, path: string): number | undefined {
   const segments = [...path.matchAll(/\[([0-9]+)\]|([^.[\]]+)/g)].map(([, index, name]) =>
     index === undefined ? (name ?? '') : Number(index),
   )
@@ -209,7 +204,7 @@ export function lineOfField(yaml: YamlDocument, lines: LineCounter, path: string
 }
 
 /** Returns the offset of a field's name or of a list entry. */
-function offsetOf(yaml: YamlDocument, segments: readonly (string | number)[]): number | undefined {
+function offsetOf(yaml: Document.Parsed, segments: readonly (string | number)[]): number | undefined {
   const last = segments.at(-1)
   const parent = last === undefined ? yaml.contents : yaml.getIn(segments.slice(0, -1), true)
   if (last === undefined) return isNode(parent) ? parent.range?.[0] : undefined

@@ -1,11 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { tenantFinalizer } from '../tenant-object.ts'
-import {
-  type CheckedProvider,
-  type ProviderFacts,
-  type ProviderPlan,
-  planProviders,
-} from './plan-providers.ts'
+import { type ProviderFacts, type ProviderPlan, planProviders } from './plan-providers.ts'
 import type { ProviderObject, ValidatedProvider } from './provider-object.ts'
 import type { StoredProvider } from './provider-store.ts'
 
@@ -35,7 +30,7 @@ function checked(
   name: string,
   validated: ValidatedProvider,
   metadata: Partial<ProviderObject['metadata']> = {},
-): CheckedProvider {
+): ProviderFacts['providers'][number] {
   const held = { name, uid: `uid-${name}`, generation: 1, finalizers: [tenantFinalizer], ...metadata }
   return { object: { metadata: held, spec: {} }, validated }
 }

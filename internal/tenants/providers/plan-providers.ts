@@ -1,39 +1,32 @@
 import { isDeepStrictEqual } from 'node:util'
 import { mergeConditions, messageCharactersMax, type WantedCondition } from '../reconcile/conditions.ts'
+import type { ResourceName } from '../reconcile/gather-tenant.ts'
 import type { ProviderStatus } from '../status-schemas.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
 import type { ProviderObject, StoredDeclaration, ValidatedProvider } from './provider-object.ts'
-import { type ProviderUser, providersMax, type StoredProvider } from './provider-store.ts'
-
-/** A Provider with the result of its validation. */
-export interface CheckedProvider {
-  readonly object: ProviderObject
-  readonly validated: ValidatedProvider
-}
+import { providersMax, type StoredProvider } from './provider-store.ts'
 
 /** Input of `planProviders`. */
 export interface ProviderFacts {
-  readonly providers: readonly CheckedProvider[]
+  readonly providers: readonly { readonly object: ProviderObject; readonly validated: ValidatedProvider }[]
   readonly stored: readonly StoredProvider[]
   /** Stored declarations whose Provider has vanished. */
   readonly vanished: readonly StoredProvider[]
   /** Tenants that name a Provider, by its name; for Providers that are deleted or have vanished. */
-  readonly users: ReadonlyMap<string, readonly ProviderUser[]>
+  readonly users: ReadonlyMap<string, readonly ResourceName[]>
 }
-
-/** Change of a declaration in force. `note`: only the generation changes. */
-export type DeclarationStep =
-  | { readonly kind: 'put'; readonly provider: StoredProvider }
-  | { readonly kind: 'note'; readonly provider: StoredProvider }
-  | { readonly kind: 'remove'; readonly name: string }
-  | { readonly kind: 'none' }
 
 /** What is to be done for one Provider, in this order: finalizer, declaration, status, release. */
 export interface ProviderPlan {
   /** Undefined for a declaration whose Provider has vanished. */
   readonly object: ProviderObject | undefined
   readonly name: string
-  readonly step: DeclarationStep
+  /** Change of the declaration in force. `note`: only the generation changes. */
+  readonly step:
+    | { readonly kind: 'put'; readonly provider: StoredProvider }
+    | { readonly kind: 'note'; readonly provider: StoredProvider }
+    | { readonly kind: 'remove'; readonly name: string }
+    | { readonly kind: 'none' }
   readonly holds: boolean
   readonly releases: boolean
   /** Status to write; undefined if it is unchanged or the Provider goes. */
@@ -66,7 +59,7 @@ export function planProviders(facts: ProviderFacts, nowMs: number): ProviderPlan
 }
 
 function planProvider(
-  { object, validated }: CheckedProvider,
+  { object, validated }: ProviderFacts['providers'][number],
   stored: StoredProvider | undefined,
   {
     claims,
@@ -91,7 +84,7 @@ function planProvider(
   }
   const using = users.get(name) ?? []
   if (deletionTimestamp !== undefined && using.length === 0) {
-    const step: DeclarationStep = stored ? { kind: 'remove', name } : { kind: 'none' }
+    const step: ProviderPlan['step'] = stored ? { kind: 'remove', name } : { kind: 'none' }
     return { ...plan, step, releases: isHeld }
   }
   const wanted = deletionTimestamp === undefined ? decide(validated, stored, claims) : undefined
@@ -116,7 +109,7 @@ function planProvider(
   }
 }
 
-function stepOf(next: StoredProvider | undefined, stored: StoredProvider | undefined): DeclarationStep {
+function stepOf(next: StoredProvider | undefined, stored: StoredProvider | undefined): ProviderPlan['step'] {
   if (next === undefined || isDeepStrictEqual(next, stored)) return { kind: 'none' }
   return { kind: stored?.text === next.text ? 'note' : 'put', provider: next }
 }
@@ -171,7 +164,7 @@ function readyOf(wanted: Wanted | undefined, stored: StoredProvider | undefined)
 
 const shownUsersMax = 10
 
-function waitingFor(users: readonly ProviderUser[]): WantedCondition {
+function waitingFor(users: readonly ResourceName[]): WantedCondition {
   const shown = users.slice(0, shownUsersMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const more = users.length > shown.length ? ', and others' : ''
   return {

@@ -2,13 +2,9 @@ import type { Clock } from '#internal/base/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
+import type { ResourceName } from '../reconcile/gather-tenant.ts'
 import { passFence, type WriterFence } from '../reconcile/tenant-writes.ts'
-import {
-  type DeclarationStep,
-  type ProviderFacts,
-  type ProviderPlan,
-  planProviders,
-} from './plan-providers.ts'
+import { type ProviderFacts, type ProviderPlan, planProviders } from './plan-providers.ts'
 import type {
   DeclarationRules,
   ProviderObject,
@@ -16,10 +12,9 @@ import type {
   ValidatedProvider,
 } from './provider-object.ts'
 import {
-  listProviderUsers,
+  listResourceNames,
   listStoredProviders,
   noteGeneration,
-  type ProviderUser,
   putProvider,
   removeProvider,
   type StoredProvider,
@@ -39,7 +34,7 @@ export interface ProviderControllerOptions {
   /** Called when a Provider is in force as its manifest says, after a change or after its problem is gone. Must not throw. */
   readonly onInForce?: ((name: string, vectorsPassed: number) => void) | undefined
   /** Called after declarations changed, with the tenants that name them. */
-  onChanged(users: readonly ProviderUser[]): Promise<void>
+  onChanged(users: readonly ResourceName[]): Promise<void>
 }
 
 /** Interval of reconciling without a change, at which a deletion notices that no tenant uses the Provider any more. */
@@ -101,7 +96,7 @@ export class ProviderController {
     for (const name of this.#problems.keys())
       if (!plans.some((plan) => plan.name === name)) this.#problems.delete(name)
     if (changed.length === 0) return
-    await this.#options.onChanged(await listProviderUsers(this.#options.pool, changed, usersMax))
+    await this.#options.onChanged(await listResourceNames(this.#options.pool, changed, usersMax))
   }
 
   async #gather(objects: readonly ProviderObject[]): Promise<ProviderFacts> {
@@ -118,7 +113,7 @@ export class ProviderController {
     const vanished = source.isComplete()
       ? stored.filter((each) => !present.has(each.name) && source.owns(each))
       : []
-    const users = new Map<string, readonly ProviderUser[]>()
+    const users = new Map<string, readonly ResourceName[]>()
     const going = [
       ...objects
         .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
@@ -127,7 +122,7 @@ export class ProviderController {
     ]
     for (const name of going) {
       const aliases = stored.find((each) => each.name === name)?.aliases ?? []
-      users.set(name, await listProviderUsers(pool, [name, ...aliases], usersMax))
+      users.set(name, await listResourceNames(pool, [name, ...aliases], usersMax))
     }
     return { providers, stored, vanished, users }
   }
@@ -183,7 +178,7 @@ export class ProviderController {
   }
 }
 
-function writeStep(client: PoolClient, step: Exclude<DeclarationStep, { kind: 'none' }>): Promise<void> {
+function writeStep(client: PoolClient, step: Exclude<ProviderPlan['step'], { kind: 'none' }>): Promise<void> {
   switch (step.kind) {
     case 'put':
       return putProvider(client, step.provider)

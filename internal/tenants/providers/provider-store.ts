@@ -1,5 +1,6 @@
 import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
+import type { ResourceName } from '../reconcile/gather-tenant.ts'
 import { raiseDirectoryVersion } from '../reconcile/tenant-writes.ts'
 import { providerNames } from '../spec-providers.ts'
 import { providers, tenants } from '../tables.ts'
@@ -33,16 +34,39 @@ export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]>
     .limit(providersMax)
 }
 
-/** A change of a declaration. `text` is null if it is no longer in force. */
-export type DeclarationChange = Omit<StoredDeclaration, 'text'> & { readonly text: string | null }
-
-/** Lists the declarations that changed after a version, those that are gone included. */
-export async function listDeclarationChanges(pool: Pool, sinceVersion: number): Promise<DeclarationChange[]> {
+/** Lists the declarations that changed after a version. `text` is null if one is no longer in force. */
+export async function listDeclarationChanges(
+  pool: Pool,
+  sinceVersion: number,
+): Promise<(Omit<StoredDeclaration, 'text'> & { readonly text: string | null })[]> {
   const { name, aliases, isUnverified, declaration: text, version } = providers
   return await orm(pool)
     .select({ name, aliases, isUnverified, text })
     .from(providers)
     .where(gt(version, sinceVersion))
+}
+
+/** Declarations in force by name and alias. A change of any of them makes it another object. */
+export type Declarations = ReadonlyMap<string, StoredDeclaration>
+
+/** Declarations of an installation without Providers. */
+export const emptyDeclarations: Declarations = new Map()
+
+/** Returns declarations with changes; the same object if there are none. Pure. */
+export function withChanges(
+  before: Declarations,
+  changes: Awaited<ReturnType<typeof listDeclarationChanges>>,
+): Declarations {
+  if (changes.length === 0) return before
+  const own = new Map([...before.values()].map((each) => [each.name, each]))
+  for (const { text, ...rest } of changes) {
+    if (text === null) own.delete(rest.name)
+    else own.set(rest.name, { ...rest, text })
+  }
+  const all = [...own.values()]
+  const aliases = all.flatMap((each) => each.aliases.map((alias) => [alias, each] as const))
+  // Names take precedence over aliases.
+  return new Map([...aliases, ...all.map((each) => [each.name, each] as const)])
 }
 
 /** Finds the Providers in force that have one of these names or aliases. */
@@ -99,18 +123,12 @@ export async function removeProvider(client: PoolClient, name: string): Promise<
     .where(eq(providers.name, name))
 }
 
-/** A tenant that names a provider. */
-export interface ProviderUser {
-  readonly namespace: string
-  readonly name: string
-}
-
 /** Lists tenants that name one of these providers, by namespace and name. Reads all tenants. */
-export async function listProviderUsers(
+export async function listResourceNames(
   pool: Pool,
   names: readonly string[],
   rowsMax: number,
-): Promise<ProviderUser[]> {
+): Promise<ResourceName[]> {
   const { namespace, name, spec, deletedAtMs } = tenants
   const isNamed = sql`EXISTS (SELECT FROM jsonb_array_elements(${spec} -> 'providers') each
     WHERE each ->> 'name' = ANY(${sql.param(names)}::text[]))`
@@ -122,18 +140,18 @@ export async function listProviderUsers(
     .limit(rowsMax)
 }
 
-/** Providers that are not built in, with the number of tenants that name each. */
-export interface DeclaredUse {
-  /** Tenants that name at least one. */
+/**
+ * Lists providers that are not built in, by name or alias and the most used first, with the number of tenants that name each. `tenants` name
+ * at least one; `total` counts all such names. Reads all tenants.
+ */
+export async function listDeclaredUse(
+  pool: Pool,
+  rowsMax: number,
+): Promise<{
   readonly tenants: number
-  /** Names of providers or aliases, the most used first. */
   readonly providers: readonly { readonly name: string; readonly users: number }[]
-  /** Number of all such names. */
   readonly total: number
-}
-
-/** Counts the tenants that name providers that are not built in. Reads all tenants. */
-export async function listDeclaredUse(pool: Pool, rowsMax: number): Promise<DeclaredUse> {
+}> {
   const { rows } = await pool.query<{ name: string; users: number; tenants: number; total: number }>(
     `WITH named AS (
        SELECT id, each ->> 'name' AS name FROM tenants, jsonb_array_elements(spec -> 'providers') each

@@ -44,20 +44,18 @@ export interface ResourceName {
   readonly name: string
 }
 
-/** Other tenants' claims on the wanted slug. */
-export interface SlugFacts {
-  readonly holder: (ResourceName & { readonly id: TenantId }) | undefined
-  readonly reservation: (ResourceName & { readonly untilMs: number }) | undefined
-  /** An older tenant that claims the same slug and has no slug yet. */
-  readonly olderClaimant: ResourceName | undefined
-}
-
 /** Input of `planTenant`. */
 export interface TenantFacts {
   readonly manifest: TenantManifest
   readonly tenantId: TenantId
   readonly stored: StoredTenant | undefined
-  readonly slug: SlugFacts
+  /** Other tenants' claims on the wanted slug. */
+  readonly slug: {
+    readonly holder: (ResourceName & { readonly id: TenantId }) | undefined
+    readonly reservation: (ResourceName & { readonly untilMs: number }) | undefined
+    /** An older tenant that claims the same slug and has no slug yet. */
+    readonly olderClaimant: ResourceName | undefined
+  }
   /** Referenced and generated Secrets, by name. */
   readonly secrets: ReadonlyMap<string, SecretRead>
   /** SHA-256 (hex) of those keys in the tenant's Secrets that belong to another tenant. */

@@ -165,12 +165,11 @@ function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
   return wanted
 }
 
-interface Moment {
-  readonly now: number
-  readonly random: RandomBytes
-}
-
-function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
+function resolve(
+  facts: TenantFacts,
+  wanted: Wanted,
+  moment: { readonly now: number; readonly random: RandomBytes },
+): Resolved {
   const read = readPlace(facts, wanted.place, storedOf(facts, wanted.field).length > 0)
   if (read.kind === 'keep') return { kind: 'keep', complaints: [read.complaint] }
   if (read.kind === 'generate')
@@ -222,7 +221,7 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
 function generateSigning(
   known: readonly StoredSecret[],
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
-  { now, random }: Moment,
+  { now, random }: Parameters<typeof resolve>[2],
 ): Generation {
   const [stored, storedPrevious] = known.map(({ value }) => value)
   if (cause === 'edited' && stored !== undefined) {

@@ -271,17 +271,14 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   address: 'AddressNotAllowed',
 }
 
-/** Planned slug of a tenant (null if it has none), and the condition that explains it. */
-interface SlugPlan {
-  readonly slug: string | null
-  readonly verdict: Verdict
-}
-
 /**
  * Decides who gets a slug: its holder keeps it; a free slug goes to the resource that it is reserved for, otherwise to the oldest claimant.
- * Pure.
+ * Returns the slug of the tenant, null if it has none. Pure.
  */
-function planSlug(facts: TenantFacts, now: number): SlugPlan {
+function planSlug(
+  facts: TenantFacts,
+  now: number,
+): { readonly slug: string | null; readonly verdict: Verdict } {
   const wanted = facts.manifest.spec.slug
   const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
   if (held !== null && held !== wanted) {
@@ -328,7 +325,7 @@ function planSlug(facts: TenantFacts, now: number): SlugPlan {
   }
 }
 
-function denied(slug: string | null, reason: string, message: string): SlugPlan {
+function denied(slug: string | null, reason: string, message: string): ReturnType<typeof planSlug> {
   return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
 }
 

@@ -16,6 +16,7 @@ import {
 } from '../tenant-source.ts'
 import { findTenantIdOfUid } from '../tenant-store.ts'
 import { type Applied, adoptTenant, applyPlan } from './apply-plan.ts'
+import type { Complaint } from './conditions.ts'
 import { expectMine, notifyChanged, type ReconcileContext } from './context.ts'
 import { finishDeletion, removeNamesake, removeVanished } from './delete-tenant.ts'
 import { gatherTenant, type ResourceName, type TenantFacts } from './gather-tenant.ts'
@@ -87,12 +88,11 @@ async function showRetrying(context: ReconcileContext, object: TenantObject): Pr
   await writeStatus(context, object, status).catch(() => false)
 }
 
-interface Refusal {
-  readonly reason: string
-  readonly message: string
-}
-
-async function refuse(context: ReconcileContext, object: TenantObject, refusal: Refusal): Promise<undefined> {
+async function refuse(
+  context: ReconcileContext,
+  object: TenantObject,
+  refusal: Complaint,
+): Promise<undefined> {
   await writeStatus(context, object, refusedStatus(object, refusal, context.clock.now()))
 }
 
@@ -104,7 +104,7 @@ async function adoptIfAsked(
   context: ReconcileContext,
   object: TenantObject,
   { uid, namespace, name }: TenantManifest,
-): Promise<Refusal | undefined> {
+): Promise<Complaint | undefined> {
   const asked = object.metadata.annotations?.[adoptAnnotation]
   if (asked === undefined) return undefined
   const refused = (message: string) => ({ reason: 'AdoptRefused', message })
@@ -158,18 +158,12 @@ async function bringInForce(
   return nextTurnMs(plan)
 }
 
-interface Reconciled {
-  readonly facts: TenantFacts
-  readonly plan: TenantPlan
-  readonly applied: Applied
-}
-
 /** Plans and applies again after each conflict. Returns the last conflict after `conflictsMax` attempts. */
 async function applyWithConflicts(
   context: ReconcileContext,
   manifest: TenantManifest,
   secrets: TenantSecrets,
-): Promise<Reconciled> {
+): ReturnType<typeof planAndApply> {
   let done = await planAndApply(context, manifest, secrets)
   for (let conflicts = 1; done.applied.kind === 'conflict' && conflicts < conflictsMax; conflicts += 1)
     done = await planAndApply(context, manifest, secrets)
@@ -180,7 +174,7 @@ async function planAndApply(
   context: ReconcileContext,
   manifest: TenantManifest,
   secrets: TenantSecrets,
-): Promise<Reconciled> {
+): Promise<{ readonly facts: TenantFacts; readonly plan: TenantPlan; readonly applied: Applied }> {
   const { random, clock, source } = context
   let facts = await gatherTenant({ ...context, secrets }, manifest)
   if (facts.stored?.slug !== manifest.spec.slug) {
@@ -219,9 +213,7 @@ export function olderAmong(
   return oldest && { namespace: oldest.namespace, name: oldest.name }
 }
 
-type Claim = Pick<TenantManifest, 'uid' | 'createdAtMs'>
-
-function isOlder(one: Claim, other: Claim): boolean {
+function isOlder(one: Pick<TenantManifest, 'uid' | 'createdAtMs'>, other: typeof one): boolean {
   const oneMs = one.createdAtMs ?? Number.POSITIVE_INFINITY
   const otherMs = other.createdAtMs ?? Number.POSITIVE_INFINITY
   return oneMs === otherMs ? one.uid < other.uid : oneMs < otherMs

@@ -7,12 +7,7 @@ import {
   signingSecretEntry,
   tenantLabel,
 } from '../secret-manifest.ts'
-import {
-  type GeneratedSecret,
-  type GenerationCause,
-  type TenantManifest,
-  tooManyNamespaces,
-} from '../tenant-source.ts'
+import { type GeneratedSecret, type TenantManifest, tooManyNamespaces } from '../tenant-source.ts'
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './gather-tenant.ts'
 
@@ -125,7 +120,7 @@ export const rotatedLifeMs: number = 24 * 3_600_000
 
 /** New content of a generated Secret. */
 export interface Generation {
-  readonly cause: GenerationCause
+  readonly cause: GeneratedSecret['cause']
   readonly values: Readonly<Record<string, string>>
   readonly before: SecretManifest | undefined
   readonly previousUntilMs?: number | undefined

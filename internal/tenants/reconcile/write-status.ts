@@ -6,7 +6,7 @@ import { generatedNamesOf, secretNamesOf } from '../secret-manifest.ts'
 import type { TenantStatus } from '../status-schemas.ts'
 import { type TenantObject, webhookUrls } from '../tenant-object.ts'
 import type { TenantSource } from '../tenant-source.ts'
-import { mergeConditions, type WantedCondition, weakSecretReason } from './conditions.ts'
+import { type Complaint, mergeConditions, type WantedCondition, weakSecretReason } from './conditions.ts'
 import type { TenantFacts } from './gather-tenant.ts'
 import type { TenantPlan } from './plan-tenant.ts'
 
@@ -46,7 +46,7 @@ function namesOf({ declared }: TenantFacts, name: string): readonly string[] {
 /** Builds the status of a Tenant that is refused: `Ready` is False, and all other fields stay unchanged. Pure. */
 export function refusedStatus(
   object: TenantObject,
-  { reason, message }: { readonly reason: string; readonly message: string },
+  { reason, message }: Complaint,
   nowMs: number,
 ): TenantStatus {
   return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
