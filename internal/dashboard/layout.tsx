@@ -268,12 +268,10 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
 }
 
 /** Renders the form for the namespaces that lists cover. */
-export function NamespacesForm({
-  namespaces,
-  here,
-  csrfToken,
-  id,
-}: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'> & { readonly id: string }) {
+export function NamespacesForm(
+  props: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'> & { readonly id: string },
+) {
+  const { namespaces, here, csrfToken, id } = props
   return (
     <PostForm action="/namespaces" look="namespaces-form" csrfToken={csrfToken} hidden={{ next: here }}>
       <label for={id}>Show only these; required unless you may see all tenants</label>
@@ -325,11 +323,12 @@ function Account({ actor, csrfToken, here, theme, endsAtMs, zone, browserZone }:
   )
 }
 
-interface ClockChoiceParts extends Pick<FrameParts, 'csrfToken' | 'here' | 'zone'> {
-  readonly browserZone: string
-}
-
-function ClockChoice({ csrfToken, here, zone, browserZone }: ClockChoiceParts) {
+function ClockChoice(
+  props: Pick<FrameParts, 'csrfToken' | 'here' | 'zone'> & {
+    readonly browserZone: string
+  },
+) {
+  const { csrfToken, here, zone, browserZone } = props
   const place = browserZone.split('/').at(-1)?.replaceAll('_', ' ') ?? browserZone
   const choices = [
     ['browser', place, browserZone],

@@ -159,15 +159,12 @@ function signInPage(
 
 const command = 'kubectl create token my-account --namespace my-namespace --audience latchkey --duration 8h'
 
-function SignIn({
-  problem,
-  next,
-  hasOperators,
-}: {
+function SignIn(props: {
   readonly problem: string | undefined
   readonly next: string
   readonly hasOperators: boolean
 }) {
+  const { problem, next, hasOperators } = props
   return (
     <main class="sign-in" id="main">
       <div class="sign-in-box">

@@ -1,16 +1,15 @@
 import type { ComponentChildren } from 'preact'
 import { Icon, type IconName, type Tone } from './text.tsx'
 
-interface PageHeaderParts {
+/** Renders the page header with its `h1`, breadcrumbs and actions. */
+export function PageHeader(props: {
   readonly title: ComponentChildren
   readonly lead?: ComponentChildren
   readonly crumbs?: readonly { readonly label: string; readonly path: string }[]
   readonly badge?: ComponentChildren
   readonly children?: ComponentChildren
-}
-
-/** Renders the page header with its `h1`, breadcrumbs and actions. */
-export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHeaderParts) {
+}) {
+  const { title, lead, crumbs = [], badge, children } = props
   return (
     <header class="page-header">
       <div>
@@ -34,7 +33,8 @@ export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHe
   )
 }
 
-interface SegmentsParts {
+/** Renders links as a row of segments and marks the current link. */
+export function Segments(props: {
   readonly label: string
   readonly links: readonly {
     readonly text: string
@@ -43,10 +43,8 @@ interface SegmentsParts {
     readonly title?: string
   }[]
   readonly isTabs?: boolean
-}
-
-/** Renders links as a row of segments and marks the current link. */
-export function Segments({ label, links, isTabs = false }: SegmentsParts) {
+}) {
+  const { label, links, isTabs = false } = props
   return (
     <nav class={isTabs ? 'segments tabs' : 'segments'} aria-label={label}>
       {links.map(({ text, isCurrent, ...rest }) => (
@@ -59,17 +57,13 @@ export function Segments({ label, links, isTabs = false }: SegmentsParts) {
 }
 
 /** Renders a section of a page with a heading and a short note. */
-export function Card({
-  title,
-  note,
-  actions,
-  children,
-}: {
+export function Card(props: {
   readonly title: string
   readonly note?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
 }) {
+  const { title, note, actions, children } = props
   return (
     <section class="card" aria-label={title}>
       <header class="card-header">
@@ -105,7 +99,8 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
 
 const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'info', quiet: 'info' } as const
 
-interface NoticeParts {
+/** Renders a message above the content, as an alert if its tone is `bad`. */
+export function Notice(props: {
   readonly tone: Tone
   readonly title?: string
   /** HTML id, unique on the page. */
@@ -113,10 +108,8 @@ interface NoticeParts {
   /** Whether it stays in place when it ends, and waits when it is new; see `blockerNotices`. Needs an id and a title. */
   readonly isHeld?: boolean
   readonly children?: ComponentChildren
-}
-
-/** Renders a message above the content, as an alert if its tone is `bad`. */
-export function Notice({ tone, title, id, isHeld = false, children }: NoticeParts) {
+}) {
+  const { tone, title, id, isHeld = false, children } = props
   return (
     <div
       id={id}
@@ -134,15 +127,12 @@ export function Notice({ tone, title, id, isHeld = false, children }: NoticePart
 }
 
 /** Replaces an empty list or page with the reason and the next step for the user. */
-export function Empty({
-  icon = 'empty',
-  title,
-  children,
-}: {
+export function Empty(props: {
   readonly icon?: IconName
   readonly title: string
   readonly children?: ComponentChildren
 }) {
+  const { icon = 'empty', title, children } = props
   return (
     <div class="empty">
       <Icon name={icon} />
@@ -158,19 +148,14 @@ export function Tiles({ children }: { readonly children: ComponentChildren }) {
 }
 
 /** Renders a number with its label. */
-export function Tile({
-  label,
-  value,
-  note,
-  tone,
-  href,
-}: {
+export function Tile(props: {
   readonly label: string
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
   readonly href?: string
 }) {
+  const { label, value, note, tone, href } = props
   return (
     <div class={`tile${tone === undefined ? '' : ` is-${tone}`}`}>
       <div class="tile-label">{href === undefined ? label : <a href={href}>{label}</a>}</div>
@@ -181,18 +166,14 @@ export function Tile({
 }
 
 /** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
-export function ShareBar({
-  share,
-  label,
-  tone = 'info',
-  badShare = 0,
-}: {
+export function ShareBar(props: {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
   /** A second share, of what has failed, after the first. */
   readonly badShare?: number
 }) {
+  const { share, label, tone = 'info', badShare = 0 } = props
   const percentOf = (part: number) => Math.max(0, Math.min(1, Number.isFinite(part) ? part : 1)) * 100
   const width = percentOf(share)
   return (
@@ -218,7 +199,11 @@ export function ShareBar({
   )
 }
 
-interface LiveParts {
+/**
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, and each within 2 s of a pause, a suspension or its
+ * end, `status` only then. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
+ */
+export function Live(props: {
   readonly id: string
   /** Address of the page, from `context.here`. */
   readonly here: string
@@ -226,13 +211,8 @@ interface LiveParts {
   /** Whether the script keeps its notices in place. */
   readonly isHeld?: boolean
   readonly children: ComponentChildren
-}
-
-/**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, and each within 2 s of a pause, a suspension or its
- * end, `status` only then. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
- */
-export function Live({ id, here, every = 'tick', isHeld = false, children }: LiveParts) {
+}) {
+  const { id, here, every = 'tick', isHeld = false, children } = props
   return (
     <div
       id={id}

@@ -47,14 +47,14 @@ export interface ChartParts {
   href?(span: Span): string
 }
 
-interface RangeChoiceParts extends Pick<PageContext, 'query'> {
+/** Renders the choice of the time range and of value tables below charts. The query keeps both as `range` and `values`. */
+export function RangeChoice(props: {
+  readonly query: PageContext['query']
   readonly path: string
   readonly ranges: readonly { readonly name: string; readonly label: string }[]
   readonly current: string
-}
-
-/** Renders the choice of the time range and of value tables below charts. The query keeps both as `range` and `values`. */
-export function RangeChoice({ path, ranges, current, query }: RangeChoiceParts) {
+}) {
+  const { path, ranges, current, query } = props
   const { values, ...others } = query
   return (
     <>
@@ -194,15 +194,8 @@ function bandsOf(count: number) {
     .paddingOuter(padding / 2)
 }
 
-function Bars({
-  series,
-  count,
-  y,
-}: {
-  readonly series: readonly Series[]
-  readonly count: number
-  readonly y: Scale
-}) {
+function Bars(props: { readonly series: readonly Series[]; readonly count: number; readonly y: Scale }) {
+  const { series, count, y } = props
   const x = bandsOf(count)
   const layers = stack<number, number>()
     .keys(series.keys())

@@ -208,14 +208,12 @@ export function filled(fields: readonly Field[], typed: Typed, problems: Problem
 }
 
 /** Renders fields with their values and error texts. Fields of kind `time` bring the name of their zone; a form has one group of them. */
-export function Fields({
-  fields,
-  idPrefix = 'field',
-}: {
+export function Fields(props: {
   readonly fields: readonly Field[]
   /** Prefix that makes ids unique when a page contains several forms. */
   readonly idPrefix?: string
 }) {
+  const { fields, idPrefix = 'field' } = props
   const { zone } = useContext(ReaderClockContext)
   return (
     <>
@@ -343,7 +341,8 @@ function HiddenFields({ fields }: { readonly fields: Hidden }) {
   )
 }
 
-interface FilterFormParts {
+/** Renders the filters of a list as a `GET` form, so that the address contains the filters and can be shared. */
+export function FilterForm(props: {
   readonly path: string
   readonly fields: readonly Field[]
   /** Further fields, such as those for exact times. The browser shows them collapsed, unless a field has a value. */
@@ -355,18 +354,16 @@ interface FilterFormParts {
   readonly isActive: boolean
   /** Label of the button. Default: Filter. */
   readonly button?: string
-}
-
-/** Renders the filters of a list as a `GET` form, so that the address contains the filters and can be shared. */
-export function FilterForm({
-  path,
-  fields,
-  times = [],
-  moreLabel = 'Exact times',
-  kept = {},
-  isActive,
-  button = 'Filter',
-}: FilterFormParts) {
+}) {
+  const {
+    path,
+    fields,
+    times = [],
+    moreLabel = 'Exact times',
+    kept = {},
+    isActive,
+    button = 'Filter',
+  } = props
   return (
     <form class="filters" method="get" action={path} role="search" aria-label="Filters">
       <HiddenFields fields={kept} />
@@ -467,13 +464,14 @@ function SendForm({ button, tone, back, children, ...form }: Sending & PostFormP
   )
 }
 
-interface ConfirmParts extends Sending {
-  readonly question: string
-  readonly children: ComponentChildren
-}
-
 /** Renders the confirmation of an action. The text states the consequences, the tenant, and whether the action can be undone. */
-export function Confirm({ question, children, ...sending }: ConfirmParts) {
+export function Confirm(
+  props: Sending & {
+    readonly question: string
+    readonly children: ComponentChildren
+  },
+) {
+  const { question, children, ...sending } = props
   return (
     <div class="confirm card">
       <h1>{question}</h1>
@@ -483,19 +481,20 @@ export function Confirm({ question, children, ...sending }: ConfirmParts) {
   )
 }
 
-interface FormPageParts extends Sending {
-  readonly title: ComponentChildren
-  readonly lead: string
-  readonly crumb: string
-  readonly card: string
-  readonly problem?: { readonly title: string; readonly text?: string } | undefined
-  readonly fields: readonly Field[]
-  readonly isPaired?: boolean
-  readonly children?: ComponentChildren
-}
-
 /** Renders the content of a page with one form. */
-export function FormPage({ title, lead, crumb, card, problem, children, ...form }: FormPageParts) {
+export function FormPage(
+  props: Sending & {
+    readonly title: ComponentChildren
+    readonly lead: string
+    readonly crumb: string
+    readonly card: string
+    readonly problem?: { readonly title: string; readonly text?: string } | undefined
+    readonly fields: readonly Field[]
+    readonly isPaired?: boolean
+    readonly children?: ComponentChildren
+  },
+) {
+  const { title, lead, crumb, card, problem, children, ...form } = props
   const { fields, isPaired = false, ...sending } = form
   return (
     <>

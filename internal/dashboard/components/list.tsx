@@ -28,15 +28,6 @@ export interface Column<Row> {
   cell(row: Row): ComponentChildren
 }
 
-interface TableParts<Row> {
-  readonly caption: string
-  readonly columns: readonly Column<Row>[]
-  readonly rows: readonly Row[]
-  readonly empty?: ComponentChildren
-  /** Lets live updates recognize the rows, so that none moves under the pointer or the focus. */
-  readonly stable?: StableRows<Row>
-}
-
 /** Identity of the rows of a table within `Live`. */
 interface StableRows<Row> {
   /** HTML id of the table, unique on the page. */
@@ -47,7 +38,15 @@ interface StableRows<Row> {
 }
 
 /** Renders a table. On a phone each row is a card. The first column is the heading of its row. `empty` replaces a table without rows. */
-export function Table<Row>({ caption, columns, rows, empty = null, stable }: TableParts<Row>) {
+export function Table<Row>(props: {
+  readonly caption: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly empty?: ComponentChildren
+  /** Lets live updates recognize the rows, so that none moves under the pointer or the focus. */
+  readonly stable?: StableRows<Row>
+}) {
+  const { caption, columns, rows, empty = null, stable } = props
   if (rows.length === 0) return <>{empty}</>
   return (
     <div class="table-wrap" role="region" aria-label={caption} tabIndex={0}>
@@ -204,15 +203,12 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
 }
 
 /** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
-function LiveBar({
-  here,
-  noun,
-  children,
-}: {
+function LiveBar(props: {
   readonly here: string
   readonly noun: string
   readonly children?: ComponentChildren
 }) {
+  const { here, noun, children } = props
   return (
     <div class="live-bar">
       {children}
@@ -248,11 +244,12 @@ function refusedList<Row>(
   return shown(spec.title, body, 400)
 }
 
-function Filters<Row>({
-  spec: { path, fields, moreLabel, hidesTenant = false },
-  context,
-  problems = {},
-}: ListParts<Row> & { readonly problems?: Problems }) {
+function Filters<Row>(props: ListParts<Row> & { readonly problems?: Problems }) {
+  const {
+    spec: { path, fields, moreLabel, hidesTenant = false },
+    context,
+    problems = {},
+  } = props
   const query = appliedTimes(context.query)
   const replaced = replacedChoice(context.query)
   const tenant = hidesTenant ? [] : tenantFields(context)
@@ -290,12 +287,12 @@ function Filters<Row>({
   )
 }
 
-interface TabsParts extends Pick<PageContext, 'query'> {
-  readonly field: Field
-  readonly path: string
-}
-
-function Tabs({ field: { name, label, value, choices = [] }, path, query }: TabsParts) {
+function Tabs(props: { readonly query: PageContext['query']; readonly field: Field; readonly path: string }) {
+  const {
+    field: { name, label, value, choices = [] },
+    path,
+    query,
+  } = props
   const { after: _after, ...kept } = query
   const all = [{ value: undefined, label: 'All' }, ...choices]
   const links = all.map((each) => ({
@@ -313,12 +310,13 @@ export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   return [{ kind: 'text', name: 'tenant', label: 'Tenant', value, placeholder: 'All', charsMax: 200 }]
 }
 
-interface PageOfList<Row> extends ListParts<Row> {
-  readonly page: Page<Row>
-  readonly columns: readonly Column<Row>[] | undefined
-}
-
-function List<Row>({ spec, context, page, columns }: PageOfList<Row>) {
+function List<Row>(
+  props: ListParts<Row> & {
+    readonly page: Page<Row>
+    readonly columns: readonly Column<Row>[] | undefined
+  },
+) {
+  const { spec, context, page, columns } = props
   const { title, noun, pageSize = pageSizeDefault, rows, rowId } = spec
   const stable = rowId && { id: 'rows', rowId, waits: true }
   const { items, next } = page
@@ -338,11 +336,12 @@ function List<Row>({ spec, context, page, columns }: PageOfList<Row>) {
   )
 }
 
-function NoRows<Row>({
-  spec: { path, noun, fields, empty, noMatch, examined },
-  context: { query, tenant },
-  next,
-}: ListParts<Row> & { readonly next: string | undefined }) {
+function NoRows<Row>(props: ListParts<Row> & { readonly next: string | undefined }) {
+  const {
+    spec: { path, noun, fields, empty, noMatch, examined },
+    context: { query, tenant },
+    next,
+  } = props
   if (next !== undefined)
     return (
       <Empty icon="search" title="Nothing found yet">
@@ -373,15 +372,15 @@ function NoRows<Row>({
   )
 }
 
-interface PagerParts extends Pick<PageContext, 'query'> {
+/** Renders links to the first and the next page. Keyset pagination has neither page numbers nor a total. */
+function Pager(props: {
+  readonly query: PageContext['query']
   readonly path: string
   readonly next: string | undefined
   readonly shown: number
   readonly noun: string
-}
-
-/** Renders links to the first and the next page. Keyset pagination has neither page numbers nor a total. */
-function Pager({ path, query, next, shown: count, noun }: PagerParts) {
+}) {
+  const { path, query, next, shown: count, noun } = props
   const { after, ...kept } = query
   if (after === undefined && next === undefined) return null
   return (

@@ -59,12 +59,13 @@ export function Comparison({ context, detail, attempt }: ComparisonParts) {
   )
 }
 
-interface ChoiceParts extends Omit<ComparisonParts, 'attempt'> {
-  readonly others: readonly AttemptPlace[]
-  readonly compared: AttemptDetail
-}
-
-function Choice({ context, detail, others, compared }: ChoiceParts) {
+function Choice(
+  props: Omit<ComparisonParts, 'attempt'> & {
+    readonly others: readonly AttemptPlace[]
+    readonly compared: AttemptDetail
+  },
+) {
+  const { context, detail, others, compared } = props
   const [path = ''] = context.here.split('?')
   const { tenant } = context.query
   return (
@@ -85,13 +86,14 @@ function Choice({ context, detail, others, compared }: ChoiceParts) {
   )
 }
 
-interface DifferencesParts extends Pick<ComparisonParts, 'detail' | 'attempt'> {
-  readonly title: string
-  readonly rows: readonly Difference[]
-  readonly compared: AttemptDetail
-}
-
-function Differences({ title, rows, compared, attempt, detail }: DifferencesParts) {
+function Differences(
+  props: Pick<ComparisonParts, 'detail' | 'attempt'> & {
+    readonly title: string
+    readonly rows: readonly Difference[]
+    readonly compared: AttemptDetail
+  },
+) {
+  const { title, rows, compared, attempt, detail } = props
   return (
     <section class="difference" aria-label={title}>
       <h3>{title}</h3>

@@ -198,13 +198,11 @@ function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly w
   )
 }
 
-function HeaderList({
-  headers,
-  omitted = 0,
-}: {
+function HeaderList(props: {
   readonly headers: ShownExchange['request']['headerLines']
   readonly omitted?: number
 }) {
+  const { headers, omitted = 0 } = props
   return (
     <>
       <dl class="header-list">

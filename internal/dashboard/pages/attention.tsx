@@ -105,17 +105,14 @@ function groupTitle(first: BlockerOfOne, count: number): string {
   return `${what} is paused for ${whose}`
 }
 
-function BlockersNotice({
-  context,
-  group,
-  named,
-}: {
+function BlockersNotice(props: {
   readonly context: PageContext
   /** Blockers of single tenants that share `causeOf`. */
   readonly group: readonly BlockerOfOne[]
   /** The first ones of `group`. */
   readonly named: readonly Described[]
 }) {
+  const { context, group, named } = props
   const [first] = group
   if (first === undefined) return null
   return (

@@ -96,16 +96,6 @@ const sendTestRow: ActionRow = {
     }),
 }
 
-interface TestFormParts {
-  readonly context: PageContext
-  readonly tenant: Tenant
-  readonly key: string
-  readonly provider?: ProviderName | undefined
-  readonly type?: string | undefined
-  readonly payload?: string | undefined
-  readonly problems: Problems
-}
-
 /** Returns the sample payload of a provider's type; undefined for a type that is not in the catalogue. */
 function sampleOf(provider: ProviderName, type: string): string | undefined {
   const listed = eventCatalogue.find((entry) => entry.type === type)?.providers
@@ -113,15 +103,16 @@ function sampleOf(provider: ProviderName, type: string): string | undefined {
   return example && JSON.stringify(example, undefined, 2)
 }
 
-function showTestForm({
-  context,
-  tenant,
-  key,
-  provider = 'generic',
-  type = plainType,
-  payload,
-  problems,
-}: TestFormParts) {
+function showTestForm(props: {
+  readonly context: PageContext
+  readonly tenant: Tenant
+  readonly key: string
+  readonly provider?: ProviderName | undefined
+  readonly type?: string | undefined
+  readonly payload?: string | undefined
+  readonly problems: Problems
+}) {
+  const { context, tenant, key, provider = 'generic', type = plainType, payload, problems } = props
   const path = `/tenants/${tenant.id}/test`
   const sample = sampleOf(provider, type)
   const isUnlisted = sample === undefined && provider !== 'generic'
@@ -163,18 +154,19 @@ function showTestForm({
   )
 }
 
-function TestResult({
-  sent: { id, result },
-  context: { csrfToken },
-  tenant,
-  again,
-}: {
+function TestResult(props: {
   readonly sent: CallbackTested
   readonly context: ActionContext
   readonly tenant: Tenant
   /** Fields of a form that sends another event of this content. */
   readonly again: Readonly<Record<string, string>>
 }) {
+  const {
+    sent: { id, result },
+    context: { csrfToken },
+    tenant,
+    again,
+  } = props
   const answered = result.kind === 'answered' ? result : undefined
   const isGood = answered !== undefined && answered.status >= 200 && answered.status < 300
   const time = durationText(result.durationMs)

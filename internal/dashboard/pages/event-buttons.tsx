@@ -11,12 +11,13 @@ interface DeliverButtonsParts {
   readonly rights: Rights
 }
 
-interface RetryButtonParts extends Omit<DeliverButtonsParts, 'explanation'> {
-  readonly tone: 'primary' | 'normal'
-}
-
 /** Renders the button that makes the next attempt of an event now. */
-export function RetryButton({ context, event, rights, tone }: RetryButtonParts) {
+export function RetryButton(
+  props: Omit<DeliverButtonsParts, 'explanation'> & {
+    readonly tone: 'primary' | 'normal'
+  },
+) {
+  const { context, event, rights, tone } = props
   if (!rights.replay) return null
   return (
     <PostForm action={`/events/${event.id}/retry`} csrfToken={context.csrfToken} look="inline-form">

@@ -175,13 +175,8 @@ function Unlisted({ type, tenant }: { readonly type: string; readonly tenant: st
   )
 }
 
-function SourceCondition({
-  source,
-  tenant,
-}: {
-  readonly source: TypeSource
-  readonly tenant: string | undefined
-}) {
+function SourceCondition(props: { readonly source: TypeSource; readonly tenant: string | undefined }) {
+  const { source, tenant } = props
   const conditions = conditionsText(source)
   if (source.unless.length === 0) return <span class="wraps">{conditions || 'always'}</span>
   return (

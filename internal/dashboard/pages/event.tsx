@@ -142,10 +142,11 @@ function Progress({ context, detail, rights, explanation, simulationPath, origin
   )
 }
 
-function EventBadge({
-  event,
-  explanation: { position },
-}: Pick<EventParts, 'explanation'> & { event: EventSummary }) {
+function EventBadge(props: Pick<EventParts, 'explanation'> & { event: EventSummary }) {
+  const {
+    event,
+    explanation: { position },
+  } = props
   const blocker = blockerBadges[position]
   return (
     <>
@@ -273,12 +274,18 @@ const revealRow: ActionRow = {
   },
 }
 
-interface RevealedCallParts extends Pick<EventDetail, 'event' | 'headers'> {
-  readonly attempt: AttemptDetail
-  readonly payload: string
-}
-
-function RevealedCall({ event, headers, attempt: { exchange }, payload }: RevealedCallParts) {
+function RevealedCall(
+  props: Pick<EventDetail, 'event' | 'headers'> & {
+    readonly attempt: AttemptDetail
+    readonly payload: string
+  },
+) {
+  const {
+    event,
+    headers,
+    attempt: { exchange },
+    payload,
+  } = props
   if (exchange === undefined) return null
   const sent = { ...forwardedOf({ event, headers: JSON.stringify(headers) }), payload }
   return (
@@ -394,7 +401,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath, origin
   )
 }
 
-interface StepParts {
+function Step(props: {
   /** Unique in the timeline, so that live updates can match the steps. */
   readonly id: string
   readonly tone: Tone
@@ -402,9 +409,8 @@ interface StepParts {
   readonly atMs?: number | undefined
   readonly note?: ComponentChildren
   readonly children?: ComponentChildren
-}
-
-function Step({ id, tone, title, atMs, note, children }: StepParts) {
+}) {
+  const { id, tone, title, atMs, note, children } = props
   return (
     <li id={`step-${id}`} class={`step is-${tone}`}>
       <div class="step-head">
@@ -463,18 +469,14 @@ function CycleOrigin({ cycle, replayId }: Pick<CycleParts, 'cycle' | 'replayId'>
   )
 }
 
-function Attempt({
-  attempt: each,
-  next,
-  isAdvisedBelow,
-  path,
-}: {
+function Attempt(props: {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
   /** The end of the timeline has the advice, so that it is not shown twice. */
   readonly isAdvisedBelow: boolean
   readonly path: string
 }) {
+  const { attempt: each, next, isAdvisedBelow, path } = props
   const { cycle, attempt, startedAtMs, durationMs, ...end } = each
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
@@ -536,12 +538,15 @@ const blockers: ReadonlySet<Explanation['position']> = new Set([
 ])
 
 /** Returns the link to the action that ends what holds back an event; undefined if the actor may not take it. */
-function resumeLink({
-  event: { id, tenantId },
-  explanation: { position, todo },
-  context: { query },
-  rights,
-}: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>) {
+function resumeLink(
+  props: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>,
+) {
+  const {
+    event: { id, tenantId },
+    explanation: { position, todo },
+    context: { query },
+    rights,
+  } = props
   const next = link(`/events/${id}`, { tenant: query['tenant'], list: query['list'] })
   if (position === 'callback_suspended' && rights.replay) return link(`/tenants/${tenantId}/resume`, { next })
   const tenant = todo === resumeAdvice.tenant ? tenantId : undefined

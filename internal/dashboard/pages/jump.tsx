@@ -57,15 +57,16 @@ export const jumpRow: PageRow = {
   },
 }
 
-function Jump({
-  context: { query },
-  find,
-  groups,
-}: {
+function Jump(props: {
   readonly context: PageContext
   readonly find: string
   readonly groups: readonly Group[]
 }) {
+  const {
+    context: { query },
+    find,
+    groups,
+  } = props
   const isFound = groups.some(({ targets }) => targets.length > 0)
   return (
     <>

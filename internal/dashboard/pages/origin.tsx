@@ -37,13 +37,11 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
 }
 
 /** Renders the origin of an event as a fact. */
-export function OriginFact({
-  origin,
-  simulationPath,
-}: {
+export function OriginFact(props: {
   readonly origin: EventOrigin
   readonly simulationPath: string | undefined
 }) {
+  const { origin, simulationPath } = props
   switch (origin.kind) {
     case 'provider':
       return <>a call of the provider</>
@@ -70,13 +68,8 @@ export async function findSimulationPath(
   return link(`/simulations/${id}`, { tenant: query['tenant'] })
 }
 
-function SimulationLink({
-  path,
-  children,
-}: {
-  readonly path: string | undefined
-  readonly children: ComponentChildren
-}) {
+function SimulationLink(props: { readonly path: string | undefined; readonly children: ComponentChildren }) {
+  const { path, children } = props
   return path === undefined ? <>{children}</> : <a href={path}>{children}</a>
 }
 

@@ -61,14 +61,8 @@ interface OverviewParts {
   readonly held: HeldEvents
 }
 
-function Overview({
-  context,
-  range,
-  stats,
-  ranked,
-  held,
-  attention,
-}: OverviewParts & { readonly attention: ComponentChildren }) {
+function Overview(props: OverviewParts & { readonly attention: ComponentChildren }) {
+  const { context, range, stats, ranked, held, attention } = props
   const { tenant, here, actor, query, nowMs } = context
   const hasValues = query['values'] !== undefined
   const note = context.statsNote({ fromMs: nowMs - range.ms, tenantId: tenant?.id })
@@ -336,12 +330,8 @@ function queueCharts(
   ]
 }
 
-function Ranked({
-  context,
-  ranked,
-  range,
-  toMs,
-}: Pick<OverviewParts, 'context' | 'ranked' | 'range'> & Pick<Span, 'toMs'>) {
+function Ranked(props: Pick<OverviewParts, 'context' | 'ranked' | 'range'> & Pick<Span, 'toMs'>) {
+  const { context, ranked, range, toMs } = props
   const count = (title: string, value: (row: TenantStats) => number) => ({
     title,
     isNumber: true,

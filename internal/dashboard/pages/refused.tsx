@@ -63,14 +63,12 @@ export const refusedRow = listRow({
   },
 })
 
-function Call({
-  call,
-  tenantName,
-}: {
+function Call(props: {
   readonly call: RefusedCall
   /** Shown in a list of several tenants. */
   readonly tenantName: string | undefined
 }) {
+  const { call, tenantName } = props
   const { id, provider, cause, refusedAtMs, sourceAddress, headers, sample } = call
   const { title, means, todo } = refusedAdviceOf(cause)
   return (

@@ -167,19 +167,14 @@ export function parseStartForm(
   return { kind: 'wrong', problems: Object.fromEntries(problems) }
 }
 
-function showStartForm({
-  context,
-  typed,
-  problems,
-  problem,
-  key,
-}: {
+function showStartForm(props: {
   readonly context: PageContext
   readonly typed: Form
   readonly key: string
   readonly problems?: Problems<StartField>
   readonly problem?: string
 }) {
+  const { context, typed, problems, problem, key } = props
   const { tenant, csrfToken } = context
   const title = 'Start a simulation'
   return shown(
@@ -377,10 +372,8 @@ const causeTexts: Readonly<Record<string, string>> = {
   internal: 'An internal error occurred and was logged.',
 }
 
-function SimulatedEvents({
-  simulation,
-  nowMs,
-}: Pick<SimulationParts, 'simulation'> & { readonly nowMs: number }) {
+function SimulatedEvents(props: Pick<SimulationParts, 'simulation'> & { readonly nowMs: number }) {
+  const { simulation, nowMs } = props
   const stateOf = ({ sentAtMs }: SimulatedEvent) => {
     if (sentAtMs !== null) return <Badge tone="good">Sent</Badge>
     return isOpen(simulation) ? <Badge tone="info">Pending</Badge> : <Badge tone="quiet">Not sent</Badge>

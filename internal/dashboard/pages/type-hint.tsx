@@ -63,14 +63,12 @@ function suggestionsFor(text: string): readonly string[] {
 }
 
 /** Renders why a filter by type finds nothing; nothing for a type of the catalogue. */
-export function TypeHint({
-  type,
-  hrefOf,
-}: {
+export function TypeHint(props: {
   readonly type: string | undefined
   /** Returns the address of the same page with another type. Omit where suggestions are no links. */
   hrefOf?(type: string): string
 }) {
+  const { type, hrefOf } = props
   const found = type === undefined ? undefined : typeProblemOf(type)
   if (found === undefined) return null
   const { problem, suggestions } = found

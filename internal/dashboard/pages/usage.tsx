@@ -122,13 +122,14 @@ const kindTitles: Readonly<Record<string, string>> = { events: 'Events accepted'
 
 const kindPaths: Readonly<Record<string, string>> = { events: '/events', locks: '/executions' }
 
-interface KindParts extends Pick<UsageParts, 'report' | 'range' | 'tenant'> {
-  readonly kind: string
-  readonly nowMs: number
-  readonly hasValues: boolean
-}
-
-function KindChart({ kind, report, range, nowMs, hasValues, tenant }: KindParts) {
+function KindChart(
+  props: Pick<UsageParts, 'report' | 'range' | 'tenant'> & {
+    readonly kind: string
+    readonly nowMs: number
+    readonly hasValues: boolean
+  },
+) {
+  const { kind, report, range, nowMs, hasValues, tenant } = props
   const { stepMs, steps, label } = range
   const fromMs = startOf(range, nowMs)
   const values = Array.from({ length: steps }, () => 0)
@@ -443,19 +444,20 @@ export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: numbe
   return { kind: 'read', hard: isNone ? null : hard, expiresAtMs, reason } as const
 }
 
-function showOverrideForm({
-  context,
-  of: { tenant, limit },
-  typed,
-  problems,
-  problem,
-}: {
+function showOverrideForm(props: {
   readonly context: PageContext
   readonly of: Limited
   readonly typed: Form
   readonly problems?: Problems
   readonly problem?: string
 }) {
+  const {
+    context,
+    of: { tenant, limit },
+    typed,
+    problems,
+    problem,
+  } = props
   return shown(
     'Override a limit',
     <FormPage
