@@ -67,6 +67,10 @@ export function choicesOf<
   if (choices === undefined) throw new Error(`${field} of ${id} has no set of values`)
   return choices as never
 }
+/** Query of an operation of the public API. Undefined parameters are not sent. */
+export type RequestQuery<Id extends keyof publicApi.operations> = Undefinable<
+  NonNullable<publicApi.operations[Id]['parameters']['query']>
+>
 
 /** Parameters and body of a call. Undefined ones are not sent. */
 type Input<Op extends Operation> = Part<'path', Op['parameters']['path']> &

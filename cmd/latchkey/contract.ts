@@ -1,3 +1,4 @@
+import { eventFilterOptions } from '#internal/backoffice/index.ts'
 import { defaultLimits, internalDocument, publicContract } from '#internal/openapi/index.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -25,6 +26,11 @@ interface Document {
  */
 export function contracts() {
   return { public: contractOf(documents().public), internal: contractOf(documents().internal) }
+}
+
+/** Returns the options by which operations filter events, also called as a macro: their definitions load the rooms of the stores. */
+export function filterOptions() {
+  return eventFilterOptions()
 }
 
 /** Returns both documents as a caller gets them. */

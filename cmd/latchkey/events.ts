@@ -1,39 +1,25 @@
 import { Option } from '@commander-js/extra-typings'
 import { parseEventId, randomToken } from '#internal/base/index.ts'
-import { type ApiClient, choicesOf, memberText, type Schemas } from './api-client.ts'
+import { type ApiClient, memberText, type Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
+import { parseFilters, parseReplayFilter, withFilters } from './event-filters.ts'
 import { addTailCommand } from './listen.ts'
 import { curlOf } from './local-call.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import {
   eventsText,
-  filterOf,
-  ofReplayOption,
-  outcomeOption,
   preview,
   publicReplays,
   type ReplayApi,
   type ReplayJob,
   replayEvent,
   replayOptions,
-  slowerThanOption,
   start,
-  statusOption,
 } from './replay-jobs.ts'
 import { chooseSigningKey, secretOption } from './signing-key.ts'
 import { printable } from './tables.ts'
-import {
-  fromOption,
-  isoTime,
-  parseId,
-  parseTime,
-  parseUrl,
-  parseWhole,
-  providerOption,
-  typeHint,
-  typeOption,
-} from './values.ts'
+import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole, typeHint } from './values.ts'
 
 type Api = ApiClient<'public'>
 type AttemptExchange = Schemas<'public'>['EventDetail']['attempts'][number]['exchange']
@@ -88,25 +74,9 @@ export function addEventsCommand(program: Program, cli: Cli): void {
 
 function addListCommand(events: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
-  events
-    .command('list')
-    .description('lists events, newest first')
-    .option(...providerOption)
-    .option(...typeOption)
-    .addOption(
-      new Option('--state <state>', 'in one state').choices(choicesOf('public', 'listEvents', 'state')),
-    )
-    .addOption(
-      new Option('--origin <origin>', 'of one origin').choices(choicesOf('public', 'listEvents', 'origin')),
-    )
-    .option(...statusOption)
-    .option(...slowerThanOption)
+  withFilters(events.command('list').description('lists events, newest first'), 'listEvents')
     .option(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
-    .option('--id <id>', 'the event of this id', parseId('evt', parseEventId))
-    .option('--source-event-id <id>', 'events of this id of the provider')
-    .option(...ofReplayOption)
-    .addOption(outcomeOption())
     .option(...limitOption)
     .option(...afterOption)
     .option(...profileOption)
@@ -114,14 +84,11 @@ function addListCommand(events: Program, cli: Cli): void {
     .action(
       cli.action((options) =>
         withApi(cli, 'public', options, (api) => {
-          const { type, id, sourceEventId, status, slowerThan: slowerThanMs } = options
-          const replayed = { replayId: options.replay, outcome: options.outcome }
           const times = { from: isoTime(options.from), to: isoTime(options.to) }
-          const words = { provider: options.provider, state: options.state, origin: options.origin }
-          const filter = { ...times, ...words, ...replayed, type, id, sourceEventId, status, slowerThanMs }
-          const read = (page: object) => api.call('listEvents', { query: { ...filter, ...page } })
+          const filter = parseFilters('listEvents', options)
+          const read = (page: object) => api.call('listEvents', { query: { ...filter, ...times, ...page } })
           const textOf = (items: Parameters<typeof eventsText>[1]) =>
-            items.length === 0 ? `${eventsText(cli, items)}${typeHint(type)}` : eventsText(cli, items)
+            items.length === 0 ? `${eventsText(cli, items)}${typeHint(filter.type)}` : eventsText(cli, items)
           return listPages(options, read, textOf)
         }),
       ),
@@ -130,17 +97,13 @@ function addListCommand(events: Program, cli: Cli): void {
 
 function addSearchCommand(events: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
-  events
+  const search = events
     .command('search')
     .description('searches the payloads of events, newest first, which the audit log records')
     .option('--text <text>', 'text in the JSON of the payload, 3 to 200 characters, in the same case')
     .option('--path <path>', 'or a path such as data.object.id; together with --equals')
     .option('--equals <value>', 'value at the path')
-    .option(...providerOption)
-    .option(...typeOption)
-    .addOption(
-      new Option('--state <state>', 'in one state').choices(choicesOf('public', 'listEvents', 'state')),
-    )
+  withFilters(search, 'searchPayloads')
     .requiredOption(...fromOption('received since then', nowMs))
     .option('--to <time>', 'and before', parseTime(nowMs))
     .option(...searchLimitOption)
@@ -150,16 +113,17 @@ function addSearchCommand(events: Program, cli: Cli): void {
     .action(
       cli.action((options) =>
         withApi(cli, 'public', options, async (api) => {
-          const { text, path, equals, provider, type, state, limit, after } = options
+          const { text, path, equals, limit, after } = options
+          const filter = parseFilters('searchPayloads', options)
           const times = { from: new Date(options.from).toISOString(), to: isoTime(options.to) }
-          const body = { ...times, text, path, equals, provider, type, state, limit, after }
+          const body = { ...filter, ...times, text, path, equals, limit, after }
           const reply = await api.call('searchPayloads', { body })
           if (reply.kind === 'problem') return reply
           const { items, examinedCount, skippedCount, searchedTo, next } = reply.body
           const left = skippedCount > 0 ? `, ${skippedCount} left out: expired or larger than 1 MiB` : ''
           const more = next === undefined ? '' : `; continue with --after ${next}`
           const far = `${examinedCount} payloads searched, back to ${searchedTo}${left}${more}`
-          const hint = items.length === 0 ? typeHint(type) : ''
+          const hint = items.length === 0 ? typeHint(filter.type) : ''
           return { text: `${eventsText(cli, items)}${hint}\n${far}`, json: reply.body }
         }),
       ),
@@ -287,22 +251,15 @@ async function retry(api: Api, eventId: string): Promise<Result> {
 }
 
 function addReplayCommand(events: Program, cli: Cli): void {
-  const { from, to, state, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
-  events
+  const { from, to, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
+  const replay = events
     .command('replay')
     .description('delivers an event, or all events of a filter, again')
     .addHelpText('after', afterHelp)
     .argument('[id]', 'id of the event', parseId('evt', parseEventId))
     .option(...from)
     .option(...to)
-    .addOption(state)
-    .option(...providerOption)
-    .option(...type)
-    .addOption(origin)
-    .option(...statusOption)
-    .option(...slowerThanOption)
-    .option(...ofReplayOption)
-    .addOption(outcomeOption())
+  withFilters(replay, 'startReplay')
     .option(...rate)
     .option(...key)
     .option(...dryRun)
@@ -317,12 +274,11 @@ function addReplayCommand(events: Program, cli: Cli): void {
           return command.error('error: give either the id of an event, or filters')
         if (id !== undefined)
           return withApi(cli, 'public', options, (api) => replayEvent(publicReplays(api), id))
-        const fromMs = given.from ?? (given.replay === undefined ? undefined : 0)
-        if (fromMs === undefined)
+        const filter = parseReplayFilter(given)
+        if (filter === undefined)
           return command.error(
             'error: give the id of an event, --from TIME and other filters, or --replay ID',
           )
-        const filter = filterOf({ ...given, from: fromMs })
         const {
           rate: ratePerSecond,
           key: givenKey = randomToken(),

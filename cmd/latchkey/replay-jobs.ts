@@ -1,14 +1,11 @@
-import { Option } from '@commander-js/extra-typings'
-import { type ApiClient, choicesOf, type Reply, type RequestBody, type Schemas } from './api-client.ts'
+import type { ApiClient, Reply, Schemas } from './api-client.ts'
 import { type Cli, exitCodes, type Result } from './cli.ts'
+import { filterWords, parseReplayId, type ReplayFilter } from './event-filters.ts'
 import { printable } from './tables.ts'
-import { fromOption, isoTime, parseId, parseTime, parseWhole, typeOption } from './values.ts'
+import { fromOption, parseTime, parseWhole } from './values.ts'
 
 type Replay = Schemas<'public'>['Replay']
 type EventSummary = Schemas<'public'>['EventSummary']
-
-/** Filter of a replay. Only the internal API takes a tenant, and covers all tenants without one. */
-export type ReplayFilter = RequestBody<'previewReplay'> & { readonly tenantId?: string | undefined }
 
 type Changer<Request extends unknown[]> = (
   ...request: Request
@@ -52,97 +49,18 @@ const waitAgainMs = 1_000
 const waitMsMax = 600_000
 
 /** Argument with the id of a replay. */
-export const replayArgument = [
-  '<id>',
-  'id of the replay',
-  parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined)),
-] as const
-
-/** Option for the status of the last attempt. */
-export const statusOption = [
-  '--status <status>',
-  'whose last attempt had this status: 404, 5xx, or none for no response',
-] as const
-
-/** Option for the duration of the last attempt. The maximum is that of the API; importing it would load the rooms of the stores. */
-export const slowerThanOption = [
-  '--slower-than <ms>',
-  'whose last attempt took longer, in milliseconds',
-  parseWhole(1, 3_600_000),
-] as const
-
-/** Option for an earlier replay of the events. */
-export const ofReplayOption = [
-  '--replay <id>',
-  'that this replay queued, of its first 1 000',
-  replayArgument[2],
-] as const
-
-/** Option for the outcome in the earlier replay. */
-export function outcomeOption() {
-  return new Option('--outcome <outcome>', 'with this outcome in the replay').choices(
-    choicesOf('public', 'startReplay', 'outcome'),
-  )
-}
+export const replayArgument = ['<id>', 'id of the replay', parseReplayId] as const
 
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
 export function replayOptions(nowMs: number) {
   return {
     from: fromOption('events received at this time or later', nowMs),
     to: ['--to <time>', 'events received before this time; default: now', parseTime(nowMs)],
-    state: new Option('--state <state>', 'in one state; default: delivery_failed').choices([
-      ...choicesOf('public', 'startReplay', 'state'),
-      'any',
-    ] as const),
-    type: typeOption,
-    origin: new Option('--origin <origin>', 'of one origin; default: all but test events').choices(
-      choicesOf('public', 'startReplay', 'origin'),
-    ),
     rate: ['--rate <n>', `events per second, 1 to ${rateMax}; default: 50`, parseWhole(1, rateMax)],
     key: ['--key <text>', 'repeated commands with this key start only one job; then give --from as a date'],
     dryRun: ['--dry-run', 'counts the events, shows the first ones, and starts nothing'],
     wait: ['--wait', `waits until the job ends, at most ${waitMsMax / 60_000} minutes`],
   } as const
-}
-
-/** Values of the options of a filter. */
-export interface FilterOptions
-  extends Omit<ReplayFilter, 'from' | 'to' | 'state' | 'slowerThanMs' | 'ids' | 'tenantId' | 'replayId'> {
-  /** Milliseconds since the epoch. */
-  readonly from: number
-  readonly to?: number | undefined
-  readonly state?: ReplayFilter['state'] | 'any' | undefined
-  readonly slowerThan?: number | undefined
-  /** Id of the earlier replay. */
-  readonly replay?: string | undefined
-}
-
-/** Returns the filter of options. Pure. */
-export function filterOf({
-  from,
-  to,
-  state: named,
-  provider,
-  type,
-  origin,
-  status,
-  slowerThan: slowerThanMs,
-  replay: replayId,
-  outcome,
-}: FilterOptions): ReplayFilter {
-  const times = { from: new Date(from).toISOString(), to: isoTime(to) }
-  const state = named ?? (outcome === 'delivered' ? 'any' : 'delivery_failed')
-  return {
-    ...times,
-    provider,
-    type,
-    origin,
-    status,
-    slowerThanMs,
-    replayId,
-    outcome,
-    state: state === 'any' ? undefined : state,
-  }
 }
 
 /** A replay to start. */
@@ -207,17 +125,8 @@ export async function replayEvent(api: ReplayApi, eventId: string): Promise<Resu
 export function replayResult({ tables }: Cli, replay: Replay): Result {
   const { filter, skipped } = replay
   const skips = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
-  const { status, slowerThanMs } = filter
-  const attempt = [status && `last status ${status}`, slowerThanMs && `slower than ${slowerThanMs} ms`]
   const earlier = filter.replayId && `of ${filter.replayId}${filter.outcome ? `, ${filter.outcome}` : ''}`
-  const parts = [
-    earlier,
-    filter.state ?? 'any state',
-    filter.provider,
-    filter.type,
-    filter.origin,
-    ...attempt,
-  ]
+  const parts = [earlier, filter.state ?? 'any state', ...filterWords(filter)]
   const ids = filter.ids && `${filter.ids.length} ids`
   const until = filter.to ?? 'its start'
   const text = tables.details([

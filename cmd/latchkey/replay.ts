@@ -3,12 +3,10 @@ import { parseEventId, randomToken } from '#internal/base/index.ts'
 import type { ApiClient } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
 import { type ClientOptions, profileOption, withApi, withEitherApi } from './connect.ts'
+import { parseReplayFilter, withFilters } from './event-filters.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import {
-  filterOf,
   internalReplays,
-  ofReplayOption,
-  outcomeOption,
   preview,
   publicReplays,
   type ReplayApi,
@@ -17,12 +15,10 @@ import {
   replayOptions,
   replayResult,
   replaysText,
-  slowerThanOption,
   start,
-  statusOption,
 } from './replay-jobs.ts'
 import { findTenantId } from './tenants.ts'
-import { parseId, providerOption } from './values.ts'
+import { parseId } from './values.ts'
 
 const afterHelp = `
 With a token for the internal API, replays events of any tenants; otherwise, with an API key, events of
@@ -77,22 +73,15 @@ function onEither(cli: Cli, options: ClientOptions, use: (api: ReplayApi) => Pro
 }
 
 function addStartCommand(replay: Program, cli: Cli): void {
-  const { from, to, state, type, origin, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
-  replay
+  const { from, to, rate, key, dryRun, wait } = replayOptions(cli.clock.now())
+  const command = replay
     .command('start')
     .description('delivers all events of a filter again')
     .addOption(new Option('--tenant <tenant>', `events of one tenant: ${tenantText}`).conflicts('allTenants'))
     .option('--all-tenants', 'events of all tenants')
     .option(...from)
     .option(...to)
-    .addOption(state)
-    .option(...providerOption)
-    .option(...type)
-    .addOption(origin)
-    .option(...statusOption)
-    .option(...slowerThanOption)
-    .option(...ofReplayOption)
-    .addOption(outcomeOption())
+  withFilters(command, 'startReplay')
     .option(...rate)
     .option(...key)
     .option(...dryRun)
@@ -100,10 +89,9 @@ function addStartCommand(replay: Program, cli: Cli): void {
     .option(...profileOption)
     .option(...jsonOption)
     .action(
-      cli.action((options, command) => {
-        const fromMs = options.from ?? (options.replay === undefined ? undefined : 0)
-        if (fromMs === undefined) return command.error('error: give --from TIME, or --replay ID')
-        const filter = filterOf({ ...options, from: fromMs })
+      cli.action((options) => {
+        const filter = parseReplayFilter(options)
+        if (filter === undefined) return command.error('error: give --from TIME, or --replay ID')
         const { rate: ratePerSecond, key: given = randomToken(), wait: isAwaited = false } = options
         const run = (api: ReplayApi, tenantId?: string) => {
           const whole = { ...filter, tenantId }

@@ -4,7 +4,7 @@ import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import type { Cell } from './tables.ts'
-import { isoTime, parseTime, providerOption } from './values.ts'
+import { isoTime, parseProvider, parseTime } from './values.ts'
 
 /** Adds `latchkey usage` and `latchkey refused`, which show the usage of the key's tenant and the calls that were refused. */
 export function addUsageCommands(program: Program, cli: Cli): void {
@@ -27,7 +27,11 @@ export function addUsageCommands(program: Program, cli: Cli): void {
   program
     .command('refused')
     .description('lists the calls of providers that were refused, newest first')
-    .option(...providerOption)
+    .option(
+      '--provider <name>',
+      'of one provider: a built-in one, such as card or stripe, or a declared one, such as slack',
+      parseProvider,
+    )
     .addOption(
       new Option('--cause <cause>', 'of one cause').choices(choicesOf('public', 'listRefusedCalls', 'cause')),
     )

@@ -61,21 +61,8 @@ export function parseProvider(text: string): string {
   throw new InvalidArgumentError('It must be the name of a provider, such as card, stripe or slack.')
 }
 
-/** Flags, description and parser of the option with the provider to filter by. */
-export const providerOption = [
-  '--provider <name>',
-  'of one provider: a built-in one, such as card or stripe, a declared one, such as slack, or latchkey for notifications',
-  parseProvider,
-] as const
-
-/** Flags, description and parser of the option with the type to filter by. */
-export const typeOption = [
-  '--type <type>',
-  'of one normalized type, or of a family: payment.*',
-  parseType,
-] as const
-
-function parseType(text: string): string {
+/** Parses a whole normalized type, or a family of types. */
+export function parseType(text: string): string {
   const type = parseTypeFilter(text)
   if (type !== undefined) return type
   throw new InvalidArgumentError('It must be a whole type, or a family of types such as payment.*.')

@@ -2,7 +2,7 @@ import type { Day } from '#internal/base/index.ts'
 import { eventStates, type OriginKind, originKinds } from '#internal/events/index.ts'
 import { mayGrow } from '#internal/http/index.ts'
 import { replayStates } from '#internal/replays/index.ts'
-import { replayFilterAnswer } from './event-filters.ts'
+import { replayFilterAnswer } from './derived-filters.ts'
 import { eventPositions } from './explain.ts'
 import { at, eventId, isNew, tenantId } from './http-answers.ts'
 import {

@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
 import { plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
-import { eventListParams } from './event-filters.ts'
+import { eventListParams } from './derived-filters.ts'
 import { internalRoute, type SharedApi } from './http-apis.ts'
 import { EventDetail } from './http-attempt-answers.ts'
 import {

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { parseProviderName } from '#internal/tenants/index.ts'
-import { searchFilterFields } from './event-filters.ts'
+import { searchFilterFields } from './derived-filters.ts'
 import { eventId } from './http-answers.ts'
 import type { SharedApi } from './http-apis.ts'
 import { EventSummary } from './http-event-answers.ts'
@@ -100,16 +100,12 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
       if (times.kind !== 'ok') return times
       const term = termOf(body)
       if (term === undefined) return invalid('Send either "text", or "path" and "equals"')
+      const { tenantId: named = tenantId, from: _from, to: _to, text: _text, ...others } = body
+      const { path: _path, equals: _equals, ...rest } = others
       const { from: fromMs, to: toMs } = times.value
-      const { type, state, after, limit } = body
-      const provider = body.provider === undefined ? undefined : parseProviderName(body.provider)
-      const filter = {
-        tenantId: body.tenantId ?? tenantId,
-        fromMs,
-        toMs,
-        ...defined({ provider, type, state }),
-      }
-      return backoffice.events.search(actor, { ...filter, after, limit, term })
+      const provider = rest.provider === undefined ? undefined : parseProviderName(rest.provider)
+      const filter = defined({ ...rest, provider })
+      return backoffice.events.search(actor, { ...filter, tenantId: named, fromMs, toMs, term })
     },
   })
 }

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { parseReplayId, replayRateMax } from '#internal/replays/index.ts'
-import { parseReplayFilter, replayFilterFields } from './event-filters.ts'
+import { parseReplayFilter, replayFilterFields } from './derived-filters.ts'
 import type { SharedApi } from './http-apis.ts'
 import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-event-answers.ts'
 import { pageParams, withNamed } from './http-params.ts'

@@ -13,10 +13,11 @@ import {
   waitSecondsMax,
 } from '#internal/subscriptions/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
+import { feedFilterFields } from './derived-filters.ts'
 import { eventStream } from './event-stream.ts'
 import { Removed } from './http-answers.ts'
 import { publicApi, type SharedApi } from './http-apis.ts'
-import { providerField, readTimes, timestamp, withNamed } from './http-params.ts'
+import { readTimes, timestamp, withNamed } from './http-params.ts'
 import type { RouteCall } from './http-route.ts'
 import {
   EventStream,
@@ -50,24 +51,17 @@ const leaseSeconds = t.Optional(
 const FilterBody = t.Object(
   {
     providers: t.Optional(
-      t.Array(providerField('Provider of the events'), {
+      t.Array(feedFilterFields.provider, {
         maxItems: filterTextsMax,
         description: 'Default: all providers.',
       }),
     ),
     types: t.Optional(
-      t.Array(
-        t.String({
-          pattern: '^[a-z0-9_-]+([.][a-z0-9_-]+)*([.][*])?$',
-          maxLength: 255,
-          expected: 'a normalized type such as payment.succeeded, or payment.*',
-        }),
-        {
-          maxItems: filterTextsMax,
-          description:
-            'Normalized types. `payment.*` stands for all types that begin with `payment.`. Default: all types.',
-        },
-      ),
+      t.Array(feedFilterFields.type, {
+        maxItems: filterTextsMax,
+        description:
+          'Normalized types. `payment.*` stands for all types that begin with `payment.`. Default: all types.',
+      }),
     ),
     from: t.Optional(timestamp(`Where a new subscription begins. ${fromText}`)),
     deleteAfterIdleDays: t.Optional(

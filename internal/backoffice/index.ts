@@ -16,6 +16,14 @@ export {
   unknownCause,
   valueOf,
 } from './causes.ts'
+export {
+  eventFilterOptions,
+  eventListFields,
+  replayFilterWords,
+  replayFormFields,
+  searchFormFields,
+} from './derived-filters.ts'
+export { originLabels, providerFormField } from './event-filters.ts'
 export type { EventListRequest, InspectedAttempt } from './events.ts'
 export { resumeAdvice } from './explain.ts'
 export type { LockListRequest } from './history.ts'

@@ -2,6 +2,7 @@ import { actorName, writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseEventId, receivedAtMsOf, Shares, setNewest } from '#internal/base/index.ts'
 import { type EventFilter, scanPayloads } from '#internal/events/index.ts'
 import { memberReader } from '#internal/providers/index.ts'
+import type { SearchFilter } from './derived-filters.ts'
 import type { PayloadMatches } from './http-payload-search.ts'
 import { defined, invalid, invalidRange, type Outcome, ok, overloaded, readTypeFilter } from './outcome.ts'
 import { type PageRequest, readPage } from './page.ts'
@@ -14,7 +15,7 @@ export type PayloadTerm =
   | { readonly kind: 'path'; readonly path: string; readonly equals: string }
 
 /** Search in the payloads of a tenant's events. */
-export interface PayloadSearch extends PageRequest, Pick<EventFilter, 'provider' | 'type' | 'state'> {
+export interface PayloadSearch extends PageRequest, SearchFilter {
   readonly tenantId: NonNullable<EventFilter['tenantId']>
   /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
   readonly fromMs: number
@@ -95,28 +96,25 @@ function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> 
  * is in a redacted field. Writes an audit entry before it returns, without the searched text or value, which can be a secret itself.
  */
 export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts, actor, request) => {
-  const { tenantId, fromMs, toMs, term, provider, state } = request
+  const { tenantId, fromMs, toMs, term, after: _after, limit: _limit, ...asked } = request
   const page = readPage(request, parseEventId)
   if (page.kind !== 'ok') return page
   if (toMs !== undefined && fromMs >= toMs) return invalidRange
-  const typed = readTypeFilter(request)
+  const typed = readTypeFilter(asked)
   if (typed.kind !== 'ok') return typed
-  const { type } = typed.value
   const matches = matcherOf(term)
   if (typeof matches === 'string') return invalid(matches, term.kind)
   const reached = await reachTenant(parts, actor, tenantId, 'readPayloads')
   if (reached.kind !== 'ok') return reached
   return await parts.searchTurns.run(actorName(actor), async () => {
     const { after, limit } = page.value
-    const filter = { tenantId, fromMs, ...defined({ toMs, provider, type, state }) }
+    const filter = { tenantId, fromMs, ...defined({ toMs, ...typed.value }) }
     const scan = await scanPayloads(parts.readPool, { filter, after, limit, matches }, parts.clock.now)
     const { events, examinedCount, skippedCount, examinedTo } = scan
     const detail = {
       from: new Date(fromMs).toISOString(),
       after,
-      provider,
-      type,
-      state,
+      ...typed.value,
       ...(toMs !== undefined && { to: new Date(toMs).toISOString() }),
       ...(term.kind === 'path' ? { path: term.path } : { textChars: term.text.length }),
       examinedCount,

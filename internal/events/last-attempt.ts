@@ -44,10 +44,11 @@ export function lastAttemptConditions(
   }: { readonly [Name in keyof LastAttemptFilter]: LastAttemptFilter[Name] | undefined },
   add: (value: unknown) => string,
 ): readonly string[] {
-  const wanted = [
-    ...(status === undefined ? [] : [statusCondition(status, add)]),
-    ...(slowerThanMs === undefined ? [] : [`l.duration_ms > ${add(slowerThanMs)}::integer`]),
-  ]
+  const conditions: Readonly<Record<keyof LastAttemptFilter, string | undefined>> = {
+    status: status === undefined ? undefined : statusCondition(status, add),
+    slowerThanMs: slowerThanMs === undefined ? undefined : `l.duration_ms > ${add(slowerThanMs)}::integer`,
+  }
+  const wanted = Object.values(conditions).filter((each) => each !== undefined)
   if (wanted.length === 0) return []
   return [
     `EXISTS (SELECT FROM (${lastAttemptText('status, duration_ms', { id: 'e.id', day: 'e.expires_on', destination: destinationOfText('e.origin') })}) l WHERE ${wanted.join(' AND ')})`,

@@ -139,6 +139,23 @@ const ofTenant = {
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
+/** Returns the SQL condition of each filter on the event `e`, without a value undefined. `add` adds a parameter and returns its placeholder. */
+function columnConditions(
+  { tenantId, provider, type, state, origin }: Rest,
+  add: (value: unknown) => string,
+): Readonly<Record<Exclude<keyof Rest, keyof LastAttemptFilter>, string | undefined>> {
+  const equal = (column: string, value: unknown) =>
+    value === undefined ? undefined : `e.${column} = ${add(value)}`
+  const prefix = type === undefined ? undefined : familyPrefixOf(type)
+  return {
+    tenantId: equal('tenant_id', tenantId),
+    provider: equal('provider', provider),
+    state: equal('state', state),
+    origin: equal('origin', origin),
+    type: prefix === undefined ? equal('type', type) : `e.type ^@ ${add(prefix)}`,
+  }
+}
+
 /** Collects the parameters of one statement. */
 class Parameters {
   readonly values: unknown[] = []
@@ -153,26 +170,13 @@ class Parameters {
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
-    { tenantId, provider, type, state, origin, ...lastAttempt }: Rest,
+    rest: Rest,
     more: readonly string[] = [],
   ): EventSource {
     const candidateValuesCount = this.values.length
-    const prefix = type === undefined ? undefined : familyPrefixOf(type)
-    const equal = {
-      tenant_id: tenantId,
-      provider,
-      state,
-      origin,
-    }
-    const ofType = { type: prefix === undefined ? type : undefined }
-    const conditions = [
-      ...Object.entries({ ...equal, ...ofType }).flatMap(([name, value]) =>
-        value === undefined ? [] : [`e.${name} = ${this.add(value)}`],
-      ),
-      ...(prefix === undefined ? [] : [`e.type ^@ ${this.add(prefix)}`]),
-      ...more,
-      ...lastAttemptConditions(lastAttempt, (value) => this.add(value)),
-    ]
+    const add = (value: unknown) => this.add(value)
+    const ofColumns = Object.values(columnConditions(rest, add)).filter((each) => each !== undefined)
+    const conditions = [...ofColumns, ...more, ...lastAttemptConditions(rest, add)]
     return { kind, candidates, sorted, conditions, values: this.values, candidateValuesCount }
   }
 }

@@ -506,16 +506,16 @@ export interface components {
                 /** Format: date-time */
                 to?: string;
                 tenantId?: string;
+                ids?: string[];
+                /** @enum {string} */
+                state?: "accepted" | "processed" | "delivery_failed" | "verified";
                 /** @enum {string} */
                 provider?: "card" | "storefront" | "codehost" | "generic" | "wallet" | "gateway";
                 type?: string;
-                status?: string;
-                slowerThanMs?: number;
-                /** @enum {string} */
-                state?: "accepted" | "processed" | "delivery_failed" | "verified";
-                ids?: string[];
                 /** @enum {string} */
                 origin?: "provider" | "service" | "simulation";
+                status?: string;
+                slowerThanMs?: number;
                 /** @description Earlier replay whose events the filter covers. */
                 replayId?: string;
                 /** @enum {string} */

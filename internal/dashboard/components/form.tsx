@@ -1,14 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import { ownProvider, parseStatusFilter, slowerThanMsMax } from '#internal/events/index.ts'
-import { packNames } from '#internal/providers/index.ts'
-import { parseReplayId } from '#internal/replays/index.ts'
-import {
-  acceptedProviderNames,
-  neutralProviderName,
-  parseProviderName,
-  providerNames,
-} from '#internal/tenants/index.ts'
+import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
 import { instantOf, parseZone, ReaderClockContext, utcZone, wallTimeOf } from './clock.ts'
@@ -69,71 +61,8 @@ export const builtInProviderField = {
   expected: 'There is no such provider',
 }
 
-/** Filter by a provider: a built-in one by its neutral or its vendor's name, or a declared one. */
-export const providerField = {
-  ...({
-    kind: 'text',
-    name: 'provider',
-    label: 'Provider',
-    placeholder: 'card, slack',
-    isShort: true,
-  } as const),
-  charsMax: 40,
-  suggestions: [...acceptedProviderNames, ...packNames],
-  suggestsProviders: true,
-  parse: parseProviderName,
-  expected: 'Enter the name of a provider, such as card or slack',
-}
-
-/** Field for the status of the last attempt. */
-export const statusField = {
-  ...({
-    kind: 'text',
-    name: 'status',
-    label: 'Last status',
-    placeholder: '404, 5xx, none',
-    isShort: true,
-  } as const),
-  charsMax: 4,
-  parse: parseStatusFilter,
-  expected: 'Enter a status such as 404, a class such as 5xx, or none for no response',
-}
-
-/** Field for the least duration of the last attempt. */
-export const slowerThanField = {
-  ...({ kind: 'number', name: 'slowerThanMs', label: 'Last attempt slower than, in ms' } as const),
-  placeholder: '1000',
-  min: 1,
-  max: slowerThanMsMax,
-  expected: `Enter 1 to ${slowerThanMsMax} ms`,
-}
-
 /** The earliest time that a field accepts, which stands for any time. */
 export const earliestText = '2000-01-01T00:00:00Z'
-
-/** Filters by an earlier replay of the events, and by their outcome in it. */
-export const replayedFields = [
-  {
-    ...({ kind: 'text', name: 'replay', label: 'Of the replay', placeholder: 'rpl_…' } as const),
-    charsMax: 30,
-    parse: parseReplayId,
-    expected: 'Enter the id of a replay: rpl_ and 26 characters',
-  },
-  {
-    ...({ kind: 'choice', name: 'outcome', label: 'Outcome in the replay', none: 'Any' } as const),
-    choices: [
-      { value: 'delivered', label: 'Delivered' },
-      { value: 'failed', label: 'Failed again' },
-      { value: 'pending', label: 'Pending' },
-    ],
-  },
-] as const satisfies readonly Field[]
-
-/** Filter by the provider of an event, which can be that of notifications. */
-export const eventProviderField = {
-  ...providerField,
-  suggestions: [...providerField.suggestions, ownProvider],
-}
 
 /** Error texts by field name. */
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>

@@ -1,48 +1,32 @@
-import { type Blocker, type EventListRequest, standingBlockers } from '#internal/backoffice/index.ts'
+import {
+  type Blocker,
+  type EventListRequest,
+  eventListFields,
+  searchFormFields,
+  standingBlockers,
+} from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import { type EventSummary, type ListedEvent, originKinds } from '#internal/events/index.ts'
+import type { EventSummary, ListedEvent } from '#internal/events/index.ts'
 import { isMoving } from '#internal/replays/index.ts'
 import type { ReaderClock } from '../components/clock.ts'
-import {
-  earliestText,
-  eventProviderField,
-  type FieldValues,
-  LinkButton,
-  replayedFields,
-  slowerThanField,
-  statusField,
-  timeFieldText,
-} from '../components/form.tsx'
+import { earliestText, type FieldValues, LinkButton, timeFieldText } from '../components/form.tsx'
 import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { receivedChoices, receivedRange } from '../components/received.ts'
 import { Badge, durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext, withBlockers } from '../page.ts'
-import { originChoices, ProviderCell } from './origin.tsx'
+import { ProviderCell } from './origin.tsx'
 import { savedViews } from './saved-views.tsx'
 import { TypeHint } from './type-hint.tsx'
 
-/** Choices of the state of an event. */
-export const eventStateChoices = [
-  { value: 'accepted', label: 'Accepted' },
-  { value: 'processed', label: 'Processed' },
-  { value: 'delivery_failed', label: 'Delivery failed' },
-  { value: 'verified', label: 'Stored only' },
-] as const
+const isCollapsed = (field: (typeof eventListFields)[number]) => 'place' in field && field.place === 'times'
 
 /** Filters of the event list. */
 export const eventFields = [
-  { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: eventStateChoices },
-  eventProviderField,
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*', charsMax: 255 },
-  statusField,
-  { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(originKinds) },
-  { kind: 'text', name: 'find', label: 'Event/provider id', placeholder: 'evt_…', charsMax: 255 },
+  ...eventListFields.filter((field) => !isCollapsed(field)),
   { kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices, none: 'Any time' },
   { kind: 'time', name: 'from', label: 'Received from', place: 'times' },
   { kind: 'time', name: 'to', label: 'Received before', place: 'times' },
-  { ...slowerThanField, place: 'times' },
-  { ...replayedFields[0], place: 'times' },
-  { ...replayedFields[1], place: 'times' },
+  ...eventListFields.filter(isCollapsed),
 ] as const satisfies readonly Filter[]
 
 /** List page of events, newest first. */
@@ -124,14 +108,19 @@ async function actionsOf(context: PageContext) {
     backoffice.tenants.permissions(actor, tenant?.id ?? 'all'),
   ])
   const maySearch = rights.kind === 'ok' && rights.value.readPayloads
-  const { state, type, provider, within, from, to, zone } = context.query
-  const searched = { tenant: tenant?.id, state, type, provider, within, from, to, zone }
+  const searched = { tenant: tenant?.id, ...searchableQuery(context.query) }
   return (
     <>
       {maySearch && <LinkButton href={link('/events/search', searched)}>Search payloads…</LinkButton>}
       {replay}
     </>
   )
+}
+
+/** Returns the part of a query that the list and the search of payloads have in common. Pure. */
+export function searchableQuery(query: PageContext['query']): Readonly<Record<string, string | undefined>> {
+  const names = [...searchFormFields.map(({ name }) => name), 'within', 'from', 'to', 'zone']
+  return Object.fromEntries(names.map((name) => [name, query[name]]))
 }
 
 /** Renders the link to the replay of all events that match the filter of the list, or why there is none. */

@@ -1,25 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import type { EventOrigin, EventSummary, OriginKind } from '#internal/events/index.ts'
+import { originLabels } from '#internal/backoffice/index.ts'
+import type { EventOrigin, EventSummary } from '#internal/events/index.ts'
 import { parseSimulationId } from '#internal/simulations/index.ts'
-import type { Choice } from '../components/form.tsx'
 import { Badge, durationText } from '../components/text.tsx'
 import { link, type PageContext } from '../page.ts'
-
-/** Words for the kinds of origins, in filters and badges. */
-export const originWords: Readonly<Record<OriginKind, string>> = {
-  provider: 'Provider’s call',
-  service: 'Handed in',
-  simulation: 'Simulated',
-  test: 'Test',
-  notification: 'Notification',
-}
-
-/** Returns the options of a field for the origin of events. */
-export function originChoices<const Kind extends OriginKind>(
-  kinds: readonly Kind[],
-): readonly Choice<Kind>[] {
-  return kinds.map((value) => ({ value, label: originWords[value] }))
-}
 
 /** Renders a provider, with a badge if it did not call. */
 export function ProviderCell({ event: { provider, origin } }: { readonly event: EventSummary }) {
@@ -29,7 +13,7 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
       {origin.kind !== 'provider' && (
         <>
           {' '}
-          <Badge tone="quiet">{originWords[origin.kind]}</Badge>
+          <Badge tone="quiet">{originLabels[origin.kind]}</Badge>
         </>
       )}
     </span>

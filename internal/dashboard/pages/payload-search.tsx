@@ -5,6 +5,7 @@ import {
   type PayloadTerm,
   payloadPathCharsMax,
   searchesPerMinute,
+  searchFormFields,
   termChars,
 } from '#internal/backoffice/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
@@ -16,7 +17,6 @@ import {
   filled,
   PostForm,
   type Problems,
-  providerField,
   readFields,
   Submit,
   timeFieldText,
@@ -27,7 +27,7 @@ import { countText, StateBadge, Time } from '../components/text.tsx'
 import { type ActionRow, link, nameOf, type PageContext, type PageRow, shown, withRight } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
-import { eventStateChoices } from './events.tsx'
+import { searchableQuery } from './events.tsx'
 import { ProviderCell } from './origin.tsx'
 import { TypeHint } from './type-hint.tsx'
 
@@ -46,9 +46,7 @@ const fields = [
     hint: 'A number is the place in an array: lines.0.sku',
   },
   { kind: 'text', name: 'equals', label: 'Value at the path', charsMax: termChars.max },
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
-  providerField,
-  { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: eventStateChoices },
+  ...searchFormFields,
   {
     ...({ kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices } as const),
     none: 'At the exact times',
@@ -80,17 +78,14 @@ const searchRow: ActionRow = {
       const { backoffice, actor, form } = context
       const { values, problems } = readFields(fields, form)
       const term = termOf(values)
-      const { type, provider, state } = values
-      const { fromMs, toMs } = receivedRange(values, context)
+      const { text: _text, path: _path, equals: _equals, within, from, to, ...filter } = values
+      const { fromMs, toMs } = receivedRange({ within, from, to }, context)
       if (Object.keys(problems).length > 0) return refused(context, problems)
       if (term === undefined) return refused(context, {}, 'Enter a text, or a path and a value')
       if (fromMs === undefined)
         return refused(context, { from: 'Enter a time, or choose one under “Received”' })
       const request = { tenantId: tenant.id, fromMs, toMs, term, after: form['after'] }
-      const found = await backoffice.events.search(actor, {
-        ...request,
-        ...defined({ type, provider, state }),
-      })
+      const found = await backoffice.events.search(actor, { ...request, ...defined(filter) })
       if (found.kind === 'invalid') return refused(context, {}, invalidText(found))
       if (found.kind !== 'ok') return found
       return shown(
@@ -139,7 +134,7 @@ function SearchForm({
         csrfToken={csrfToken}
         hidden={{ tenant: tenant?.id }}
         button="Search"
-        back={link('/events', { tenant: tenant?.id, ...keptFilter(typed) })}
+        back={link('/events', { tenant: tenant?.id, ...searchableQuery(typed) })}
         fields={filled(fields, values, problems)}
         problem={problem === undefined ? undefined : { title: problem }}
         isPaired
@@ -152,19 +147,6 @@ function SearchForm({
       {children}
     </>
   )
-}
-
-/** Returns the filters that the search and the list of events have in common. Pure. */
-function keptFilter({
-  state,
-  type,
-  provider,
-  within,
-  from,
-  to,
-  zone,
-}: Form): Record<string, string | undefined> {
-  return { state, type, provider, within, from, to, zone }
 }
 
 function Matches({

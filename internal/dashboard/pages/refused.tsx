@@ -1,8 +1,13 @@
-import { type Advice, type RefusedCall, unknownCause, valueOf } from '#internal/backoffice/index.ts'
+import {
+  type Advice,
+  providerFormField,
+  type RefusedCall,
+  unknownCause,
+  valueOf,
+} from '#internal/backoffice/index.ts'
 import { type RefusedCause, refusedCauses } from '#internal/intake/index.ts'
 import { refusalCauses } from '#internal/providers/index.ts'
 import { Facts } from '../components/block.tsx'
-import { providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { listRow } from '../components/list.tsx'
 import { Badge, Time } from '../components/text.tsx'
@@ -36,7 +41,7 @@ export const refusedRow = listRow({
       ? 'Provider calls that were refused, and why.'
       : `Provider calls to ${nameOf(tenant)} that were refused, and why.`,
   fields: [
-    providerField,
+    providerFormField,
     { kind: 'choice', name: 'cause', label: 'Cause', none: 'Any', choices: causeChoices },
     { kind: 'time', name: 'from', label: 'Refused from', place: 'times' },
     { kind: 'time', name: 'to', label: 'Refused before', place: 'times' },

@@ -1,12 +1,7 @@
-import { defined } from '#internal/backoffice/index.ts'
+import { defined, replayFilterWords, replayFormFields } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
-import {
-  type ReplayFilter,
-  type ReplayPreview,
-  replayedOrigins,
-  replayRateMax,
-} from '#internal/replays/index.ts'
+import { type ReplayFilter, type ReplayPreview, replayRateMax } from '#internal/replays/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
   earliestText,
@@ -16,12 +11,8 @@ import {
   LinkButton,
   PostForm,
   type Problems,
-  providerField,
   readFields,
-  replayedFields,
   SendButtons,
-  slowerThanField,
-  statusField,
   timeFieldText,
 } from '../components/form.tsx'
 import { Table, tenantFields } from '../components/list.tsx'
@@ -39,27 +30,20 @@ import {
 } from '../page.ts'
 import type { Form } from '../request.ts'
 import { listPathOf } from './events.tsx'
-import { originChoices, originWords, ProviderCell } from './origin.tsx'
+import { ProviderCell } from './origin.tsx'
 
 const dayMs = 86_400_000
 const rateDefault = 50
 const crumbs = [{ label: 'Replays', path: '/replays' }]
-const states = [
-  { value: 'delivery_failed', label: 'Delivery failed' },
-  { value: 'processed', label: 'Processed' },
-  { value: 'verified', label: 'Stored only' },
-] as const
+
+/** Fields about an earlier replay, which the form shows only where a link has brought them. */
+const earlierReplay: ReadonlySet<string> = new Set(['replay', 'outcome'])
 
 const formFields = [
-  { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: states },
-  providerField,
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any, such as payment.*', charsMax: 255 },
-  { kind: 'choice', name: 'origin', label: 'Origin', none: 'Any', choices: originChoices(replayedOrigins) },
-  statusField,
-  slowerThanField,
+  ...replayFormFields.filter(({ name }) => !earlierReplay.has(name)),
   { kind: 'time', name: 'from', label: 'Received from', isRequired: true },
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
-  ...replayedFields,
+  ...replayFormFields.filter(({ name }) => earlierReplay.has(name)),
   {
     ...({ kind: 'number', name: 'rate', label: 'Events per second', min: 1, max: replayRateMax } as const),
     expected: `1 to ${replayRateMax} events per second`,
@@ -154,17 +138,12 @@ const countedText = (count: number) => (count === 1 ? '1 event' : `${countText(c
 
 /** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
-  const { tenantId, state, provider, type, origin, status, slowerThanMs } = filter
-  const { fromMs, toMs, ids, replayId, outcome } = filter
+  const { tenantId, state, fromMs, toMs, ids, replayId, outcome } = filter
   const selection = selectionOf(filter)
   const words = [
     selection && `${selection.length} selected ${selection.length === 1 ? 'event' : 'events'}`,
     outcome === undefined && state && stateWords[state],
-    provider,
-    type,
-    origin && originWords[origin].toLowerCase(),
-    status && `last status ${status}`,
-    slowerThanMs && `slower than ${durationText(slowerThanMs)}`,
+    ...replayFilterWords(filter, durationText),
   ]
   const text = words.filter(Boolean).join(' · ')
   if (replayId !== undefined)
@@ -235,7 +214,7 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
     rate: String(rateDefault),
     ...query,
   }
-  const isAsked = ({ name }: Field) => !replayedFields.some((each) => each.name === name) || name in query
+  const isAsked = ({ name }: Field) => !earlierReplay.has(name) || name in query
   return filled(formFields.filter(isAsked), values, problems)
 }
 

@@ -1,6 +1,7 @@
+import { providerFormField } from '#internal/backoffice/index.ts'
 import { type ListedSetting, parseSettingText, type SettingName } from '#internal/settings/index.ts'
 import { Card, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
-import { type Field, Fields, FormPage, LinkButton, providerField, Submit } from '../components/form.tsx'
+import { type Field, Fields, FormPage, LinkButton, Submit } from '../components/form.tsx'
 import { type Column, Table } from '../components/list.tsx'
 import { Ago, Badge, countText } from '../components/text.tsx'
 import {
@@ -123,7 +124,7 @@ function Settings({ context, listed, pauses, mayChange }: SettingsParts) {
 
 /** Form that opens the pause of a provider that the table does not list, such as a shipped declaration. */
 function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
-  const field = { ...providerField, label: 'Another provider', isRequired: true }
+  const field = { ...providerFormField, label: 'Another provider', isRequired: true }
   return (
     <form class="filters" method="get" action={changePath}>
       {tenant !== undefined && <input type="hidden" name="tenant" value={tenant.id} />}
