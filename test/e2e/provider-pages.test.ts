@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { poll, removeStores } from '#internal/dev/index.ts'
 import {
+  commandEnv,
   type DevAddresses,
   type DevServer,
-  inheritedEnv,
   root,
   startDevServer,
 } from '#test/support/dev-server.ts'
@@ -23,6 +23,7 @@ const inForceMsMax = 2_000
 const publicUrl = 'https://tunnel.example.com'
 
 let dev: DevServer
+let env: ReturnType<typeof commandEnv>
 let ready: DevAddresses
 let folder: string
 const dataDir = () => join(folder, '.latchkey')
@@ -30,7 +31,8 @@ const declaration = () => join(folder, 'tenants/parcelwise.yaml')
 
 beforeAll(() => {
   folder = scratchFolder()
-})
+  env = commandEnv()
+}, 120_000)
 afterAll(async () => {
   dev.signal('SIGTERM')
   await dev.exited
@@ -43,7 +45,7 @@ async function run(name: string, before = ''): Promise<string> {
   const script = `${before}\n${blockNamed(page, name).text}`
     .replaceAll('../parcels', folder)
     .replaceAll('http://127.0.0.1:8080', ready?.api ?? '')
-  const printed = await Bun.$`bash -euc ${script}`.cwd(root).env(inheritedEnv()).text()
+  const printed = await Bun.$`bash -euc ${script}`.cwd(root).env(env).text()
   return printed.replaceAll(folder, '../parcels')
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { poll, removeStores } from '#internal/dev/index.ts'
 import {
+  commandEnv,
   type DevAddresses,
   type DevServer,
   inheritedEnv,
@@ -21,11 +22,13 @@ const pull = 'docs/guides/pull.md'
 const secret = 'whsec_ZGVtby1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA='
 
 let dev: DevServer
+let env: ReturnType<typeof commandEnv>
 let dir: string
 let dataDir: string
 let ready: DevAddresses
 
 beforeAll(async () => {
+  env = commandEnv()
   // Inside the clone, where the program can import the vendor's SDK.
   dir = await mkdtemp(join(root, '.readme-'))
   dataDir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
@@ -44,7 +47,7 @@ async function run(commands: string): Promise<string> {
   const script = commands.replaceAll('http://127.0.0.1:8080', ready.api)
   return Bun.$`bash -euc ${script}`
     .cwd(root)
-    .env({ ...inheritedEnv(), LATCHKEY_DATA_DIR: dataDir })
+    .env({ ...env, LATCHKEY_DATA_DIR: dataDir })
     .text()
 }
 
@@ -127,7 +130,7 @@ test.each(['README.md', 'docs/guides/frameworks/index.md', 'docs/guides/command-
     const own = listen.replace(/127\.0\.0\.1:\d+/, `127.0.0.1:${server.port}`)
     const listener = Bun.spawn(['bash', '-c', own.replace('npm run', 'exec npm run')], {
       cwd: root,
-      env: { ...inheritedEnv(), LATCHKEY_DATA_DIR: dataDir },
+      env: { ...env, LATCHKEY_DATA_DIR: dataDir },
       stdout: 'pipe',
       detached: true,
     })

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import { bodyKeptBytesMax, type Delivery } from '#internal/dev/sink-deliveries.ts'
+import { compiledProgram } from './compiled-program.ts'
 import { checkDelivery } from './delivery-check.ts'
 
 /** Root of the repository. */
@@ -114,4 +115,9 @@ function readAddresses(output: string): DevAddresses | undefined {
 /** Environment of this process without settings of Latchkey, which a test run has of its own. */
 export function inheritedEnv(): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('LATCHKEY_')))
+}
+
+/** Returns that environment for commands of pages, whose `npm run latchkey` runs the compiled program. */
+export function commandEnv(): Record<string, string | undefined> {
+  return { ...inheritedEnv(), LATCHKEY_TEST_PROGRAM: compiledProgram() }
 }
