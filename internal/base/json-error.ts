@@ -10,8 +10,6 @@ const space = /[\t\n\r ]*/y
 const string = /"[^"\\\u0000-\u001F]*(?:\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})[^"\\\u0000-\u001F]*)*"/y
 const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?|true|false|null)(?![\w.+-])/y
 
-type Expected = 'value' | 'firstElement' | 'firstName' | 'name' | 'colon' | 'separator'
-
 /**
  * Finds where a text stops being JSON (RFC 8259), since the errors of `JSON.parse` differ between engines and can contain the text. Returns
  * undefined for valid JSON. Takes time linear in the text; the caller bounds its nesting.
@@ -19,7 +17,7 @@ type Expected = 'value' | 'firstElement' | 'firstName' | 'name' | 'colon' | 'sep
 export function findJsonError(text: string): JsonErrorPlace | undefined {
   const closers: ('}' | ']')[] = []
   let at = 0
-  let expected: Expected = 'value'
+  let expected: 'value' | 'firstElement' | 'firstName' | 'name' | 'colon' | 'separator' = 'value'
   const skip = (pattern: RegExp): boolean => {
     pattern.lastIndex = at
     if (!pattern.test(text)) return false

@@ -43,11 +43,6 @@ function countOpenings(text: string): number {
   return count
 }
 
-/** Result of `findMembers`. */
-export type MemberSpans =
-  | { readonly kind: 'found'; readonly spans: ReadonlyMap<string, Span> }
-  | { readonly kind: 'repeated'; readonly name: string }
-
 const quote = 34
 const backslash = 92
 const openBrace = 123
@@ -62,7 +57,11 @@ const comma = 44
  * @param text JSON object that `JSON.parse` accepts; for other text the spans are meaningless, but the function terminates
  * @returns `repeated` for a duplicate name, because JSON parsers disagree which one counts (RFC 8259 section 4)
  */
-export function findMembers(text: string): MemberSpans {
+export function findMembers(
+  text: string,
+):
+  | { readonly kind: 'found'; readonly spans: ReadonlyMap<string, Span> }
+  | { readonly kind: 'repeated'; readonly name: string } {
   const spans = new Map<string, Span>()
   let repeated: string | undefined
   walkMembers(text, (nameStart, nameEnd, start, end) => {

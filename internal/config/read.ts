@@ -4,7 +4,6 @@ import { storeTlsProblems } from './store-tls.ts'
 import type { ValueKind } from './value-kinds.ts'
 
 type Settings = typeof settings
-type UsedBy<Field extends keyof Settings> = Settings[Field]['usedBy'][number]
 type RequiredBy<Field extends keyof Settings> = Settings[Field] extends {
   readonly requiredBy: readonly (infer Name)[]
 }
@@ -22,13 +21,10 @@ type Given<Field extends keyof Settings, Process> = Settings[Field] extends
 
 /** Settings of one process. Required settings and settings with a default are never undefined. The object is frozen. */
 export type Config<Process extends ProcessName> = {
-  readonly [Field in keyof Settings as Process extends UsedBy<Field> ? Field : never]: Given<Field, Process>
+  readonly [Field in keyof Settings as Process extends Settings[Field]['usedBy'][number]
+    ? Field
+    : never]: Given<Field, Process>
 }
-
-/** Result of `readConfig`. Problems are sentences for the operator and never contain a value. */
-export type ReadConfig<Process extends ProcessName> =
-  | { readonly kind: 'ok'; readonly config: Config<Process> }
-  | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -42,12 +38,14 @@ const problemsMax = 50
 /**
  * Reads the settings of one process. An empty value means that the setting is not set. Reports all problems together: invalid values,
  * missing values, and every `LATCHKEY_*` name that no process knows. Does not validate settings of other processes, so that all processes
- * can share one ConfigMap.
+ * can share one ConfigMap. Problems are sentences for the operator and never contain a value.
  */
 export function readConfig<Process extends ProcessName>(
   env: Environment,
   options: { readonly process: Process },
-): ReadConfig<Process> {
+):
+  | { readonly kind: 'ok'; readonly config: Config<Process> }
+  | { readonly kind: 'invalid'; readonly problems: readonly string[] } {
   const problems: string[] = []
   const config: Record<string, unknown> = {}
   for (const [field, setting] of settingList) {
@@ -65,11 +63,11 @@ export function readConfig<Process extends ProcessName>(
 
 const settingList: readonly (readonly [string, Setting])[] = Object.entries(settings)
 
-type ReadSetting =
-  | { readonly kind: 'ok'; readonly value: unknown }
-  | { readonly kind: 'bad'; readonly problem: string }
-
-function readSetting(setting: Setting, env: Environment, process: ProcessName): ReadSetting {
+function readSetting(
+  setting: Setting,
+  env: Environment,
+  process: ProcessName,
+): { readonly kind: 'ok'; readonly value: unknown } | { readonly kind: 'bad'; readonly problem: string } {
   const given = givenText(setting, env)
   if ('problem' in given) return { kind: 'bad', problem: given.problem }
   const text = given.text || (setting.defaultIn?.[process] ?? setting.default)

@@ -5,9 +5,6 @@ import { typeLookup } from './declared/event.ts'
 
 // Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
 
-/** JSON value that a condition compares with. */
-type Scalar = string | number | boolean
-
 /** Row of a provider's `types.yaml`. The rows of a raw type are tried in their order; a call without a matching row is treated as unlisted. */
 export interface TypeRow {
   readonly raw: string
@@ -48,7 +45,7 @@ export const firstVersion = '0.1.0'
 
 /** Condition as published: `values` lists the accepted values, `isPresent` accepts any value except null. */
 export type Condition =
-  | { readonly path: string; readonly values: readonly Scalar[] }
+  | { readonly path: string; readonly values: readonly (string | number | boolean)[] }
   | { readonly path: string; readonly isPresent: boolean }
 
 /** A case of a table with its raw type. */

@@ -2,7 +2,6 @@ export { findProvider, providers } from './built-in/registry.ts'
 export {
   createWalletSigner,
   type WalletSigner,
-  type WalletTransmission,
   wallet,
   walletSources,
 } from './built-in/wallet/provider.ts'

@@ -97,16 +97,6 @@ export interface ProviderEvent extends Pick<ReceivedEvent, 'sourceEventId' | 'ra
   readonly occurredAtMs: number | undefined
 }
 
-/** Event of a simulated call. */
-export interface SimulatedEvent {
-  /** Id of the provider. */
-  readonly id: string
-  readonly rawType: string
-  /** Payload of the vendor's shape. */
-  readonly payload: JsonObject
-  readonly occurredAtMs: number
-}
-
 /** Call in the vendor's format without its signature. */
 export interface UnsignedCall {
   readonly body: Uint8Array
@@ -153,7 +143,17 @@ export interface Adapter<Keys> {
   /** Normalizes a verified call. Never throws. */
   normalize(call: ProviderCall): ProviderEvent | Refused
   /** Writes a simulated event as the vendor does. Undefined if events of the provider cannot be simulated. */
-  readonly write?: (event: SimulatedEvent, settings: ProviderSettings) => UnsignedCall
+  readonly write?: (
+    event: {
+      /** Id of the provider. */
+      readonly id: string
+      readonly rawType: string
+      /** Payload of the vendor's shape. */
+      readonly payload: JsonObject
+      readonly occurredAtMs: number
+    },
+    settings: ProviderSettings,
+  ) => UnsignedCall
 }
 
 /**

@@ -20,15 +20,6 @@ import type { RecordAddress } from './record.ts'
 import { longRecordBytes } from './scripts.ts'
 import { callMsMax, RecordsUnavailable } from './store.ts'
 
-/** Options of `DurableQueue`. */
-export interface DurableQueueOptions {
-  readonly pool: Pool
-  /** Called with the result of each committed step, also if its caller has given up. Must not throw. */
-  readonly onCommitted: (address: RecordAddress, result: Result) => void
-  /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
-  readonly onError?: (error: unknown) => void
-}
-
 /** Maximum concurrent calls per process; a tenant may use a quarter. */
 const callsMax = 2000
 /** Maximum steps and bytes of one transaction. */
@@ -67,14 +58,20 @@ interface QueuedRead extends Read {
  * is committed, or with an error.
  */
 export class DurableQueue {
-  readonly #options: DurableQueueOptions
+  readonly #options
   readonly #calls = new Shares(callsMax)
   readonly #steps: BatchWriter<QueuedStep>
   readonly #reads: BatchWriter<QueuedRead>
   #creating: Promise<unknown> | undefined
   readonly #freeStripes = shuffled(Array.from({ length: stripes }, (_, stripe) => stripe))
 
-  constructor(options: DurableQueueOptions) {
+  constructor(options: {
+    readonly pool: Pool
+    /** Called with the result of each committed step, also if its caller has given up. Must not throw. */
+    readonly onCommitted: (address: RecordAddress, result: Result) => void
+    /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
+    readonly onError?: (error: unknown) => void
+  }) {
     this.#options = options
     const shared = { itemsMax: batchStepsMax, parallelItems: parallelSteps, deferred: 'microtask' as const }
     this.#steps = new BatchWriter({

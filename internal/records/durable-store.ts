@@ -35,19 +35,6 @@ export const durableSessionSettings = {
   plan_cache_mode: 'force_generic_plan',
 } as const
 
-/** Options of `DurableRecordStore`. */
-export interface DurableRecordStoreOptions {
-  /** Connections of this store alone: more than the two concurrent transactions, since partitions are created while a transaction has a connection. */
-  readonly pool: Pool
-  /** Publishes ends of locks for which callers wait. */
-  readonly redis: Pick<RedisConnection, 'publish'>
-  readonly meter: Pick<Meter, 'markUsed'>
-  /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
-  readonly note?: NoteLock
-  /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
-  readonly onError?: (error: unknown) => void
-}
-
 /** Maximum bytes of a record that is read after memory was reserved: the largest body with its headers. */
 const anyRecordBytes = 2_000_000_000
 
@@ -57,11 +44,21 @@ const anyRecordBytes = 2_000_000_000
  */
 export class DurableRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
-  readonly #options: DurableRecordStoreOptions
+  readonly #options
   readonly #queue: DurableQueue
   readonly #saved = new RecentKeys<Day>(savedKeysMax)
 
-  constructor(options: DurableRecordStoreOptions) {
+  constructor(options: {
+    /** Connections of this store alone: more than the two concurrent transactions, since partitions are created while a transaction has a connection. */
+    readonly pool: Pool
+    /** Publishes ends of locks for which callers wait. */
+    readonly redis: Pick<RedisConnection, 'publish'>
+    readonly meter: Pick<Meter, 'markUsed'>
+    /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
+    readonly note?: NoteLock
+    /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
+    readonly onError?: (error: unknown) => void
+  }) {
     this.#options = options
     const { pool, onError } = options
     const onCommitted = (address: RecordAddress, result: Result) => this.#announce(address, result)

@@ -4,7 +4,7 @@ import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import { type LockHistoryFilter, type LockHistoryPage, listLockHistory } from './list-lock-history.ts'
+import { type LockHistoryFilter, listLockHistory } from './list-lock-history.ts'
 import type { LockHistoryEntry } from './lock-history.ts'
 
 const dayMs = 86_400_000
@@ -56,7 +56,9 @@ type Changes = Partial<Pick<LockHistoryFilter, 'state' | 'fromMs' | 'toMs'>> & {
 const filterOf = (changes: Changes) => ({ tenantId: large, limit: 50, ...changes })
 
 /** Returns a page and the plans of its statements, as a session that has prepared the statements uses them. */
-async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: LockHistoryPage }> {
+async function page(
+  changes: Changes,
+): Promise<{ plans: PlanNode[]; listed: Awaited<ReturnType<typeof listLockHistory>> }> {
   const client = await pool.connect()
   const filter = filterOf(changes)
   try {

@@ -43,13 +43,6 @@ export type LockHistoryFilter = {
   | { readonly scope?: undefined; readonly key?: undefined }
 )
 
-/** Page of lock history entries, latest first. */
-export interface LockHistoryPage {
-  readonly entries: readonly LockHistoryEntry[]
-  /** Fence of the last examined row; set if more entries can follow. */
-  readonly next?: number
-}
-
 /** Maximum retention of a tenant in days, as in the CRD schema. */
 const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
@@ -69,7 +62,11 @@ export async function listLockHistory(
   pool: Pool,
   filter: LockHistoryFilter,
   nowMs: number,
-): Promise<LockHistoryPage> {
+): Promise<{
+  readonly entries: readonly LockHistoryEntry[]
+  /** Fence of the last examined row; set if more entries can follow. */
+  readonly next?: number
+}> {
   const { limit, scope, key } = filter
   expectPageLimit(limit, 'lock history')
   const selection = selectionOf(filter, nowMs)

@@ -8,7 +8,7 @@ import { testSeed } from '#test/support/seed.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { listLockHistory } from './list-lock-history.ts'
 import { describeLock, factsOf, joinFacts, type LockNote } from './lock-history.ts'
-import { LockHistoryRecorder, type LockHistoryRecorderOptions } from './lock-history-recorder.ts'
+import { LockHistoryRecorder } from './lock-history-recorder.ts'
 import type { RecordAddress } from './record.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
@@ -31,7 +31,9 @@ beforeEach(() => {
   dropped = []
 })
 
-function openRecorder(options: Partial<LockHistoryRecorderOptions> = {}): LockHistoryRecorder {
+function openRecorder(
+  options: Partial<ConstructorParameters<typeof LockHistoryRecorder>[0]> = {},
+): LockHistoryRecorder {
   return new LockHistoryRecorder({
     pool,
     clock,

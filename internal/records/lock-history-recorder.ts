@@ -12,20 +12,6 @@ import { acquiredAtMsOf, endings, factsOf, joinFacts, type NoteLock } from './lo
 import { type HeldNote, NoteBuffer, type NoteBufferBounds } from './note-buffer.ts'
 import type { executions } from './tables.ts'
 
-/** Options of `LockHistoryRecorder`. */
-export interface LockHistoryRecorderOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  /** Returns the retention of a tenant's lock history in days, or undefined for a deleted tenant, whose notes are dropped. */
-  readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
-  /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with the error `cause`. */
-  readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
-  /** Limits of the buffer. Default: 16 384 notes and 8 MiB. */
-  readonly bounds?: NoteBufferBounds
-  /** Maximum batches per flush. Default: 1, which limits the load on Postgres. */
-  readonly batchesMax?: number
-}
-
 /** Maximum notes per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
@@ -43,11 +29,22 @@ interface Batch {
  * notes can be lost.
  */
 export class LockHistoryRecorder {
-  readonly #options: LockHistoryRecorderOptions
+  readonly #options
   readonly #buffer: NoteBuffer
   readonly #writer: BufferedWriter<Batch>
 
-  constructor(options: LockHistoryRecorderOptions) {
+  constructor(options: {
+    readonly pool: Pool
+    readonly clock: Clock
+    /** Returns the retention of a tenant's lock history in days, or undefined for a deleted tenant, whose notes are dropped. */
+    readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
+    /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with the error `cause`. */
+    readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
+    /** Limits of the buffer. Default: 16 384 notes and 8 MiB. */
+    readonly bounds?: NoteBufferBounds
+    /** Maximum batches per flush. Default: 1, which limits the load on Postgres. */
+    readonly batchesMax?: number
+  }) {
     this.#options = options
     this.#buffer = new NoteBuffer(options.bounds ?? usualBounds)
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })

@@ -12,10 +12,10 @@ import {
   type SaveInput,
 } from './store.ts'
 
-type Stores = Readonly<Record<RecordDurability, MovableRecordStore>>
-
 /** Returns the function that chooses the store of a tenant's records. */
-export function chooseRecordStore(stores: Stores): (of: RecordStoreOfTenant) => RecordStore {
+export function chooseRecordStore(
+  stores: Readonly<Record<RecordDurability, MovableRecordStore>>,
+): (of: RecordStoreOfTenant) => RecordStore {
   const moving = new WeakMap<RecordStoreOfTenant, RecordStore>()
   return (of) => {
     if (of.generation === 0) return stores.redis
@@ -40,7 +40,10 @@ class MovingRecordStore implements RecordStore {
   readonly #generation: number
   readonly #fence: number
 
-  constructor(stores: Stores, { current, before, generation, fence }: RecordStoreOfTenant) {
+  constructor(
+    stores: Readonly<Record<RecordDurability, MovableRecordStore>>,
+    { current, before, generation, fence }: RecordStoreOfTenant,
+  ) {
     this.#current = stores[current]
     this.#before = before === null ? undefined : stores[before]
     this.#generation = generation

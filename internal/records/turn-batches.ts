@@ -6,17 +6,6 @@ export interface Batchable {
   readonly chars: number
 }
 
-/** Options of `TurnBatches`. */
-export interface TurnBatchesOptions<Call, Reply> {
-  readonly callsMax: number
-  /** Maximum characters of a batch. A longer call is sent alone. */
-  readonly charsMax: number
-  /** True if a batch may have several calls of one entry. */
-  readonly repeatsEntries: boolean
-  /** Sends one batch and returns a reply for each call, in order. Its error becomes the error of each call. */
-  send(calls: readonly Call[]): Promise<readonly Reply[]>
-}
-
 interface Batch<Call, Reply> {
   readonly calls: Call[]
   readonly callers: PromiseWithResolvers<Reply>[]
@@ -30,12 +19,20 @@ interface Batch<Call, Reply> {
  * has its own deadline.
  */
 export class TurnBatches<Call extends Batchable, Reply> {
-  readonly #options: TurnBatchesOptions<Call, Reply>
+  readonly #options
   /** Batches of this turn in the order of their first calls, and the last one of each group. */
   #batches: Batch<Call, Reply>[] = []
   readonly #open = new Map<string, Batch<Call, Reply>>()
 
-  constructor(options: TurnBatchesOptions<Call, Reply>) {
+  constructor(options: {
+    readonly callsMax: number
+    /** Maximum characters of a batch. A longer call is sent alone. */
+    readonly charsMax: number
+    /** True if a batch may have several calls of one entry. */
+    readonly repeatsEntries: boolean
+    /** Sends one batch and returns a reply for each call, in order. Its error becomes the error of each call. */
+    send(calls: readonly Call[]): Promise<readonly Reply[]>
+  }) {
     this.#options = options
   }
 

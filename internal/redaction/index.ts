@@ -1,3 +1,3 @@
-export { createRedactor, type RedactedText, type Redactor, shownCharsMax } from './redact.ts'
+export { createRedactor, type Redactor, shownCharsMax } from './redact.ts'
 export { isCredentialHeader, isSecretName } from './redact-names.ts'
 export { hiddenMark } from './redact-shapes.ts'

@@ -3,22 +3,22 @@ import { createHidesValue, type HidesValue, isCredentialHeader } from './redact-
 import { cardMark, hiddenMark, hidePersonal, hideTokens, isCardNumber, unreadMark } from './redact-shapes.ts'
 import { hideEncoded, hidePairs } from './redact-text.ts'
 
-/** Redacted payload. */
-export interface RedactedText {
-  readonly text: string
-  /** True if the text is truncated. */
-  readonly isCut: boolean
-  /** Number of characters of the original text. */
-  readonly charsTotal: number
-}
-
 /** Redacts secrets. Never throws. Idempotent: redacting a redacted text again does not change it. */
 export interface Redactor {
   /**
    * Redacts a payload, or its first `charsMax` characters (default 65 536). Omits a token that the limit cuts. Keeps JSON as received
    * except for redacted values; does not close truncated JSON.
    */
-  payload(text: string, charsMax?: number): RedactedText
+  payload(
+    text: string,
+    charsMax?: number,
+  ): {
+    readonly text: string
+    /** True if the text is truncated. */
+    readonly isCut: boolean
+    /** Number of characters of the original text. */
+    readonly charsTotal: number
+  }
   /** Redacts a short text, such as a response or a message. Omits text beyond 65 536 characters. */
   text(text: string): string
   /** Redacts header values by their content and by header names. */

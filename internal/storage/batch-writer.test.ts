@@ -4,7 +4,6 @@ import { poll } from '#internal/dev/index.ts'
 import { testSeed } from '#test/support/seed.ts'
 import {
   BatchWriter,
-  type BatchWriterOptions,
   BufferedWriter,
   type RowWrite,
   retryWithBackoff,
@@ -182,7 +181,7 @@ describe('takeBatch', () => {
 })
 
 /** A writer whose batches end when the test says so. */
-function heldWriter(options: Partial<BatchWriterOptions<number>> = {}) {
+function heldWriter(options: Partial<ConstructorParameters<typeof BatchWriter<number>>[0]> = {}) {
   const batches: { readonly items: number[]; end(): void; markLate(): void }[] = []
   const writer = new BatchWriter<number>({
     itemsMax: 10,

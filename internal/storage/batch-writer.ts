@@ -3,7 +3,7 @@ import { type Sleep, sleep } from '#internal/process/index.ts'
 import { classifySqlError, type SqlFailure } from './postgres/sql-failure.ts'
 
 /** Result of writing one row. `unavailable`: it is unknown whether the row is stored, so the caller must write the row again later. */
-export type RowResult<Result> =
+type RowResult<Result> =
   | { readonly kind: 'written'; readonly result: Result }
   | { readonly kind: 'rejected'; readonly failure: SqlFailure; readonly error: unknown }
   | { readonly kind: 'unavailable'; readonly error: unknown }
@@ -84,14 +84,13 @@ export async function writeRowsOrThrow<Row>(
   return rejected
 }
 
-type Attempt<Result> =
-  | { readonly kind: 'written'; readonly results: readonly Result[] }
-  | Exclude<PartResult<Result>, { readonly kind: 'written' }>
-
 async function tryWrite<Row, Result>(
   rows: readonly Row[],
   statement: RowWrite<Row, Result>,
-): Promise<Attempt<Result>> {
+): Promise<
+  | { readonly kind: 'written'; readonly results: readonly Result[] }
+  | Exclude<PartResult<Result>, { readonly kind: 'written' }>
+> {
   for (let tries = 1; ; tries += 1) {
     let failed: unknown
     try {
@@ -157,36 +156,9 @@ export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: 
   return queue.splice(0, count)
 }
 
-/** Configuration of a `BatchWriter`. */
-export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
-  /**
-   * Writes one batch and reports each result to the owner of the item. Occupies one of the `batchesMax` slots until the promise resolves.
-   * Must not reject.
-   * @param markLate must be called when the owners of the items stop waiting for this batch; later items then do not wait for it either
-   */
-  write(batch: Item[], markLate: () => void): Promise<void>
-  /** Maximum waiting items. Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
-  readonly waitingMax?: number
-  /** Maximum concurrent batches; default 1. */
-  readonly batchesMax?: number
-  /** Number of waiting items that starts a further batch immediately, concurrently with batches in flight. Default: never. */
-  readonly parallelItems?: number
-  /**
-   * Minimum time in ms between the starts of two batches, so that more items share one statement, unless `items` items wait. After a longer
-   * pause, an item is written immediately. Default: no minimum time.
-   */
-  readonly gather?: { readonly ms: number; readonly items: number }
-  /**
-   * Delays the start of a batch after `add`, by no timer. `microtask`: items that one synchronous run adds share a batch. `turn`: items that
-   * arrive in one turn of the event loop, on whatever connections, share a batch. Default: `add` starts a batch immediately.
-   */
-  readonly deferred?: 'microtask' | 'turn'
-  readonly now?: () => number
-}
-
 /** Collects items into batches with limits on the number of items, the bytes, the frequency and the concurrency of batches. */
 export class BatchWriter<Item> {
-  readonly #options: BatchWriterOptions<Item>
+  readonly #options
   readonly #now: () => number
   #waiting: Item[] = []
   #itemsInFlight = 0
@@ -199,7 +171,33 @@ export class BatchWriter<Item> {
   #dropped = 0
   readonly #idle: (() => void)[] = []
 
-  constructor(options: BatchWriterOptions<Item>) {
+  constructor(
+    options: BatchBounds<Item> & {
+      /**
+       * Writes one batch and reports each result to the owner of the item. Occupies one of the `batchesMax` slots until the promise resolves.
+       * Must not reject.
+       * @param markLate must be called when the owners of the items stop waiting for this batch; later items then do not wait for it either
+       */
+      write(batch: Item[], markLate: () => void): Promise<void>
+      /** Maximum waiting items. Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
+      readonly waitingMax?: number
+      /** Maximum concurrent batches; default 1. */
+      readonly batchesMax?: number
+      /** Number of waiting items that starts a further batch immediately, concurrently with batches in flight. Default: never. */
+      readonly parallelItems?: number
+      /**
+       * Minimum time in ms between the starts of two batches, so that more items share one statement, unless `items` items wait. After a longer
+       * pause, an item is written immediately. Default: no minimum time.
+       */
+      readonly gather?: { readonly ms: number; readonly items: number }
+      /**
+       * Delays the start of a batch after `add`, by no timer. `microtask`: items that one synchronous run adds share a batch. `turn`: items that
+       * arrive in one turn of the event loop, on whatever connections, share a batch. Default: `add` starts a batch immediately.
+       */
+      readonly deferred?: 'microtask' | 'turn'
+      readonly now?: () => number
+    },
+  ) {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
   }
@@ -303,23 +301,20 @@ export class BatchWriter<Item> {
   }
 }
 
-/** Configuration of a `BufferedWriter`. */
-export interface BufferedWriterOptions<Batch> {
-  /** Removes the next batch from a bounded buffer. Returns undefined when the buffer is empty. */
-  take(): Batch | undefined
-  /** Writes a batch. Must be safe to repeat. @throws when the store is unavailable */
-  write(batch: Batch): Promise<void>
-}
-
 /**
  * Writes the batches of a buffer each time the polling loop of its owner calls `flush`. Repeats a failed batch unchanged before it writes
  * the next batch.
  */
 export class BufferedWriter<Batch> {
-  readonly #options: BufferedWriterOptions<Batch>
+  readonly #options
   #pending: Batch | undefined
 
-  constructor(options: BufferedWriterOptions<Batch>) {
+  constructor(options: {
+    /** Removes the next batch from a bounded buffer. Returns undefined when the buffer is empty. */
+    take(): Batch | undefined
+    /** Writes a batch. Must be safe to repeat. @throws when the store is unavailable */
+    write(batch: Batch): Promise<void>
+  }) {
     this.#options = options
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { type Demand, decideUsage } from './decision.ts'
-import { type LimitFacts, limitState } from './limits.ts'
+import { limitState } from './limits.ts'
 
 const demand = (more: Partial<Demand> = {}): Demand => ({
   limit: 'exports.rowsPerMonth',
@@ -53,7 +53,7 @@ test.each<[string, Demand[], string, string, string | null]>([
   expect(decideUsage(demands)).toEqual({ decision, reason, limit } as ReturnType<typeof decideUsage>)
 })
 
-test.each<[string, Partial<LimitFacts>, ReturnType<typeof limitState>]>([
+test.each<[string, Partial<Parameters<typeof limitState>[0]>, ReturnType<typeof limitState>]>([
   ['below the soft limit', { used: 4 }, 'ok'],
   ['at the soft limit', { used: 5 }, 'soft'],
   ['at the hard limit', { used: 10 }, 'hard'],

@@ -33,15 +33,6 @@ interface Crossed {
 }
 
 /**
- * Result of recording an emission. `known`: the same emission was recorded before and nothing changed. `conflict`: the id belongs to a
- * different emission.
- */
-export type UsageRecorded =
-  | ({ readonly kind: 'recorded' } & Crossed)
-  | { readonly kind: 'known' | 'conflict' }
-  | { readonly kind: 'refused'; readonly problem: string }
-
-/**
  * Result of committing usage. `repeat`: the same usage was counted before under this id, and nothing changed. `conflict`: the id belongs to
  * different usage. `used`: usage of the month afterwards.
  */
@@ -63,7 +54,7 @@ const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as cons
 
 /**
  * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing. It is never refused for a limit. Concurrent calls
- * with one id wait for each other.
+ * with one id wait for each other. `known`: the same emission was recorded before. `conflict`: the id belongs to a different emission.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */
@@ -71,7 +62,11 @@ export async function recordUsage(
   client: PoolClient,
   emission: UsageEmission,
   { bounds: { soft }, nowMs, by }: EmissionTerms,
-): Promise<UsageRecorded> {
+): Promise<
+  | ({ readonly kind: 'recorded' } & Crossed)
+  | { readonly kind: 'known' | 'conflict' }
+  | { readonly kind: 'refused'; readonly problem: string }
+> {
   const { tenantId, kind, occurredAtMs } = emission
   const isTimely = occurredAtMs >= nowMs - agoMsMax && occurredAtMs <= nowMs + aheadMsMax
   const problem =

@@ -335,17 +335,6 @@ export interface EventCounts {
   readonly monthCount: number
 }
 
-/** Input of `decideEvent`. */
-export interface EventFacts {
-  readonly counts: EventCounts
-  /** Number of events committed by this process that `counts` does not include yet. */
-  readonly waiting: number
-  /** Time of Redis' clock in ms. */
-  readonly nowMs: number
-  /** True if Redis replied within the last second. Otherwise no event is refused. */
-  readonly isRedisThere: boolean
-}
-
 const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
@@ -353,7 +342,20 @@ const over: EventVerdict = { kind: 'over' }
 /** Decides whether an event is accepted. The counts never exceed the real usage, so a refused event is certainly over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
-  { counts, waiting, nowMs, isRedisThere }: EventFacts,
+  {
+    counts,
+    waiting,
+    nowMs,
+    isRedisThere,
+  }: {
+    readonly counts: EventCounts
+    /** Number of events committed by this process that `counts` does not include yet. */
+    readonly waiting: number
+    /** Time of Redis' clock in ms. */
+    readonly nowMs: number
+    /** True if Redis replied within the last second. Otherwise no event is refused. */
+    readonly isRedisThere: boolean
+  },
 ): EventVerdict {
   const isMinute = (counts.minute + 1) * minuteMs > nowMs
   const inMinute = (isMinute ? counts.minuteCount : 0) + waiting

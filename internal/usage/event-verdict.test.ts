@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { decideEvent, type EventFacts, type EventVerdict } from './event-meter.ts'
+import { decideEvent, type EventVerdict } from './event-meter.ts'
 import { effectiveLimits } from './limits.ts'
+
+type EventFacts = Parameters<typeof decideEvent>[1]
 
 const nowMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 const minute = nowMs / 60_000 - 0.5

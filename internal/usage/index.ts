@@ -36,7 +36,6 @@ export {
   tellLimits,
 } from './overrides.ts'
 export {
-  type RankRequest,
   rankTenants,
   readStats,
   type Stats,

@@ -81,13 +81,11 @@ export function emittedLimits(sources: LimitSources): EmittedLimits {
   )
 }
 
-type GivenBounds = { readonly soft?: number | undefined; readonly hard?: number | undefined } | undefined
-
 /** @param given values of the sources below overrides, in order of precedence */
 function boundsOf(
   { overrides, nowMs }: LimitSources,
   name: AnyLimitName,
-  given: readonly GivenBounds[],
+  given: readonly ({ readonly soft?: number | undefined; readonly hard?: number | undefined } | undefined)[],
 ): LimitBounds {
   const override = overrides.find(({ limit, expiresAtMs }) => limit === name && expiresAtMs > nowMs)
   const first = (end: keyof LimitBounds) => given.find((each) => each?.[end] !== undefined)?.[end] ?? null
@@ -99,19 +97,21 @@ export const limitStates = ['ok', 'soft', 'overridden', 'hard'] as const
 /** State of a limit. */
 export type LimitState = (typeof limitStates)[number]
 
-/** Limit with its usage. */
-export interface LimitFacts extends LimitBounds {
-  /** Null if the usage is unknown. */
-  readonly used: number | null
-  /** Override in force, if there is one. */
-  readonly override: unknown
-}
-
 /**
  * Decides the state of a limit; null while its usage is unknown. `hard`: the hard limit in force is reached, also that of an override.
  * `overridden`: an override is in force and not exhausted. `soft`: the soft limit is reached. `ok`: none of these. Pure.
  */
-export function limitState({ used, soft, hard, override }: LimitFacts): LimitState | null {
+export function limitState({
+  used,
+  soft,
+  hard,
+  override,
+}: LimitBounds & {
+  /** Null if the usage is unknown. */
+  readonly used: number | null
+  /** Override in force, if there is one. */
+  readonly override: unknown
+}): LimitState | null {
   if (used !== null && hard !== null && used >= hard) return 'hard'
   if (override !== undefined) return 'overridden'
   if (used === null) return null
@@ -142,14 +142,6 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
   }
 }
 
-/** Options of `LimitsInForce`. The caller closes the pool. */
-export interface LimitsInForceOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  /** Settings with the limits of tenants whose specs set none. Default: no limits. */
-  readonly settings?: { follow(apply: (settings: { readonly limits: Limits }) => void): void }
-}
-
 /** Tenant with the limits of its spec. */
 export interface LimitedTenant {
   readonly id: TenantId
@@ -173,7 +165,7 @@ const nothingSet: Limits = Object.freeze({})
  * that were read last apply until they expire. The owner of the object must call `look` periodically.
  */
 export class LimitsInForce {
-  readonly #options: LimitsInForceOptions
+  readonly #options
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly StoredOverride[]> = new Map()
@@ -183,7 +175,12 @@ export class LimitsInForce {
    */
   #plain = new WeakMap<Limits, TenantLimits>()
 
-  constructor(options: LimitsInForceOptions) {
+  constructor(options: {
+    readonly pool: Pool
+    readonly clock: Clock
+    /** Settings with the limits of tenants whose specs set none. Default: no limits. */
+    readonly settings?: { follow(apply: (settings: { readonly limits: Limits }) => void): void }
+  }) {
     this.#options = options
     options.settings?.follow(({ limits }) => {
       if (limits === this.#defaults) return

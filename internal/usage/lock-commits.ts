@@ -81,17 +81,6 @@ export function defineCommitLocksScript(clockSource: string = clockLua): RedisSc
 
 const productionScript = defineCommitLocksScript()
 
-type Reply = readonly [
-  kind: 'seed' | 'committed' | 'repeat' | 'denied' | 'conflict',
-  decision: Decided['decision'],
-  limit: string,
-  sec: number,
-  minuteCount: number,
-  monthCount: number,
-  bytes: number,
-  committedAtSec: number,
-]
-
 /**
  * Decides whether a tenant may use locks now, and counts them unless they are denied, once per id and in one atomic step together with
  * acquisitions, in the store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not
@@ -158,7 +147,16 @@ async function commitInRedis(
   const keys = [meta, side, markerKey(tenantId, id)]
   const given = bounds.flatMap(({ hard, soft }) => [hard ?? '-', soft ?? '-'])
   const args = [amount, lockIdsKeptMs, ...given, isSuspended ? 'suspended' : '-', generation]
-  const reply = (await redis.evaluate(script, keys, args.map(String))) as Reply
+  const reply = (await redis.evaluate(script, keys, args.map(String))) as readonly [
+    kind: 'seed' | 'committed' | 'repeat' | 'denied' | 'conflict',
+    decision: Decided['decision'],
+    limit: string,
+    sec: number,
+    minuteCount: number,
+    monthCount: number,
+    bytes: number,
+    committedAtSec: number,
+  ]
   const [kind, decision, limit, sec, locksPerMinute, locksPerMonth, recordBytes, committedAtSec] = reply
   if (kind === 'seed' || kind === 'conflict') return { kind }
   const isDeniedAsSuspended = kind === 'denied' && isSuspended

@@ -34,18 +34,6 @@ import {
   usageRowsMax,
 } from './store.ts'
 
-/** Options of `Meter`. */
-export interface MeterOptions extends MeterParts {
-  /** Actor for the audit log: the process. */
-  readonly actor: string
-  /** Called once for each loss of a tenant's data in Redis. */
-  readonly onEpochLost: (tenantId: TenantId) => void
-  /** Returns a tenant's limits, whose soft limits are checked at each flush, or undefined for an unknown tenant. Default: no limits. */
-  limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
-  /** Called when a soft limit is reached, in one process and once per period. Must not throw. */
-  onSoftCrossing?(crossing: SoftCrossing): void
-}
-
 /** Maximum soft limit crossings remembered as reported. Above it all are forgotten, and only Postgres prevents a second report. */
 const reportedMax = 10_000
 
@@ -56,14 +44,25 @@ const reportedMax = 10_000
 export class Meter {
   /** Meter of events. */
   readonly events: EventMeter
-  readonly #options: MeterOptions
+  readonly #options
   readonly #seed: RedisScript
   readonly #usage: RedisScript
   readonly #seeding = new Map<TenantId, Promise<void>>()
   readonly #reported = new Set<string>()
   #used = new Set<TenantId>()
 
-  constructor(options: MeterOptions) {
+  constructor(
+    options: MeterParts & {
+      /** Actor for the audit log: the process. */
+      readonly actor: string
+      /** Called once for each loss of a tenant's data in Redis. */
+      readonly onEpochLost: (tenantId: TenantId) => void
+      /** Returns a tenant's limits, whose soft limits are checked at each flush, or undefined for an unknown tenant. Default: no limits. */
+      limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
+      /** Called when a soft limit is reached, in one process and once per period. Must not throw. */
+      onSoftCrossing?(crossing: SoftCrossing): void
+    },
+  ) {
     this.#options = options
     this.#seed = defineSeedScript(options.clockSource)
     this.#usage = defineUsageScript(options.clockSource)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { LimitsInForce, type LimitsInForceOptions } from './limits.ts'
+import { LimitsInForce } from './limits.ts'
 import { clearLimitOverride, type OverrideSetting, setLimitOverride } from './overrides.ts'
 import { readUsage } from './read-usage.ts'
 
@@ -15,7 +15,7 @@ afterAll(() => lab.close())
 const hourMs = 3_600_000
 const clock = { nowMs: labStartMs, now: () => clock.nowMs }
 const parts = () => ({ pool: lab.pool, clock })
-const openProcess = (settings?: LimitsInForceOptions['settings']) =>
+const openProcess = (settings?: ConstructorParameters<typeof LimitsInForce>[0]['settings']) =>
   new LimitsInForce({ ...parts(), ...(settings && { settings }) })
 
 async function liveTenant(): Promise<TenantId> {

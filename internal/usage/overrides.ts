@@ -35,9 +35,6 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
   readonly limit: AnyLimitName
 }
 
-/** Override to clear, and the actor for the audit log. */
-export type OverrideClearing = Pick<StoredOverride, 'tenantId' | 'limit'> & { readonly by: string }
-
 /**
  * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`.
  */
@@ -102,7 +99,7 @@ export async function setLimitOverride(
  */
 export async function clearLimitOverride(
   { pool, clock }: OverrideParts,
-  { tenantId, limit, by }: OverrideClearing,
+  { tenantId, limit, by }: Pick<StoredOverride, 'tenantId' | 'limit'> & { readonly by: string },
 ): Promise<boolean> {
   const nowMs = clock.now()
   return withTx(pool, async (client) => {

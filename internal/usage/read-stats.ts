@@ -98,12 +98,10 @@ function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
     throw new RangeError('the step of stats must be a whole number of minutes or hours')
 }
 
-type Causes = Readonly<Record<string, number>>
-
 interface StepCounts {
   /** Counts in the order of `countColumns`. */
   readonly counts: readonly number[]
-  readonly causes: readonly Causes[]
+  readonly causes: readonly Readonly<Record<string, number>>[]
 }
 
 function sumsOf({ counts, causes }: StepCounts): StatsSums {
@@ -135,7 +133,7 @@ async function readSums(
   values: readonly unknown[],
 ): Promise<(StepCounts & { readonly atMs: number })[]> {
   const table = tableOf(stepMs)
-  const { rows } = await pool.query<[number, Causes[] | null, ...number[]]>({
+  const { rows } = await pool.query<[number, Readonly<Record<string, number>>[] | null, ...number[]]>({
     name: `stats-read-${table}`,
     text: `SELECT ${epochMs(binOf('$4'))}, jsonb_agg(refused_by) FILTER (WHERE refused_by IS NOT NULL), ${sums}
       FROM ${table} WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 GROUP BY 1`,
@@ -176,17 +174,6 @@ export function percentileMs(buckets: readonly number[], share: number): number 
   return latencyBoundsMs.at(-1)
 }
 
-/** Query for a ranking of tenants. Times are in ms since the epoch. */
-export interface RankRequest {
-  readonly tenants: StatsTenants
-  /** Start of the span. It is moved to 24 h before `toMs` if it is earlier. */
-  readonly fromMs: number
-  readonly toMs: number
-  readonly orderBy: StatName
-  /** Maximum tenants to return: 1 to 1 000. */
-  readonly limit: number
-}
-
 /** Counts of one tenant. */
 export interface TenantStats extends Readonly<Record<StatName, number>> {
   readonly tenantId: TenantId
@@ -202,7 +189,18 @@ const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})
  * whole hours. Reads at most two hours of stats per minute or a day of stats per hour per tenant, using an index.
  * @throws errors of Postgres
  */
-export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantStats[]> {
+export async function rankTenants(
+  pool: Pool,
+  request: {
+    readonly tenants: StatsTenants
+    /** Start of the span. It is moved to 24 h before `toMs` if it is earlier. */
+    readonly fromMs: number
+    readonly toMs: number
+    readonly orderBy: StatName
+    /** Maximum tenants to return: 1 to 1 000. */
+    readonly limit: number
+  },
+): Promise<readonly TenantStats[]> {
   const { tenants, toMs, orderBy, limit } = request
   const givenFromMs = Math.max(request.fromMs, toMs - spanMsMax)
   const isLong = toMs - givenFromMs > minutesMsMax

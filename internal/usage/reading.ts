@@ -61,17 +61,9 @@ export function defineSeedScript(clockSource: string = clockLua): RedisScript {
 }
 
 /**
- * Result of seeding a meter. `seeded`: the meter exists in Redis. `epoch`: id of the tenant's current data in Redis, '' for events.
- * `known`: epoch that Postgres had before. `deleted`: the tenant is deleted and gets no meter.
- * `moved`: the tenant's records have moved away from Redis, which gets no meter of locks.
- */
-export type Seeding =
-  | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
-  | { readonly kind: 'deleted' | 'moved' }
-
-/**
  * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. If several processes do so concurrently, one
- * wins; repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished.
+ * wins; repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished, and neither does one whose
+ * records have moved away from Redis. `epoch`: id of the tenant's current data in Redis, '' for events; `known`: epoch that Postgres had before.
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function seedMeter(
@@ -79,7 +71,10 @@ export async function seedMeter(
   script: RedisScript,
   tenantId: TenantId,
   meter: MeterName,
-): Promise<Seeding> {
+): Promise<
+  | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
+  | { readonly kind: 'deleted' | 'moved' }
+> {
   const nowMs = clock.now()
   const stored = await findUsage(pool, tenantId, meter, nowMs)
   if (stored.deleted) return { kind: 'deleted' }

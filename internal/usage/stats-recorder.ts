@@ -17,15 +17,6 @@ import {
   type StatsTally,
 } from './stats-tally.ts'
 
-/** Options of `StatsRecorder`. */
-export interface StatsRecorderOptions {
-  readonly pool: Pool
-  readonly tally: StatsTally
-  readonly clock: Clock
-  /** Called when Postgres rejects a batch, which is then dropped, with its number of cells (one per tenant and period). Must not throw. */
-  readonly onRefused: (cells: number, cause: unknown) => void
-}
-
 const cellsMax = 2_000
 const batchesMax = 5
 /** Interval in ms of writing stats per hour. Writing them at each flush would update the same rows again and again. */
@@ -38,7 +29,7 @@ const lastBatchesMax = 20
  * batch. A process that dies loses its unwritten counts: some seconds of the stats per minute, and up to a minute of the stats per hour.
  */
 export class StatsRecorder {
-  readonly #options: StatsRecorderOptions
+  readonly #options
   readonly #writer: BufferedWriter<StatsBatch>
   readonly #name = randomToken()
   #turn = 0
@@ -46,7 +37,13 @@ export class StatsRecorder {
   #hoursDueMs: number
   #isEnding = false
 
-  constructor(options: StatsRecorderOptions) {
+  constructor(options: {
+    readonly pool: Pool
+    readonly tally: StatsTally
+    readonly clock: Clock
+    /** Called when Postgres rejects a batch, which is then dropped, with its number of cells (one per tenant and period). Must not throw. */
+    readonly onRefused: (cells: number, cause: unknown) => void
+  }) {
     this.#options = options
     this.#hoursDueMs = options.clock.now() + hoursWaitMs
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })

@@ -12,7 +12,6 @@ import { decodeText, isInWindow, verdicts } from './signature.ts'
 
 /** Types of messages. A confirmation has further signed members. */
 const messageTypes = ['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation'] as const
-type MessageType = (typeof messageTypes)[number]
 
 const notificationMembers = ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type']
 const confirmationMembers = [
@@ -33,7 +32,7 @@ const certificateName = /^SimpleNotificationService-[A-Za-z0-9]{1,128}\.pem$/
 const tokenForm = /^[A-Za-z0-9]{1,1024}$/
 
 interface Message {
-  readonly type: MessageType
+  readonly type: (typeof messageTypes)[number]
   readonly topicArn: string
   readonly hash: string
   readonly atMs: number

@@ -24,8 +24,6 @@ export type DeclaredKeys = readonly SchemeKeys[]
 /** Adapter of a declared provider. */
 export type DeclaredProvider = Provider<DeclaredKeys>
 
-type Verify = (view: CallView, keys: DeclaredKeys) => Verification
-
 /**
  * Compiles a valid declaration to an adapter. All parsing of the declaration happens here. The work for a call is bounded by `workMax`.
  * @param meter counts the work of each call
@@ -81,7 +79,7 @@ function compileVerify(
   declaration: Declaration,
   headers: HeaderTable,
   schemes: readonly CompiledScheme[],
-): Verify {
+): (view: CallView, keys: DeclaredKeys) => Verification {
   const { event, signature, account } = declaration
   const idKeys = event.id.flatMap(({ header = [] }) => header)
   // If a scheme signs one of the headers with the event id, no other of them may name another event.

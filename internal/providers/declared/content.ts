@@ -28,7 +28,7 @@ export interface CompiledContent {
 type ReadValue = (view: CallView) => string | Refused
 
 /** Names of headers that matter for a template. */
-export interface ContentNames {
+interface ContentNames {
   /** Header with the event id: without it, the call is refused as `event_id_missing`. */
   readonly idNames?: readonly string[]
   /** Headers that a call must not have unless `{headers:<key>}` lists them. */
@@ -67,10 +67,8 @@ export function compileContent(
   }
 }
 
-/** Part of a compiled template: text, the position of a value, or -1 for the time. */
-type Piece = string | number
-
-function piecesOf(parts: readonly TemplatePart[]): Piece[] {
+/** Returns the pieces of a compiled template: text, the position of a value, or -1 for the time. */
+function piecesOf(parts: readonly TemplatePart[]): (string | number)[] {
   let next = -1
   return parts.map((part) => {
     if (part.kind === 'text') return part.text
@@ -80,7 +78,7 @@ function piecesOf(parts: readonly TemplatePart[]): Piece[] {
   })
 }
 
-function joinPieces(pieces: readonly Piece[], values: readonly string[], time: string): string {
+function joinPieces(pieces: readonly (string | number)[], values: readonly string[], time: string): string {
   let text = ''
   for (const piece of pieces)
     text += typeof piece === 'string' ? piece : piece < 0 ? time : (values[piece] ?? '')

@@ -182,7 +182,7 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
 const noTexts: readonly string[] = []
 
 /** Returns a type of a validated declaration in the form of the tables of types. */
-export function lookupCase({ raw, type, when = [] }: NonNullable<Declaration['types']>[number]): LookupCase {
+export function lookupCase({ raw, type, when = [] }: NonNullable<Declaration['types']>[number]) {
   return { rawType: raw, type, conditions: when.map(conditionOf) }
 }
 
@@ -191,12 +191,10 @@ export function conditionOf({ path, values, isPresent = true }: DeclaredConditio
   return values ? { path, values } : { path, isPresent }
 }
 
-type TimeOfEvent = (view: CallView, body: JsonObject) => number | undefined
-
 function compileTimeOfEvent(
   { header, json, unit }: NonNullable<Declaration['event']['occurredAt']>[number],
   headers: HeaderTable,
-): TimeOfEvent {
+): (view: CallView, body: JsonObject) => number | undefined {
   if (header === undefined) {
     const read = memberReader(json ?? '')
     return (_view, body) => readTime(read(body), unit)
@@ -208,7 +206,11 @@ function compileTimeOfEvent(
   }
 }
 
-function firstTime(times: readonly TimeOfEvent[], view: CallView, body: JsonObject): number | undefined {
+function firstTime(
+  times: readonly ReturnType<typeof compileTimeOfEvent>[],
+  view: CallView,
+  body: JsonObject,
+): number | undefined {
   for (const timeOf of times) {
     const atMs = timeOf(view, body)
     if (atMs !== undefined) return atMs
@@ -322,11 +324,10 @@ export function readTime(value: unknown, unit: TimeUnit): number | undefined {
   return readUnixSeconds(unit === 'ms' && typeof value === 'number' ? value / 1000 : value)
 }
 
-/** Case of a table as the lookup needs it. */
-export type LookupCase = Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>
-
 /** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
-export function typeLookup(cases: readonly LookupCase[]): EventTypes['typeOf'] {
+export function typeLookup(
+  cases: readonly Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>[],
+): EventTypes['typeOf'] {
   // A Map, since a raw type can be called `constructor`.
   const compiled = new Map<
     string,

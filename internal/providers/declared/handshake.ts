@@ -83,9 +83,12 @@ function hmacText(keys: SchemeKeys | undefined, text: string, encoding: Encoding
   return key?.copy().update(text).digest(encoding)
 }
 
-type Reply = (challenge: string, hmac: string) => HandshakeAnswer
-
-function compileReply({ status = 200, text, json, headers = {} }: Handshake['reply']): Reply {
+function compileReply({
+  status = 200,
+  text,
+  json,
+  headers = {},
+}: Handshake['reply']): (challenge: string, hmac: string) => HandshakeAnswer {
   const named = Object.entries(headers).map(([name, value]) => ({ name, render: compileReplyText(value) }))
   const headersOf = (challenge: string, hmac: string) =>
     named.length > 0 && {

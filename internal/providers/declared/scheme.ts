@@ -214,13 +214,11 @@ interface SignedTime {
   readonly atMs: number
 }
 
-type TimeOf = (
-  view: CallView,
-  parsed: Extract<ParsedSignature, { kind: 'signatures' }>,
-) => SignedTime | RefusalCause
-
 /** Compiles the reading of the signed time, which keeps its text, since the signature covers it. */
-function compileTime(timestamp: NonNullable<Scheme['timestamp']>, headers: HeaderTable): TimeOf {
+function compileTime(
+  timestamp: NonNullable<Scheme['timestamp']>,
+  headers: HeaderTable,
+): (view: CallView, parsed: Extract<ParsedSignature, { kind: 'signatures' }>) => SignedTime | RefusalCause {
   const { unit, pair, listFirst } = timestamp
   if (pair !== undefined || listFirst) return (view, { time }) => timed(view, time ?? '', unit)
   const read = compilePlace(timestamp, headers)

@@ -102,8 +102,6 @@ export function simulateDeclared(declaration: Declaration, event: DeclaredEvent)
   return undefined
 }
 
-type TypePlace = Declaration['event']['type']['from'][number]
-
 /** A call that is being written. */
 class Draft {
   readonly #declaration: Declaration
@@ -113,7 +111,11 @@ class Draft {
   readonly #headers = new Headers()
   #url = requestUrl
 
-  constructor(declaration: Declaration, event: DeclaredEvent, place: TypePlace) {
+  constructor(
+    declaration: Declaration,
+    event: DeclaredEvent,
+    place: Declaration['event']['type']['from'][number],
+  ) {
     this.#declaration = declaration
     this.#table = compileHeaders(declaration)
     this.#event = event
@@ -209,7 +211,7 @@ class Draft {
     }
   }
 
-  #writeType({ header, json }: TypePlace): void {
+  #writeType({ header, json }: Declaration['event']['type']['from'][number]): void {
     const { action } = this.#declaration.event.type
     const { rawType } = this.#event.sample
     const joins = action?.joins === 'raw' ? action : undefined

@@ -15,12 +15,6 @@ interface Keyed {
   readonly fetched?: Vector['fetched'] | undefined
 }
 
-/** A valid call with its result. */
-export interface ValidCall extends Keyed {
-  /** False if the call is a handshake, or confirms a subscription: then its event id is not read. */
-  readonly isEvent: boolean
-}
-
 /** A call that differs from a valid one, and must be refused. */
 export interface Tampered extends Keyed {
   /** The difference, such as `a changed signature`. */
@@ -32,7 +26,16 @@ export interface Tampered extends Keyed {
  * repeated or missing signature; a repeated time; a repeated id of an event; another clock if a time is signed; other secrets. None for an
  * unsigned handshake.
  */
-export function tamperedCalls(declaration: Declaration, { isEvent, ...valid }: ValidCall): Tampered[] {
+export function tamperedCalls(
+  declaration: Declaration,
+  {
+    isEvent,
+    ...valid
+  }: Keyed & {
+    /** False if the call is a handshake, or confirms a subscription: then its event id is not read. */
+    readonly isEvent: boolean
+  },
+): Tampered[] {
   const scheme = schemeOfCall(declaration, valid.call)
   if (scheme === undefined) return []
   const headers = compileHeaders(declaration)

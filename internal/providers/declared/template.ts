@@ -17,11 +17,6 @@ export type TemplateVariable =
   | (typeof argumentVariables)[number]
   | (typeof optionalVariables)[number]
 
-/** Result of parsing a template. */
-export type ParsedTemplate =
-  | { readonly kind: 'parts'; readonly parts: readonly TemplatePart[] }
-  | { readonly kind: 'invalid'; readonly message: string }
-
 /** Variables of a template over a call. */
 export const callVariables: readonly TemplateVariable[] = [
   ...([
@@ -49,7 +44,12 @@ export const replyVariables: readonly TemplateVariable[] = ['challenge', 'hmac']
 const variablesMax = 16
 
 /** Parses a template. The message of an invalid one says what is wrong and what is allowed. */
-export function parseTemplate(text: string, allowed: readonly TemplateVariable[]): ParsedTemplate {
+export function parseTemplate(
+  text: string,
+  allowed: readonly TemplateVariable[],
+):
+  | { readonly kind: 'parts'; readonly parts: readonly TemplatePart[] }
+  | { readonly kind: 'invalid'; readonly message: string } {
   const parts: TemplatePart[] = []
   let plain = ''
   let at = 0

@@ -41,19 +41,17 @@ export interface CallTrace {
   readonly signed?: { readonly bytes: number; readonly text: string; readonly isCut: boolean }
   /** HMAC of the signed text by each key, in the encoding of the scheme; empty for other algorithms. */
   readonly computed: readonly string[]
-  readonly outcome: TraceOutcome
+  /** `verified_only`: the verified call makes no event, for the cause. */
+  readonly outcome:
+    | { readonly kind: 'refused'; readonly cause: RefusalCause }
+    | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
+    /** The vendor serves the keys at this address, and they were not given. */
+    | { readonly kind: 'keys_needed'; readonly url: string }
+    /** The call is verified, and intake would confirm a subscription at this address. */
+    | { readonly kind: 'confirms'; readonly url: string }
+    | { readonly kind: 'event'; readonly event: ProviderEvent }
+    | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 }
-
-/** Result of a traced call. `verified` has the event, or why the verified call has none. */
-export type TraceOutcome =
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
-  | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
-  /** The vendor serves the keys at this address, and they were not given. */
-  | { readonly kind: 'keys_needed'; readonly url: string }
-  /** The call is verified, and intake would confirm a subscription at this address. */
-  | { readonly kind: 'confirms'; readonly url: string }
-  | { readonly kind: 'event'; readonly event: ProviderEvent }
-  | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 
 /** Maximum characters of the signed text that a trace shows. */
 const signedCharsMax = 4096

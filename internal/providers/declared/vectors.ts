@@ -6,9 +6,6 @@ import { compileDeclaration, type DeclaredProvider } from './compile.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
-/** Result of a call: an event, a refusal, the answer to a handshake, or the confirmation of a subscription. */
-type Outcome = ProviderEvent | Refused | HandshakeAnswer | { readonly kind: 'confirms'; readonly url: string }
-
 /** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, with which vectors and captured calls are run. */
 export const defaultSignatureAgeMsMax: number = 300_000
 
@@ -58,7 +55,7 @@ export function outcomeOf(
     readonly secrets: readonly string[]
     readonly fetched?: Vector['fetched'] | undefined
   },
-): Outcome {
+): ProviderEvent | Refused | HandshakeAnswer | { readonly kind: 'confirms'; readonly url: string } {
   const keys = provider.prepare(vector.secrets)
   const answer = provider.handshakes?.answer(call, keys)
   if (answer !== undefined) return answer
@@ -79,7 +76,7 @@ export function withPublished(call: ProviderCall, { source }: KeyLocation, text:
 }
 
 /** Returns the difference between the expected and the real outcome; undefined if there is none. */
-function mismatchOf({ expect }: Vector, outcome: Outcome): string | undefined {
+function mismatchOf({ expect }: Vector, outcome: ReturnType<typeof outcomeOf>): string | undefined {
   if (outcome.kind === 'refused') {
     return outcome.cause === expect.refused
       ? undefined

@@ -15,13 +15,6 @@ export type SignerVerdict =
   | { readonly kind: 'unreadable' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Requirements that a chain must meet. */
-export interface ChainRules {
-  readonly roots: readonly X509Certificate[]
-  /** Pattern that the signer's common name must match. */
-  readonly subject: RegExp
-}
-
 const refused = (cause: RefusalCause): SignerVerdict => ({ kind: 'refused', cause })
 
 /** Maximum certificates in a chain, including signer and root. Public authorities issue shorter chains. */
@@ -51,7 +44,17 @@ const anyPurpose = '551d2500'
  * path to a root. Checks basic constraints, key usage, path lengths and extended key usages. Refuses SHA-1 and weak keys. Ignores the
  * current time. Never throws.
  */
-export function validateChain(pem: string, { roots, subject }: ChainRules): SignerVerdict {
+export function validateChain(
+  pem: string,
+  {
+    roots,
+    subject,
+  }: {
+    readonly roots: readonly X509Certificate[]
+    /** Pattern that the signer's common name must match. */
+    readonly subject: RegExp
+  },
+): SignerVerdict {
   const certificates = readCertificates(pem)
   const [leaf, ...others] = certificates ?? []
   if (!leaf) return { kind: 'unreadable' }

@@ -15,16 +15,6 @@ export type ParsedKeys<Keys> =
   | { readonly kind: 'unreadable' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** Keys that a call is verified with. */
-export interface KeyRequest<Keys> {
-  /** Address, which the caller of `find` has checked. */
-  readonly url: string
-  /** Tenant whose call names the address, which anyone may have invented. Undefined for an address of a declaration. */
-  readonly tenantId: TenantId | undefined
-  /** Returns whether the keys contain the one that the call names. If not, they are fetched again, at most once a minute. */
-  readonly has?: (keys: Keys) => boolean
-}
-
 /** Result of finding keys. `unavailable`: they could not be fetched, and the provider should send the call again. */
 export type FoundKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
@@ -48,21 +38,6 @@ export interface KeyLife {
   readonly freshMs: number
   /** Maximum age of keys that are used while fetching fails. It ends the use of keys that the vendor has withdrawn. */
   readonly staleMs: number
-}
-
-/** Dependencies of `KeyStore`. */
-export interface KeyStoreOptions<Keys> {
-  readonly fetchText: FetchText
-  /** Parses and validates a fetched text. Never throws. */
-  parse(text: string): ParsedKeys<Keys>
-  /** Cause of refusing a call whose address the vendor answers with 404 or 410. Undefined: the keys are unavailable. */
-  readonly absentCause?: RefusalCause | undefined
-  readonly life: KeyLife
-  /** Limits that all stores of a process share. */
-  readonly slots: FetchSlots
-  readonly clock: Clock
-  /** Called once per fetch, with the cause of a failure. Must not throw. */
-  onFetched(outcome: KeyFetchOutcome, detail?: string): void
 }
 
 /** Maximum number of cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
@@ -93,7 +68,7 @@ const refused = (cause: RefusalCause): Untrusted => ({ kind: 'refused', cause })
  * calls share one fetch and wait at most 5 s for it. During this wait, the memory of the call's body stays reserved.
  */
 export class KeyStore<Keys extends Validity> {
-  readonly #options: KeyStoreOptions<Keys>
+  readonly #options
   readonly #trusted = new Map<string, Kept<Keys>>()
   readonly #troubled = new Map<
     string,
@@ -104,12 +79,35 @@ export class KeyStore<Keys extends Validity> {
   >()
   readonly #fetches = new Map<string, Promise<FoundKeys<Keys>>>()
 
-  constructor(options: KeyStoreOptions<Keys>) {
+  constructor(options: {
+    readonly fetchText: FetchText
+    /** Parses and validates a fetched text. Never throws. */
+    parse(text: string): ParsedKeys<Keys>
+    /** Cause of refusing a call whose address the vendor answers with 404 or 410. Undefined: the keys are unavailable. */
+    readonly absentCause?: RefusalCause | undefined
+    readonly life: KeyLife
+    /** Limits that all stores of a process share. */
+    readonly slots: FetchSlots
+    readonly clock: Clock
+    /** Called once per fetch, with the cause of a failure. Must not throw. */
+    onFetched(outcome: KeyFetchOutcome, detail?: string): void
+  }) {
     this.#options = options
   }
 
   /** Returns the keys at an address, from the cache or by a fetch. Never rejects. */
-  async find({ url, tenantId, has }: KeyRequest<Keys>): Promise<FoundKeys<Keys>> {
+  async find({
+    url,
+    tenantId,
+    has,
+  }: {
+    /** Address, which the caller of `find` has checked. */
+    readonly url: string
+    /** Tenant whose call names the address, which anyone may have invented. Undefined for an address of a declaration. */
+    readonly tenantId: TenantId | undefined
+    /** Returns whether the keys contain the one that the call names. If not, they are fetched again, at most once a minute. */
+    readonly has?: (keys: Keys) => boolean
+  }): Promise<FoundKeys<Keys>> {
     const { clock, life } = this.#options
     const nowMs = clock.now()
     const kept = this.#keptAt(url, nowMs)

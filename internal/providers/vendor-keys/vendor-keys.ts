@@ -45,18 +45,6 @@ export const fetchedSources = ['wallet', 'jwks', 'sns', 'sns_confirmation'] as c
 /** One of `fetchedSources`. */
 export type FetchedSource = (typeof fetchedSources)[number]
 
-/** Dependencies of `VendorKeys`. */
-export interface VendorKeysOptions {
-  readonly sources: CertificateSources
-  /** Fetches the text at an address. Never rejects. */
-  readonly fetchText: FetchText
-  /** Validates the PEM chain of a certificate of `wallet`. Never throws. */
-  trust(chain: string): SignerVerdict
-  readonly clock: Clock
-  /** Called once per fetch, with the cause of a failure. Must not throw. */
-  onFetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string): void
-}
-
 const hourMs = 3_600_000
 const lives: Readonly<Record<'certificate' | 'jwks', KeyLife>> = {
   certificate: { refreshAfterMs: 18 * hourMs, freshMs: 24 * hourMs, staleMs: 7 * 24 * hourMs },
@@ -66,12 +54,21 @@ const lives: Readonly<Record<'certificate' | 'jwks', KeyLife>> = {
 
 /** Finds the keys and certificates that vendors publish. All fetches of a process share its limits. */
 export class VendorKeys {
-  readonly #options: VendorKeysOptions
+  readonly #options
   readonly #slots: FetchSlots
   readonly #wallet: KeyStore<TrustedSigner>
   readonly #published: Readonly<Record<KeySource, KeyStore<PublishedKeys>>>
 
-  constructor(options: VendorKeysOptions) {
+  constructor(options: {
+    readonly sources: CertificateSources
+    /** Fetches the text at an address. Never rejects. */
+    readonly fetchText: FetchText
+    /** Validates the PEM chain of a certificate of `wallet`. Never throws. */
+    trust(chain: string): SignerVerdict
+    readonly clock: Clock
+    /** Called once per fetch, with the cause of a failure. Must not throw. */
+    onFetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string): void
+  }) {
     const { fetchText, clock, onFetched, trust } = options
     this.#options = options
     this.#slots = new FetchSlots(clock)

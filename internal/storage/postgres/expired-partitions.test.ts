@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import {
-  type DroppedPartitions,
   dropExpiredPartitions,
   ensurePartitions,
   expiredAgeMs,
@@ -47,7 +46,7 @@ async function make(day: string, tables: readonly PartitionedTable[] = partition
   )
 }
 
-async function drop(nowMs: number, signal = new AbortController().signal): Promise<DroppedPartitions> {
+async function drop(nowMs: number, signal = new AbortController().signal) {
   const session = await pool.connect()
   try {
     return await dropExpiredPartitions({ session, nowMs, signal })
@@ -64,7 +63,7 @@ async function tablesNow(): Promise<string[]> {
   return rows.map(({ relname }) => relname)
 }
 
-const namesOf = ({ dropped }: DroppedPartitions) => dropped.map(partitionName)
+const namesOf = ({ dropped }: Awaited<ReturnType<typeof drop>>) => dropped.map(partitionName)
 const insertPayload = (day: string, id = 'evt_1') =>
   pool.query('INSERT INTO event_payloads VALUES ($1, $2, $3)', [id, day, '{}'])
 

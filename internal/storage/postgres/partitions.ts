@@ -186,25 +186,6 @@ export interface ExpiredPartition {
   readonly state: 'attached' | 'detaching' | 'detached'
 }
 
-/** Result of dropping expired partitions. */
-export interface DroppedPartitions {
-  readonly dropped: readonly ExpiredPartition[]
-  /** Partitions that stayed in use longer than the lock time-out. The next run retries them. */
-  readonly blocked: readonly ExpiredPartition[]
-  /** True if `signal` aborted the run before every partition was tried. */
-  readonly hasMore: boolean
-}
-
-/** Options of `dropExpiredPartitions`. */
-export interface DropOptions {
-  /** Session outside a transaction. It must be the only session in this database that drops partitions. */
-  readonly session: PoolClient
-  readonly nowMs: number
-  readonly signal: AbortSignal
-  /** Called after each drop with the partition and the duration in milliseconds. Must not throw. */
-  readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
-}
-
 /**
  * Time from midnight (UTC) until the day's partitions count as expired: a margin for clock skew, and for calls and leases that last
  * minutes.
@@ -262,7 +243,20 @@ export async function listExpiredPartitions(
  * next run. Continues an interrupted detach or drop. Idempotent.
  * @throws any other error of Postgres; partitions dropped before the error stay dropped
  */
-export async function dropExpiredPartitions(options: DropOptions): Promise<DroppedPartitions> {
+export async function dropExpiredPartitions(options: {
+  /** Session outside a transaction. It must be the only session in this database that drops partitions. */
+  readonly session: PoolClient
+  readonly nowMs: number
+  readonly signal: AbortSignal
+  /** Called after each drop with the partition and the duration in milliseconds. Must not throw. */
+  readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
+}): Promise<{
+  readonly dropped: readonly ExpiredPartition[]
+  /** Partitions that stayed in use longer than the lock time-out. The next run retries them. */
+  readonly blocked: readonly ExpiredPartition[]
+  /** True if `signal` aborted the run before every partition was tried. */
+  readonly hasMore: boolean
+}> {
   const { session, nowMs, signal, onDropped } = options
   await session.query(`SET lock_timeout = ${lockWaitMs}`)
   const dropped: ExpiredPartition[] = []

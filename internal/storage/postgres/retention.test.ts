@@ -4,7 +4,7 @@ import type { TestDatabase } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { ensurePartitions, partitionName } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
-import { type RetentionResult, type RetentionStep, type RetentionTurn, runRetention } from './retention.ts'
+import { type RetentionStep, type RetentionTurn, runRetention } from './retention.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -31,7 +31,7 @@ interface TurnParts extends Partial<Pick<RetentionTurn, 'before' | 'after' | 'si
 
 const nothing = (): Told => ({ events: [], ageMs: undefined })
 
-async function run({ told = nothing(), ...parts }: TurnParts): Promise<RetentionResult> {
+async function run({ told = nothing(), ...parts }: TurnParts): ReturnType<typeof runRetention> {
   return await runRetention({
     pool,
     nowMs,

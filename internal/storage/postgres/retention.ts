@@ -48,9 +48,6 @@ export interface RetentionTurn {
   readonly pause?: Sleep
 }
 
-/** `elsewhere`: another process runs retention. `more`: the signal, or the maximum number of batches of a step, ended the run early. */
-export type RetentionResult = 'done' | 'more' | 'elsewhere'
-
 /** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may have the same key. */
 const advisoryLock = 7_205_759_403_792_795
 /** Maximum batches per step and run, so that no step delays the others for long. */
@@ -59,10 +56,11 @@ const batchesMax = 100
 /**
  * Runs retention once: drops expired partitions, then deletes expired rows of the other tables in batches. Pauses after each batch for as
  * long as the batch took, so that it uses one connection for at most half of the time. A session-level advisory lock admits one process at
- * a time. A failed step does not stop the others.
+ * a time. A failed step does not stop the others. `elsewhere`: another process runs retention. `more`: the signal, or the maximum number of
+ * batches of a step, ended the run early.
  * @throws the first error of a step, after the other steps have run; any error of Postgres if no session can be opened
  */
-export async function runRetention(turn: RetentionTurn): Promise<RetentionResult> {
+export async function runRetention(turn: RetentionTurn): Promise<'done' | 'more' | 'elsewhere'> {
   const failures: unknown[] = []
   const attempt = async (table: string, work: () => Promise<boolean>): Promise<boolean> => {
     try {
@@ -145,11 +143,6 @@ const timeColumns = {
   usage_hourly: 'hour',
 } as const
 
-/** Rows to delete: expired on a day or earlier, or older than a time. */
-export type OldestRows =
-  | { readonly table: keyof typeof dayColumns; readonly lastDay: Day; readonly rowsMax?: number }
-  | { readonly table: keyof typeof timeColumns; readonly before: Date; readonly rowsMax?: number }
-
 const rowsMaxDefault = 5_000
 
 /**
@@ -157,7 +150,12 @@ const rowsMaxDefault = 5_000
  * concurrently.
  * @throws any error of Postgres
  */
-export async function removeOldest(pool: Pool, rows: OldestRows): Promise<RemovedRows> {
+export async function removeOldest(
+  pool: Pool,
+  rows:
+    | { readonly table: keyof typeof dayColumns; readonly lastDay: Day; readonly rowsMax?: number }
+    | { readonly table: keyof typeof timeColumns; readonly before: Date; readonly rowsMax?: number },
+): Promise<RemovedRows> {
   const { table, rowsMax = rowsMaxDefault } = rows
   const [column, isOver, value] =
     'lastDay' in rows

@@ -8,19 +8,17 @@ export interface SqlError {
   readonly detail: string | undefined
 }
 
-/**
- * Class of a failed statement, which decides about a retry.
- * - `retry`: deadlock or serialization failure; an immediate retry may succeed.
- * - `partition_missing`: no partition exists yet for the day of a row.
- * - `rejected`: Postgres will never accept this data. A retry is useless, but other rows of the batch can be valid.
- * - `mistake`: the statement is wrong, or our code threw. A rollout or a migration may fix this.
- * - `unavailable`: all other failures: Postgres is unreachable, slow, full or read-only. Retry later.
- */
-export type SqlFailureKind = 'retry' | 'partition_missing' | 'rejected' | 'mistake' | 'unavailable'
-
 /** A classified failure. Safe to log. */
 export interface SqlFailure {
-  readonly kind: SqlFailureKind
+  /**
+   * Class of the failure, which decides about a retry.
+   * - `retry`: deadlock or serialization failure; an immediate retry may succeed.
+   * - `partition_missing`: no partition exists yet for the day of a row.
+   * - `rejected`: Postgres will never accept this data. A retry is useless, but other rows of the batch can be valid.
+   * - `mistake`: the statement is wrong, or our code threw. A rollout or a migration may fix this.
+   * - `unavailable`: all other failures: Postgres is unreachable, slow, full or read-only. Retry later.
+   */
+  readonly kind: 'retry' | 'partition_missing' | 'rejected' | 'mistake' | 'unavailable'
   /** SQLSTATE or Node.js code, or the name of the error if it has no code. */
   readonly code: string
 }
@@ -76,7 +74,7 @@ export function withoutParameters(error: unknown): unknown {
   return isWrapped ? (error.cause ?? new Error('A query failed')) : error
 }
 
-function kindOf({ code, constraint }: SqlError): SqlFailureKind {
+function kindOf({ code, constraint }: SqlError): SqlFailure['kind'] {
   if (retryCodes.has(code)) return 'retry'
   // Postgres reports a missing partition as a check_violation without a constraint name:
   // https://www.postgresql.org/docs/15/ddl-partitioning.html (read 2026-11).

@@ -2,16 +2,6 @@ import { Bell, backoffMs, within } from '#internal/base/index.ts'
 import { type RedisServers, RedisSession, type RedisTarget, RedisUnavailable } from './session.ts'
 import type { RedisNode } from './url.ts'
 
-/** Callbacks of a `RedisLink`. */
-export interface LinkEvents {
-  /** Called for every failed attempt to connect and every lost connection. */
-  readonly onError: (error: unknown) => void
-  /** Called when the connection is established and when it is lost. */
-  readonly onChange: () => void
-  /** Called when the server ends a subscription because the slot of the channel has moved. */
-  readonly onChannelMoved?: () => void
-}
-
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
 /** If a connection lasted at least this long, the backoff for reconnecting starts from its first wait again. */
 const steadyMs = 5000
@@ -19,13 +9,23 @@ const steadyMs = 5000
 /** Maintains one connection to one server: connects immediately, and reconnects until `close`. */
 export class RedisLink {
   readonly #target: RedisTarget
-  readonly #events: LinkEvents
+  readonly #events
   #session: RedisSession | undefined
   #closed = false
   readonly #end = new Bell()
   readonly #waiting = new Set<() => void>()
 
-  constructor(target: RedisTarget, events: LinkEvents) {
+  constructor(
+    target: RedisTarget,
+    events: {
+      /** Called for every failed attempt to connect and every lost connection. */
+      readonly onError: (error: unknown) => void
+      /** Called when the connection is established and when it is lost. */
+      readonly onChange: () => void
+      /** Called when the server ends a subscription because the slot of the channel has moved. */
+      readonly onChannelMoved?: () => void
+    },
+  ) {
     this.#target = target
     this.#events = events
     void this.#run()
@@ -114,10 +114,19 @@ export class RedisPeer {
   /** Called when the command connection changes, and when a slot has moved. */
   readonly onChange: () => void
   readonly #target: RedisTarget
-  readonly #events: PeerEvents
+  readonly #events
   #messages: RedisLink | undefined
 
-  constructor(address: RedisServers, node: RedisNode, events: PeerEvents) {
+  constructor(
+    address: RedisServers,
+    node: RedisNode,
+    events: {
+      readonly onError: (error: unknown) => void
+      readonly onChange: () => void
+      /** Called when the connection for pub/sub messages changes. */
+      readonly onMessages: () => void
+    },
+  ) {
     this.name = nodeName(node)
     this.node = node
     this.onChange = events.onChange
@@ -147,14 +156,6 @@ export class RedisPeer {
     this.link.close()
     this.#messages?.close()
   }
-}
-
-/** Callbacks of a `RedisPeer`. */
-export interface PeerEvents {
-  readonly onError: (error: unknown) => void
-  readonly onChange: () => void
-  /** Called when the connection for pub/sub messages changes. */
-  readonly onMessages: () => void
 }
 
 /** Returns the key that identifies an address. */

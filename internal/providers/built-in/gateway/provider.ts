@@ -87,9 +87,6 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
   })
 }
 
-/** Form fields of a call; '' if absent. */
-type GatewayForm = { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused
-
 const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
 const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
 
@@ -97,7 +94,9 @@ const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payloa
  * Reads the form fields by their neutral or their vendor's names and ignores all other fields. Different values are a conflict, so that no
  * value is verified while another one is used.
  */
-function readForm(body: Uint8Array): GatewayForm {
+function readForm(
+  body: Uint8Array,
+): { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused {
   const text = decodeUtf8(body)
   if (text === undefined) return refused('signature_malformed')
   let signature = ''

@@ -175,21 +175,18 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
   })
 }
 
-/** Input for signing a simulated call. */
-export interface WalletTransmission {
-  readonly body: Uint8Array
-  /** Webhook id in the settings of the tenant. */
-  readonly webhookId: string
-  /** Time to sign, in milliseconds since the epoch. */
-  readonly atMs: number
-}
-
 /** Signs simulated calls as the vendor does. Its private key never leaves the process. */
 export interface WalletSigner {
   /** Key for verifying simulated calls only. It never expires. */
   readonly signer: TrustedSigner
   /** Returns all headers of the call. */
-  sign(transmission: WalletTransmission): Readonly<Record<string, string>>
+  sign(transmission: {
+    readonly body: Uint8Array
+    /** Webhook id in the settings of the tenant. */
+    readonly webhookId: string
+    /** Time to sign, in milliseconds since the epoch. */
+    readonly atMs: number
+  }): Readonly<Record<string, string>>
 }
 
 const generate = promisify(generateKeyPair)
