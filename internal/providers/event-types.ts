@@ -170,7 +170,7 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
     operation,
     bind() {
       const all = eventCatalogue.map(rowOf)
-      const ofProviders = new Map<ProviderName, CatalogueRow[]>(
+      const ofProviders = new Map<ProviderName, ReturnType<typeof rowOf>[]>(
         providerNames.map((name) => [name, typesOf(name).map(rowOf)]),
       )
       return {
@@ -197,18 +197,13 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
   },
 ]
 
-/** A type with its JSON text, which is written once per process. */
-interface CatalogueRow {
-  readonly type: string
-  readonly text: string
-}
-
-function rowOf(entry: CatalogueEntry): CatalogueRow {
+/** Returns a type with its JSON text, which is written once per process. */
+function rowOf(entry: CatalogueEntry) {
   return { type: entry.type, text: JSON.stringify(entry) }
 }
 
 /** Returns a page of at most `limit` types behind `after` as JSON text. */
-function pageOf(rows: readonly CatalogueRow[], after: string, limit: number): string {
+function pageOf(rows: readonly ReturnType<typeof rowOf>[], after: string, limit: number): string {
   const start = rows.findIndex(({ type }) => type > after)
   const page = start < 0 ? [] : rows.slice(start, start + limit)
   const last = page.at(-1)

@@ -3,8 +3,9 @@ import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { JsonSchema } from '#internal/http/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { JsonObject } from './declared/call.ts'
-import type { SignerVerdict, TrustedSigner } from './vendor-keys/chain.ts'
+import type { TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
+import type { ParsedKeys } from './vendor-keys/store.ts'
 
 /** Headers of a call, accessible by name in any case. Repeated headers are read as one value joined by ", ". */
 export interface CallHeaders {
@@ -192,7 +193,7 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
    * Validates a certificate chain. Never throws.
    * @param chain PEM, the signer's certificate first
    */
-  trust(chain: string, roots: readonly X509Certificate[]): SignerVerdict
+  trust(chain: string, roots: readonly X509Certificate[]): ParsedKeys<TrustedSigner>
 }
 
 /** A provider that signs with secrets or with a certificate. */

@@ -5,16 +5,14 @@ import codehostManifest from '#config/providers/built-in/codehost/provider.yaml'
 import genericManifest from '#config/providers/built-in/generic/provider.yaml'
 import storefrontManifest from '#config/providers/built-in/storefront/provider.yaml'
 import type { EventTypes } from '../catalogue.ts'
-import { compileDeclaration, type DeclaredKeys } from '../declared/compile.ts'
+import { compileDeclaration } from '../declared/compile.ts'
 import { parseChecked } from '../declared/manifest.ts'
 import type { Declaration } from '../declared/schema.ts'
 import { jsonCall, type Provider } from '../provider.ts'
 import { eventTables } from './tables.ts'
 
 /** Adapter of a built-in provider that is a declaration. */
-export interface BuiltIn extends Provider<DeclaredKeys> {
-  readonly declaration: Declaration
-}
+export type BuiltIn = ReturnType<typeof compileDeclaration> & { readonly declaration: Declaration }
 
 /** Adapter of the card provider; its README describes the calls. */
 export const card: BuiltIn = builtIn(cardManifest, eventTables.card, {

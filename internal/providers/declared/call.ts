@@ -58,21 +58,19 @@ export type VerificationStep =
   /** Text that the signature must cover. */
   | { readonly kind: 'joined'; readonly content: readonly (string | Uint8Array)[] }
 
-/** Called with each step. Set by `traceCall` only. */
-export type Trace = (step: VerificationStep) => void
-
 /** What a call contains, parsed at most once. */
 export class CallView {
   readonly call: ProviderCall
   readonly meter: Meter | undefined
-  readonly trace: Trace | undefined
+  /** Called with each step. Set by `traceCall` only. */
+  readonly trace: ((step: VerificationStep) => void) | undefined
   /** Identity with which a token is compared at the moment, for `{secret}`. */
   identity: Identity | undefined
   readonly #rules: Declaration['body']
   #body: EventBody | undefined
   #query: URLSearchParams | undefined
 
-  constructor(call: ProviderCall, rules: Declaration['body'], meter?: Meter, trace?: Trace) {
+  constructor(call: ProviderCall, rules: Declaration['body'], meter?: Meter, trace?: CallView['trace']) {
     this.call = call
     this.#rules = rules
     this.meter = meter
@@ -106,9 +104,6 @@ export class CallView {
 /** Maximum characters of a URL that a signature covers. */
 export const urlCharsMax = 8192
 
-/** Reads a text of a call. */
-export type Read = (view: CallView) => HeaderReading
-
 /** Place of a text in a call. Exactly one is set. */
 export interface Place {
   readonly header?: string | undefined
@@ -122,7 +117,10 @@ export type HeaderTable = Readonly<Record<string, ProviderHeader>>
 const absent: HeaderReading = { kind: 'absent' }
 
 /** Compiles the reading of a text. A number or boolean of the body is read as its text; a value that is an object is absent. */
-export function compilePlace({ header, query, json }: Place, headers: HeaderTable): Read {
+export function compilePlace(
+  { header, query, json }: Place,
+  headers: HeaderTable,
+): (view: CallView) => HeaderReading {
   if (header !== undefined) {
     const named = { names: headers[header]?.names ?? [] }
     return ({ call }) => readHeader(call.headers, named)
@@ -259,11 +257,8 @@ export function memberAt(body: JsonObject, ...path: readonly string[]): unknown 
   return value
 }
 
-/** Reads a member of a body; undefined if it does not exist. */
-export type MemberReader = (body: JsonObject) => unknown
-
 /** Returns the reader of the member at a dotted path, as `memberAt`; in an array, a name is the position of an element. */
-export function memberReader(dottedPath: string): MemberReader {
+export function memberReader(dottedPath: string): (body: JsonObject) => unknown {
   const path = dottedPath.split('.')
   const [name = ''] = path
   if (path.length === 1) return (body) => (Object.hasOwn(body, name) ? body[name] : undefined)

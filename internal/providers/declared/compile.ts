@@ -9,27 +9,25 @@ import {
 } from '../provider.ts'
 import type { KeyLocation } from '../vendor-keys/published-keys.ts'
 import { snsConfirmationUrl } from './aws-sns.ts'
-import { CallView, compilePlace, type HeaderTable, type Meter, readHeader, type Trace } from './call.ts'
+import { CallView, compilePlace, type HeaderTable, type Meter, readHeader } from './call.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
-import { compileHandshakes } from './handshake.ts'
+import { compileHandshake } from './handshake.ts'
 import { compileHeaders, secretHeaders } from './header-table.ts'
 import { hmacHashOf, type SchemeKeys } from './keys.ts'
 import type { Declaration } from './schema.ts'
 import { type CompiledScheme, compileScheme } from './scheme.ts'
 import { verdicts } from './signature.ts'
 
-/** Keys of a declared provider: those of each scheme. */
-export type DeclaredKeys = readonly SchemeKeys[]
-
-/** Adapter of a declared provider. */
-export type DeclaredProvider = Provider<DeclaredKeys>
-
 /**
  * Compiles a valid declaration to an adapter. All parsing of the declaration happens here. The work for a call is bounded by `workMax`.
  * @param meter counts the work of each call
  * @param trace called with the steps of each verification
  */
-export function compileDeclaration(declaration: Declaration, meter?: Meter, trace?: Trace): DeclaredProvider {
+export function compileDeclaration(
+  declaration: Declaration,
+  meter?: Meter,
+  trace?: CallView['trace'],
+): Provider<readonly SchemeKeys[]> {
   const { body: rules, handshakes = [] } = declaration
   const headers = compileHeaders(declaration)
   const idNames = idHeaderNames(declaration, headers)
@@ -40,7 +38,7 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
   const hmacScheme = declaration.signature.schemes.findIndex(
     ({ algorithm }) => hmacHashOf(algorithm) !== undefined,
   )
-  const answer = compileHandshakes(handshakes, { headers, hmacScheme, verify })
+  const answers = handshakes.map((each) => compileHandshake(each, { headers, hmacScheme, verify }))
   const isSns = declaration.signature.schemes.some(({ algorithm }) => algorithm === 'aws-sns')
   const view = (call: ProviderCall) => new CallView(call, rules, meter, trace)
   return {
@@ -51,13 +49,20 @@ export function compileDeclaration(declaration: Declaration, meter?: Meter, trac
     answers: declaration.answers,
     prepare: (secrets) => schemes.map((scheme) => scheme.prepare(secrets)),
     verify: (call, keys) => verify(view(call), keys),
-    ...(locate && { locate: (call: ProviderCall, keys: DeclaredKeys) => locate(view(call), keys) }),
+    ...(locate && { locate: (call: ProviderCall, keys: readonly SchemeKeys[]) => locate(view(call), keys) }),
     normalize: (call) => normalize(view(call)),
     ...(isSns && { confirmationUrl: (call: ProviderCall) => confirmationUrl(view(call)) }),
     ...(handshakes.length > 0 && {
       handshakes: {
         methods: new Set(handshakes.map(({ method }) => method)),
-        answer: (call, keys) => answer(view(call), keys),
+        answer(call, keys) {
+          const own = view(call)
+          for (const answer of answers) {
+            const answered = answer(own, keys)
+            if (answered !== undefined) return answered
+          }
+          return undefined
+        },
       },
     }),
   }
@@ -79,7 +84,7 @@ function compileVerify(
   declaration: Declaration,
   headers: HeaderTable,
   schemes: readonly CompiledScheme[],
-): (view: CallView, keys: DeclaredKeys) => Verification {
+): (view: CallView, keys: readonly SchemeKeys[]) => Verification {
   const { event, signature, account } = declaration
   const idKeys = event.id.flatMap(({ header = [] }) => header)
   // If a scheme signs one of the headers with the event id, no other of them may name another event.
@@ -106,7 +111,7 @@ function compileVerify(
 
 /** Compiles the finding of published keys. A call that no scheme applies to is left to `verify`. */
 function compileLocate(schemes: readonly CompiledScheme[]) {
-  return (view: CallView, keys: DeclaredKeys): KeyLocation | Refused | undefined => {
+  return (view: CallView, keys: readonly SchemeKeys[]): KeyLocation | Refused | undefined => {
     const chosen = chooseScheme(schemes, view)
     if (chosen === undefined || chosen === 'conflict') return undefined
     const own = keys[chosen.position]

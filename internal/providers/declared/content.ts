@@ -3,7 +3,7 @@ import {
   type CallView,
   compilePlace,
   type HeaderTable,
-  type MemberReader,
+  type JsonObject,
   memberReader,
   readHeader,
   templateTextCharsMax,
@@ -193,7 +193,7 @@ function requestReader(valueOf: (request: NonNullable<ProviderCall['request']>) 
   }
 }
 
-function jsonReader(read: MemberReader): ReadValue {
+function jsonReader(read: (body: JsonObject) => unknown): ReadValue {
   return (view) => {
     const body = view.body()
     if (body.kind === 'refused') return body

@@ -11,44 +11,25 @@ import type { SchemeKeys } from './keys.ts'
 import type { Encoding, Handshake } from './schema.ts'
 import { templateParts } from './template.ts'
 
-/** Answers a handshake; undefined for another call. Never throws. */
-export type AnswerHandshake = (
-  view: CallView,
-  keys: readonly SchemeKeys[],
-) => HandshakeAnswer | Refused | undefined
-
 /** Form of a challenge whose HMAC is given away. For unverified callers, `check-handshake.ts` excludes that an event has this form. */
 const oracleSafeForm = /^[A-Za-z0-9_-]{1,128}$/
 /** Form of every other challenge. */
 const challengeForm = /^[\x20-\x7e]{1,1024}$/
 
-/** What handshakes share. */
-export interface HandshakeContext {
-  readonly headers: HeaderTable
-  /** Position of the scheme whose keys make `{hmac}`; -1 if there is none. */
-  readonly hmacScheme: number
-  verify(view: CallView, keys: readonly SchemeKeys[]): Verification
-}
-
-/** Compiles the handshakes of a declaration. They are tried in their order. */
-export function compileHandshakes(
-  handshakes: readonly Handshake[],
-  context: HandshakeContext,
-): AnswerHandshake {
-  const compiled = handshakes.map((each) => compileHandshake(each, context))
-  return (view, keys) => {
-    for (const answer of compiled) {
-      const answered = answer(view, keys)
-      if (answered !== undefined) return answered
-    }
-    return undefined
-  }
-}
-
-function compileHandshake(
+/** Compiles a handshake to a function that answers it and returns undefined for another call. It never throws. */
+export function compileHandshake(
   handshake: Handshake,
-  { headers, hmacScheme, verify }: HandshakeContext,
-): AnswerHandshake {
+  {
+    headers,
+    hmacScheme,
+    verify,
+  }: {
+    readonly headers: HeaderTable
+    /** Position of the scheme whose keys make `{hmac}`; -1 if there is none. */
+    readonly hmacScheme: number
+    verify(view: CallView, keys: readonly SchemeKeys[]): Verification
+  },
+): (view: CallView, keys: readonly SchemeKeys[]) => HandshakeAnswer | Refused | undefined {
   const { method, when = [], challenge, hmac, isSigned } = handshake
   const applies = compileConditions(when.map(conditionOf))
   const read = challenge && compilePlace(challenge, headers)

@@ -1,7 +1,7 @@
 import { type RefusalCause, type Refused, refused, type Verification } from '../provider.ts'
 import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
 import { compileSns } from './aws-sns.ts'
-import { type CallView, compilePlace, type HeaderTable, type Place, type Read } from './call.ts'
+import { type CallView, compilePlace, type HeaderReading, type HeaderTable, type Place } from './call.ts'
 import {
   bytesOf,
   type CompiledContent,
@@ -29,20 +29,17 @@ import {
   withMore,
 } from './signature.ts'
 
-/** Finds the published keys of a call by the signature that `read` returned. Never throws. */
-export type Locate = (view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused
-
 /** A compiled scheme. */
 export interface CompiledScheme {
   /** Identity of the place of the signature: two schemes with the same place share it. */
   readonly place: string
   /** Reads the signature. */
-  readonly read: Read
+  readonly read: (view: CallView) => HeaderReading
   /** Returns whether the scheme applies to a call that has its signature. */
   applies(view: CallView): boolean
   prepare(secrets: readonly string[]): SchemeKeys
-  /** Finds the published keys that a call needs. Absent: its keys are the tenant's secrets. */
-  readonly locate?: Locate | undefined
+  /** Finds the published keys that a call needs, by the signature that `read` returned. Absent: its keys are the tenant's secrets. */
+  readonly locate?: ((view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused) | undefined
   /** Checks the signature that `read` returned. Never throws. */
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
 }
@@ -75,7 +72,7 @@ export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledS
   }
 }
 
-function compileLocate(scheme: Scheme): Locate | undefined {
+function compileLocate(scheme: Scheme): CompiledScheme['locate'] {
   if (scheme.algorithm === 'aws-sns') return compileSns(scheme).locate
   const { jwksUrl } = scheme.key ?? {}
   return jwksUrl === undefined ? undefined : compileJwtLocate(scheme, jwksUrl)
@@ -141,13 +138,6 @@ function basicCredentials(value: string): Uint8Array | undefined {
   return encoded === undefined ? undefined : decodeText(encoded, 'base64')
 }
 
-type IsSigned = (
-  view: CallView,
-  content: Content,
-  signatures: readonly Uint8Array[],
-  keys: SchemeKeys,
-) => boolean
-
 /** Check of a signature over a content, and of its time. */
 function signatureCheck(
   scheme: Scheme,
@@ -190,13 +180,18 @@ function signatureCheck(
   }
 }
 
-const hmacCheck: IsSigned = (view, content, signatures, keys) => {
+function hmacCheck(
+  view: CallView,
+  content: Content,
+  signatures: readonly Uint8Array[],
+  keys: SchemeKeys,
+): boolean {
   if (keys.kind !== 'hmac') return false
   if (view.meter) for (const part of content) view.meter(part.length * keys.keys.length)
   return isSigned(keys.keys, content, signatures)
 }
 
-function publicCheck({ algorithm, ecdsaForm = 'der' }: Scheme): IsSigned {
+function publicCheck({ algorithm, ecdsaForm = 'der' }: Scheme): typeof hmacCheck {
   return (view, content, signatures, keys) => {
     if (keys.kind !== 'objects') return false
     const bytes = bytesOf(content)
@@ -209,16 +204,11 @@ function publicCheck({ algorithm, ecdsaForm = 'der' }: Scheme): IsSigned {
   }
 }
 
-interface SignedTime {
-  readonly text: string
-  readonly atMs: number
-}
-
 /** Compiles the reading of the signed time, which keeps its text, since the signature covers it. */
 function compileTime(
   timestamp: NonNullable<Scheme['timestamp']>,
   headers: HeaderTable,
-): (view: CallView, parsed: Extract<ParsedSignature, { kind: 'signatures' }>) => SignedTime | RefusalCause {
+): (view: CallView, parsed: Extract<ParsedSignature, { kind: 'signatures' }>) => ReturnType<typeof timed> {
   const { unit, pair, listFirst } = timestamp
   if (pair !== undefined || listFirst) return (view, { time }) => timed(view, time ?? '', unit)
   const read = compilePlace(timestamp, headers)
@@ -229,7 +219,11 @@ function compileTime(
   }
 }
 
-function timed(view: CallView, text: string, unit: TimeUnit): SignedTime | RefusalCause {
+function timed(
+  view: CallView,
+  text: string,
+  unit: TimeUnit,
+): { readonly text: string; readonly atMs: number } | RefusalCause {
   const atMs = parseTime(text, unit)
   view.trace?.({ kind: 'timed', text, atMs })
   return atMs === undefined ? 'signature_malformed' : { text, atMs }

@@ -1,7 +1,7 @@
 // Simulated calls of declared providers: the declaration, evaluated in reverse.
 import { createHmac } from 'node:crypto'
 import { formMedia } from '../examples.ts'
-import type { CallRequest, ProviderCall } from '../provider.ts'
+import type { ProviderCall } from '../provider.ts'
 import { CallView, type HeaderTable, type JsonObject, memberReader, type Place } from './call.ts'
 import { compileDeclaration } from './compile.ts'
 import { bytesOf, compileContent, isRefused } from './content.ts'
@@ -22,15 +22,6 @@ export interface DeclaredEvent {
   readonly occurredAtMs: number
   /** Secret of the tenant. */
   readonly secret: string
-}
-
-/** A simulated call. */
-export interface SimulatedCall {
-  readonly headers: Headers
-  readonly body: Uint8Array
-  readonly request: CallRequest
-  /** Whether the tenant's secret signs the call, so that it is verified as the vendor's are. */
-  readonly isSigned: boolean
 }
 
 const requestUrl = 'https://simulation.invalid/'
@@ -76,9 +67,9 @@ function fulfilled(
 
 /**
  * Writes a call as the vendor would. It is signed if its scheme can be evaluated in reverse: HMAC, a token, and Basic, unless the signature
- * is part of what it covers. Returns undefined if no call can make an event of this raw type, as where it confirms a subscription.
+ * is part of what it covers; `isSigned` says whether it is. Returns undefined if no call can make an event of this raw type, as where it confirms a subscription.
  */
-export function simulateDeclared(declaration: Declaration, event: DeclaredEvent): SimulatedCall | undefined {
+export function simulateDeclared(declaration: Declaration, event: DeclaredEvent) {
   const provider = compileDeclaration(declaration)
   const keys = provider.prepare([event.secret])
   const makesEvent = (call: ProviderCall): boolean => {
@@ -126,7 +117,7 @@ class Draft {
     this.#writeTime()
   }
 
-  parts(): Omit<SimulatedCall, 'isSigned'> {
+  parts() {
     return {
       headers: this.#headers,
       body: this.#body(),

@@ -2,7 +2,7 @@ import { parseTimestamp } from '#internal/base/index.ts'
 import type { Problem } from '#internal/tenants/index.ts'
 import type { HandshakeAnswer, ProviderCall, ProviderEvent, Refused } from '../provider.ts'
 import { type KeyLocation, parsePublishedKeys } from '../vendor-keys/published-keys.ts'
-import { compileDeclaration, type DeclaredProvider } from './compile.ts'
+import { compileDeclaration } from './compile.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
@@ -49,7 +49,7 @@ export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase6
  * the vector leaves the call without keys.
  */
 export function outcomeOf(
-  provider: DeclaredProvider,
+  provider: ReturnType<typeof compileDeclaration>,
   call: ProviderCall,
   vector: {
     readonly secrets: readonly string[]

@@ -22,8 +22,8 @@ test('validateChain: trusts a signer below a root within the validity of both ce
   const short = authority.issue({ validFromMs: nowMs - 2 * dayMs, validToMs: nowMs + dayMs })
   const verdict = validate(short.pem)
   if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
-  expect(verdict.signer.key.equals(new X509Certificate(short.pem).publicKey)).toBe(true)
-  expect(verdict.signer).toMatchObject({ validFromMs: nowMs - dayMs, validToMs: nowMs + dayMs })
+  expect(verdict.keys.key.equals(new X509Certificate(short.pem).publicKey)).toBe(true)
+  expect(verdict.keys).toMatchObject({ validFromMs: nowMs - dayMs, validToMs: nowMs + dayMs })
 })
 
 describe('chains', () => {

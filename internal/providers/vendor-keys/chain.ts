@@ -1,5 +1,6 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
-import type { RefusalCause } from '../provider.ts'
+import { refused } from '../provider.ts'
+import type { ParsedKeys } from './store.ts'
 
 /** Key of a trusted certificate. The validity dates are checked for each call. */
 export interface TrustedSigner {
@@ -8,14 +9,6 @@ export interface TrustedSigner {
   readonly validFromMs: number
   readonly validToMs: number
 }
-
-/** Result of validating a chain. `unreadable`: the text contains no certificate, so the signer is unknown. */
-export type SignerVerdict =
-  | { readonly kind: 'trusted'; readonly signer: TrustedSigner }
-  | { readonly kind: 'unreadable' }
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
-
-const refused = (cause: RefusalCause): SignerVerdict => ({ kind: 'refused', cause })
 
 /** Maximum certificates in a chain, including signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
@@ -54,7 +47,7 @@ export function validateChain(
     /** Pattern that the signer's common name must match. */
     readonly subject: RegExp
   },
-): SignerVerdict {
+): ParsedKeys<TrustedSigner> {
   const certificates = readCertificates(pem)
   const [leaf, ...others] = certificates ?? []
   if (!leaf) return { kind: 'unreadable' }
@@ -65,7 +58,7 @@ export function validateChain(
     if (!signed.every(isStrong) || leaf.publicKey.asymmetricKeyType !== 'rsa')
       return refused('certificate_weak')
     if (!subject.test(commonNameOf(leaf))) return refused('certificate_subject_mismatch')
-    return { kind: 'trusted', signer: signerOf(leaf, chain) }
+    return { kind: 'trusted', keys: signerOf(leaf, chain) }
   } catch {
     // The library could not decode a key or a signature.
     return refused('certificate_untrusted')

@@ -1,5 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
-import type { RefusalCause } from '../provider.ts'
+import { type RefusalCause, type Refused, refused } from '../provider.ts'
 import type { FetchedText, FetchText } from './fetch.ts'
 import type { FetchSlots } from './fetch-slots.ts'
 
@@ -13,12 +13,12 @@ export interface Validity {
 export type ParsedKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
   | { readonly kind: 'unreadable' }
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
+  | Refused
 
 /** Result of finding keys. `unavailable`: they could not be fetched, and the provider should send the call again. */
 export type FoundKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
-  | { readonly kind: 'refused'; readonly cause: RefusalCause }
+  | Refused
   | { readonly kind: 'unavailable' }
 
 /**
@@ -29,16 +29,6 @@ export type FoundKeys<Keys> =
 export const keyFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held_back'] as const
 /** Outcome of one fetch. */
 export type KeyFetchOutcome = (typeof keyFetchOutcomes)[number]
-
-/** Ages of cached keys, in milliseconds. */
-export interface KeyLife {
-  /** Age from which keys are fetched again in the background when a call uses them. */
-  readonly refreshAfterMs: number
-  /** Age from which a call that uses keys waits until they are fetched again. */
-  readonly freshMs: number
-  /** Maximum age of keys that are used while fetching fails. It ends the use of keys that the vendor has withdrawn. */
-  readonly staleMs: number
-}
 
 /** Maximum number of cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
 const keptMax = 256
@@ -58,10 +48,7 @@ interface Kept<Keys> {
   usedAtMs: number
 }
 
-type Untrusted = Exclude<FoundKeys<never>, { kind: 'trusted' }>
-
-const unavailable: Untrusted = { kind: 'unavailable' }
-const refused = (cause: RefusalCause): Untrusted => ({ kind: 'refused', cause })
+const unavailable = { kind: 'unavailable' } as const
 
 /**
  * Caches keys that vendors publish, by address: at most 256 addresses, as long as `life` says, and never beyond their validity. Concurrent
@@ -73,7 +60,7 @@ export class KeyStore<Keys extends Validity> {
   readonly #troubled = new Map<
     string,
     {
-      readonly found: Untrusted
+      readonly found: Refused | typeof unavailable
       readonly untilMs: number
     }
   >()
@@ -85,7 +72,15 @@ export class KeyStore<Keys extends Validity> {
     parse(text: string): ParsedKeys<Keys>
     /** Cause of refusing a call whose address the vendor answers with 404 or 410. Undefined: the keys are unavailable. */
     readonly absentCause?: RefusalCause | undefined
-    readonly life: KeyLife
+    /** Ages of cached keys, in milliseconds. */
+    readonly life: {
+      /** Age from which keys are fetched again in the background when a call uses them. */
+      readonly refreshAfterMs: number
+      /** Age from which a call that uses keys waits until they are fetched again. */
+      readonly freshMs: number
+      /** Maximum age of keys that are used while fetching fails. It ends the use of keys that the vendor has withdrawn. */
+      readonly staleMs: number
+    }
     /** Limits that all stores of a process share. */
     readonly slots: FetchSlots
     readonly clock: Clock

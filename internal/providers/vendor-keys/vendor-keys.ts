@@ -1,6 +1,6 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { VendorEnvironment } from '../provider.ts'
-import type { SignerVerdict, TrustedSigner } from './chain.ts'
+import type { TrustedSigner } from './chain.ts'
 import type { FetchText } from './fetch.ts'
 import { FetchSlots } from './fetch-slots.ts'
 import {
@@ -10,18 +10,22 @@ import {
   type PublishedKeys,
   parsePublishedKeys,
 } from './published-keys.ts'
-import { type FoundKeys, type KeyFetchOutcome, type KeyLife, KeyStore } from './store.ts'
+import { type FoundKeys, type KeyFetchOutcome, KeyStore, type ParsedKeys } from './store.ts'
 
-/** Allowed addresses of one vendor's certificates. */
-export interface CertificateSource {
-  /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
-  readonly origins: readonly string[]
-  /** Path before a certificate's name, in the form `/…/`. */
-  readonly path: string
-}
-
-/** Certificate sources by environment. A certificate of the sandbox is never accepted for the live environment. */
-export type CertificateSources = Readonly<Record<VendorEnvironment, CertificateSource>>
+/**
+ * Allowed addresses of a vendor's certificates by environment. A certificate of the sandbox is never accepted for the live environment.
+ */
+export type CertificateSources = Readonly<
+  Record<
+    VendorEnvironment,
+    {
+      /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
+      readonly origins: readonly string[]
+      /** Path before a certificate's name, in the form `/…/`. */
+      readonly path: string
+    }
+  >
+>
 
 const urlCharsMax = 512
 const nameForm = /^[A-Za-z0-9_-]{1,128}$/
@@ -30,7 +34,7 @@ const nameForm = /^[A-Za-z0-9_-]{1,128}$/
  * Returns whether an address from a call is allowed: https, a listed origin, the path and one plain name, without credentials, port, query,
  * escapes or dots. Compares the text, so that no URL parser can read it differently (SSRF). Pure.
  */
-function isCertificateUrl(text: string, { origins, path }: CertificateSource): boolean {
+function isCertificateUrl(text: string, { origins, path }: CertificateSources[VendorEnvironment]): boolean {
   if (text.length > urlCharsMax) return false
   const origin = origins.find((each) => text.startsWith(`${each}${path}`))
   if (origin === undefined || !origin.startsWith('https://')) return false
@@ -46,7 +50,7 @@ export const fetchedSources = ['wallet', 'jwks', 'sns', 'sns_confirmation'] as c
 export type FetchedSource = (typeof fetchedSources)[number]
 
 const hourMs = 3_600_000
-const lives: Readonly<Record<'certificate' | 'jwks', KeyLife>> = {
+const lives = {
   certificate: { refreshAfterMs: 18 * hourMs, freshMs: 24 * hourMs, staleMs: 7 * 24 * hourMs },
   /** Vendors withdraw a key by removing it from its set, so that sets are refreshed more often. */
   jwks: { refreshAfterMs: hourMs, freshMs: 6 * hourMs, staleMs: 3 * 24 * hourMs },
@@ -64,7 +68,7 @@ export class VendorKeys {
     /** Fetches the text at an address. Never rejects. */
     readonly fetchText: FetchText
     /** Validates the PEM chain of a certificate of `wallet`. Never throws. */
-    trust(chain: string): SignerVerdict
+    trust(chain: string): ParsedKeys<TrustedSigner>
     readonly clock: Clock
     /** Called once per fetch, with the cause of a failure. Must not throw. */
     onFetched(source: FetchedSource, outcome: KeyFetchOutcome, detail?: string): void
@@ -82,10 +86,7 @@ export class VendorKeys {
       ...shared,
       life: lives.certificate,
       absentCause: 'certificate_not_found',
-      parse(text) {
-        const verdict = trust(text)
-        return verdict.kind === 'trusted' ? { kind: 'trusted', keys: verdict.signer } : verdict
-      },
+      parse: trust,
       onFetched: (outcome, detail) => onFetched('wallet', outcome, detail),
     })
     this.#published = {

@@ -26,7 +26,7 @@ function callOf(body: string, headers: Record<string, string>, own = settings): 
 function trusted(chain = pem, roots = [authority.root]) {
   const verdict = wallet.trust(chain, roots)
   if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
-  return verdict.signer
+  return verdict.keys
 }
 
 const signer = trusted()
