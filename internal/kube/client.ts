@@ -30,9 +30,6 @@ export interface ListBounds<T extends KubeObject = KubeObject> {
   readonly signal?: AbortSignal | undefined
 }
 
-/** A partial object to apply or to patch. */
-export type Partially<T> = { readonly [Name in keyof T]?: unknown }
-
 /** Reads and writes Kubernetes objects. The client sends each request once. The server refuses unknown fields instead of dropping them. */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace, signal?: AbortSignal): Promise<KubeResult<T>>
@@ -49,7 +46,7 @@ export interface KubeClient {
   /** Applies fields (server-side apply): creates the object if it is missing, and owns exactly the given fields. Idempotent. */
   apply<T extends KubeObject>(
     of: Resource<T>,
-    object: Partially<T> & Pick<KubeObject, 'metadata'>,
+    object: { readonly [Name in keyof T]?: unknown } & Pick<KubeObject, 'metadata'>,
     options: {
       /** Owner of the applied fields. Each writer uses one constant name. */
       readonly fieldManager: string
@@ -62,7 +59,7 @@ export interface KubeClient {
   mergePatch<T extends KubeObject>(
     of: Resource<T>,
     place: ObjectPlace,
-    patch: Partially<T>,
+    patch: { readonly [Name in keyof T]?: unknown },
   ): Promise<KubeResult<T>>
 }
 
@@ -81,7 +78,7 @@ export function createKubeClient(transport: Transport): KubeClient {
   }
   return {
     get: (of, place, signal) => send(of, { method: 'GET', path: objectPath(of, place), signal }),
-    list: (of, selection, bounds = {}) => listPages(transport, { of, selection, bounds }),
+    list: (of, selection, bounds = {}) => listPages(transport, of, selection, bounds),
     create: (of, object, signal) => {
       const path = collectionPath(of, object.metadata.namespace)
       return send(of, { method: 'POST', path, query: strict, body: named(of, object), signal })
@@ -113,15 +110,11 @@ function named(of: Resource<KubeObject>, object: object): object {
   return { ...object, apiVersion: of.apiVersion, kind: of.kind }
 }
 
-interface Listing<T extends KubeObject> {
-  readonly of: Resource<T>
-  readonly selection: Selection
-  readonly bounds: ListBounds<T>
-}
-
 async function listPages<T extends KubeObject>(
   transport: Transport,
-  { of, selection, bounds }: Listing<T>,
+  of: Resource<T>,
+  selection: Selection,
+  bounds: ListBounds<T>,
 ): Promise<KubeResult<ObjectList<T>>> {
   const { pageSize = 500, objectsMax = 100_000, keep, signal } = bounds
   const path = collectionPath(of, selection.namespace)

@@ -86,7 +86,13 @@ export async function fromKubeconfig({
   if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)
   if (user?.authProvider) throw new Error(`${path}: auth-provider is not supported; use exec`)
   checkServer(cluster.server)
-  const source: Source = { folder: dirname(path), cluster, user, tokenFile, plugins: new ExecAuth() }
+  const source: Parameters<typeof credentialsOf>[0] = {
+    folder: dirname(path),
+    cluster,
+    user,
+    tokenFile,
+    plugins: new ExecAuth(),
+  }
   return { server: cluster.server.replace(/\/+$/, ''), namespace, credentials: () => credentialsOf(source) }
 }
 
@@ -129,16 +135,20 @@ function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | und
     : undefined
 }
 
-interface Source {
+async function credentialsOf({
+  folder,
+  cluster,
+  user,
+  tokenFile,
+  plugins,
+}: {
   /** Folder of the kubeconfig; relative paths start there. */
   readonly folder: string
   readonly cluster: Cluster
   readonly user: User | undefined
   readonly tokenFile: string | undefined
   readonly plugins: ExecAuth
-}
-
-async function credentialsOf({ folder, cluster, user, tokenFile, plugins }: Source): Promise<Credentials> {
+}): Promise<Credentials> {
   const plugin = user ? await runPlugin(plugins, user) : {}
   const token =
     tokenFile === undefined ? user?.token : (await readFile(resolve(folder, tokenFile), 'utf8')).trim()

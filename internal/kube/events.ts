@@ -34,7 +34,7 @@ export interface EventRecorderOptions {
   readonly instance: string
   /** Called for each event that cannot be written. Must not throw. */
   readonly onTrouble: (failure: KubeFailure) => void
-  readonly bounds?: Partial<SeriesBounds>
+  readonly bounds?: Partial<typeof seriesBounds>
   readonly clock?: Clock
 }
 
@@ -51,9 +51,6 @@ const final = new Set<KubeFailure['kind']>([
   'conflict',
   'gone',
 ])
-
-/** Recorder of Kubernetes events; see `startEventRecorder`. */
-export type EventRecorder = ReturnType<typeof startEventRecorder>
 
 /**
  * Starts a recorder of events for `kubectl describe` and `kubectl events`. No other component depends on these events. Equal occurrences
@@ -88,18 +85,18 @@ export function startEventRecorder(options: EventRecorderOptions) {
   }
 }
 
-interface Recording {
-  readonly options: EventRecorderOptions
-  readonly book: EventBook
-  readonly clock: Clock
-}
-
-async function writeDue(recording: Recording, all: boolean): Promise<void> {
+async function writeDue(
+  recording: { readonly options: EventRecorderOptions; readonly book: EventBook; readonly clock: Clock },
+  all: boolean,
+): Promise<void> {
   const due = recording.book.due(recording.clock.now(), callsPerTurn, all)
   await Promise.all(due.map((series) => writeSeries(recording, series)))
 }
 
-async function writeSeries({ options, book, clock }: Recording, series: EventSeries): Promise<void> {
+async function writeSeries(
+  { options, book, clock }: Parameters<typeof writeDue>[0],
+  series: EventSeries,
+): Promise<void> {
   const { count } = series
   const isNew = series.sentCount === 0
   const written = isNew ? await create(options, series) : await raise(options, series)
@@ -194,36 +191,28 @@ export interface EventSeries {
   name: string
 }
 
-/** Limits of the memory and writes for events. */
-export interface SeriesBounds {
-  /** Maximum series in memory, default 2 000. At the maximum, a new series evicts the least recently seen one. */
-  readonly seriesMax: number
-  /** Maximum series per object, default 20. Occurrences that would start another series are dropped. */
-  readonly perObjectMax: number
-  /** Time without an occurrence after which a series ends and the next occurrence starts a new event; default 10 min. */
-  readonly silentMsMax: number
-  /** Minimum interval between two writes of a count; default 30 s. */
-  readonly countEveryMs: number
-}
-
-/** Default limits for events. */
-export const seriesBounds: SeriesBounds = {
+/** Default limits of the memory and writes for events. */
+export const seriesBounds = {
+  /** Maximum series in memory. At the maximum, a new series evicts the least recently seen one. */
   seriesMax: 2000,
+  /** Maximum series per object. Occurrences that would start another series are dropped. */
   perObjectMax: 20,
+  /** Time without an occurrence after which a series ends and the next occurrence starts a new event. */
   silentMsMax: 600_000,
+  /** Minimum interval between two writes of a count. */
   countEveryMs: 30_000,
 }
 
 /** Aggregates occurrences into series. Performs no I/O; callers pass the time as an argument. */
 export class EventBook {
-  readonly #bounds: SeriesBounds
+  readonly #bounds: typeof seriesBounds
   readonly #newName: (occurrence: Occurrence) => string
   /** Series by key, least recently seen first. */
   readonly #series = new Map<string, EventSeries>()
   readonly #perObject = new Map<string, number>()
   #dropped = 0
 
-  constructor(bounds: SeriesBounds, newName: (occurrence: Occurrence) => string) {
+  constructor(bounds: typeof seriesBounds, newName: (occurrence: Occurrence) => string) {
     this.#bounds = bounds
     this.#newName = newName
   }

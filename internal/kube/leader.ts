@@ -77,8 +77,6 @@ const defaults = {
   clock: systemClock,
 }
 
-type Renewal = 'renewed' | 'failed' | 'taken'
-
 /**
  * A candidate in the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time, provided that the clocks
  * of all candidates run at about the same speed. Only stores that check the fence refuse late writes of a deposed leader.
@@ -230,7 +228,7 @@ export class Election {
     }
   }
 
-  async #renew(held: Held, signal: AbortSignal): Promise<Renewal> {
+  async #renew(held: Held, signal: AbortSignal): Promise<'renewed' | 'failed' | 'taken'> {
     const { client, namespace, name, onEvent } = this.#options
     const startedMs = this.#options.timing.now()
     const written = await client.replace(leases, renewed(held.lease, this.#options.clock.now()), signal)
@@ -252,7 +250,7 @@ export class Election {
     return 'failed'
   }
 
-  #report(failure: KubeFailure, onEvent: ElectionOptions['onEvent']): Renewal {
+  #report(failure: KubeFailure, onEvent: ElectionOptions['onEvent']): 'failed' {
     onEvent({ kind: 'trouble', error: new KubeError('cannot renew the lease', failure) })
     return 'failed'
   }

@@ -52,16 +52,12 @@ export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, default
   return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
-/** New holder and times of a Lease; see `acquired`. */
-export interface Holding {
-  readonly holder: string
-  readonly leaseMs: number
-  /** Wall-clock time in milliseconds since the Unix epoch. */
-  readonly wallMs: number
-}
-
 /** Returns the lease with a new holder. The new fence is greater than the previous one and than `fenceFloor`. */
-export function acquired(lease: Lease, { holder, leaseMs, wallMs }: Holding, fenceFloor: number): Lease {
+export function acquired(
+  lease: Lease,
+  { holder, leaseMs, wallMs }: { readonly holder: string; readonly leaseMs: number; readonly wallMs: number },
+  fenceFloor: number,
+): Lease {
   const time = formatMicroTime(wallMs)
   return {
     ...lease,

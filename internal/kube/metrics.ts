@@ -2,7 +2,7 @@ import type { Metrics } from '#internal/telemetry/index.ts'
 import type { CallShare } from './request.ts'
 import { callsMax, type Transport } from './transport.ts'
 import { watchBounds } from './watch-pool.ts'
-import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
+import type { WorkQueue, WorkQueueOptions } from './work-queue.ts'
 
 /** Metrics of the Kubernetes client. They have the names of controller-runtime's metrics, so that existing dashboards and alerts work. */
 export type KubeMetrics = ReturnType<typeof createKubeMetrics>
@@ -30,7 +30,7 @@ export function createKubeMetrics(metrics: Metrics) {
   })
   return {
     /** Returns the metrics hooks of a queue. `controller` is the queue's name and must come from a closed set. */
-    forQueue(controller: string, concurrency: number): WorkQueueHooks {
+    forQueue(controller: string, concurrency: number): NonNullable<WorkQueueOptions['hooks']> {
       reconcile.concurrency.with(controller).set(concurrency)
       // The counter starts at 0, so that the first error is visible as an increase.
       reconcile.errors.with(controller).inc(0)

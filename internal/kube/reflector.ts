@@ -6,7 +6,7 @@ import type { KubeFailure } from './failure.ts'
 import { type KubeObject, type ObjectPlace, objectKey, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 import { systemTiming, type Timing } from './waits.ts'
-import { type WatchEnd, type WatchEvent, watchOnce } from './watch.ts'
+import { type WatchEnd, type WatchOptions, watchOnce } from './watch.ts'
 
 /** A problem of a reflector. The reflector continues after every problem. */
 export type ReflectorTrouble =
@@ -206,7 +206,7 @@ export class Reflector<T extends KubeObject> {
     await this.#timing.sleep(Math.max(ms, retryAfterMs), this.#stopping.signal)
   }
 
-  #take(event: WatchEvent<T>): void {
+  #take(event: Parameters<WatchOptions<T>['onEvent']>[0]): void {
     if (this.#stopping.signal.aborted) return
     this.#report(
       event.type === 'DELETED' ? this.cache.delete(event.object.metadata) : this.cache.put(event.object),

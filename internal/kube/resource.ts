@@ -1,34 +1,31 @@
 import type { CallShare } from './request.ts'
 
-/** Metadata of a Kubernetes object. */
-export interface ObjectMeta {
-  readonly name: string
-  /** Namespace; absent for cluster-scoped objects. */
-  readonly namespace?: string
-  readonly uid?: string
-  /** Opaque version; only comparison for equality is meaningful. */
-  readonly resourceVersion?: string
-  readonly generation?: number
-  /** Creation time: RFC 3339 in whole seconds. */
-  readonly creationTimestamp?: string
-  readonly deletionTimestamp?: string
-  readonly labels?: Readonly<Record<string, string>>
-  readonly annotations?: Readonly<Record<string, string>>
-  readonly finalizers?: readonly string[]
-  readonly ownerReferences?: readonly {
-    readonly apiVersion: string
-    readonly kind: string
-    readonly name: string
-    readonly uid: string
-    readonly controller?: boolean
-  }[]
-}
-
 /** A Kubernetes object of any kind, as the API server returns it. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
-  readonly metadata: ObjectMeta
+  readonly metadata: {
+    readonly name: string
+    /** Namespace; absent for cluster-scoped objects. */
+    readonly namespace?: string
+    readonly uid?: string
+    /** Opaque version; only comparison for equality is meaningful. */
+    readonly resourceVersion?: string
+    readonly generation?: number
+    /** Creation time: RFC 3339 in whole seconds. */
+    readonly creationTimestamp?: string
+    readonly deletionTimestamp?: string
+    readonly labels?: Readonly<Record<string, string>>
+    readonly annotations?: Readonly<Record<string, string>>
+    readonly finalizers?: readonly string[]
+    readonly ownerReferences?: readonly {
+      readonly apiVersion: string
+      readonly kind: string
+      readonly name: string
+      readonly uid: string
+      readonly controller?: boolean
+    }[]
+  }
 }
 
 /** A kind of object and its path in the API. `T` is the object's type; the API server enforces its schema. */

@@ -9,18 +9,10 @@ import {
   type WatchRequest,
 } from './request.ts'
 import { boundedSignal, Slots, untilAborted, whyAborted } from './waits.ts'
-import { type WatchBounds, WatchPool, type WatchStats, watchBounds } from './watch-pool.ts'
+import { WatchPool, watchBounds } from './watch-pool.ts'
 
 /** Maximum concurrent calls per pool. */
 export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
-
-/** Number of running calls and of calls that wait for a slot, per pool. */
-export type CallStats = Readonly<Record<CallShare, { readonly underWay: number; readonly waiting: number }>>
-
-/** Number of calls and watches of a transport. */
-export interface TransportStats extends WatchStats {
-  readonly calls: CallStats
-}
 
 /** Sends requests to one API server. Returns failures of the server and the network as values and does not throw them. */
 export interface Transport {
@@ -31,7 +23,10 @@ export interface Transport {
    * own timeouts. Returns `exhausted` at this process's maximum of open watches.
    */
   open(request: WatchRequest): Promise<KubeResult<KubeStream>>
-  stats(): TransportStats
+  /** Returns the number of open watches, of their connections, and of running and waiting calls per pool. */
+  stats(): ReturnType<WatchPool['stats']> & {
+    readonly calls: Readonly<Record<CallShare, { readonly underWay: number; readonly waiting: number }>>
+  }
 }
 
 /** Options of a transport. */
@@ -42,7 +37,7 @@ export interface TransportOptions {
   /** Called after each request. `code` is the HTTP status, or `<error>` if there was no response. */
   readonly onAnswer?: (method: string, code: string) => void
   /** Limits of watches; replaced in tests only. */
-  readonly watchBounds?: Partial<WatchBounds>
+  readonly watchBounds?: Partial<typeof watchBounds>
 }
 
 const msMaxDefault = 30_000
@@ -119,7 +114,7 @@ export function createTransport(options: TransportOptions): Transport {
   }
 }
 
-function statsOf({ taken, waiting }: Slots): CallStats[CallShare] {
+function statsOf({ taken, waiting }: Slots) {
   return { underWay: taken, waiting }
 }
 

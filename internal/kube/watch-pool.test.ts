@@ -10,7 +10,7 @@ import {
 import { until } from '#test/support/until.ts'
 import type { Credentials } from './endpoint.ts'
 import { expectOk } from './failure.ts'
-import { type WatchBounds, WatchPool, watchBounds } from './watch-pool.ts'
+import { WatchPool, watchBounds } from './watch-pool.ts'
 
 const closing: (() => unknown)[] = []
 afterEach(async () => {
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 interface Setting {
   readonly server?: FakeServerOptions
-  readonly bounds?: Partial<WatchBounds>
+  readonly bounds?: Partial<typeof watchBounds>
   readonly answer?: (request: SeenRequest) => Response | Promise<Response>
 }
 

@@ -12,39 +12,26 @@ import { type KubeStream, queryOf, readBounded, type WatchRequest } from './requ
 import { Slots, untilAborted, whyAborted } from './waits.ts'
 import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } from './watch-session.ts'
 
-/** Limits of the watches of one process. */
-export interface WatchBounds {
-  readonly watchesMax: number
-  /** Maximum connections, including those that drain after a GOAWAY. */
-  readonly connectionsMax: number
-  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand concurrent attempts. */
-  readonly opensMax: number
-  /** Interval of PING frames on a connection. The connection ends after two PINGs without a response. */
-  readonly pingMs: number
-}
-
 /**
- * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96 are used.
- * 32 connections are enough for 3 000 watches; eight more can replace draining connections.
+ * Default limits of the watches of one process. An API server allows 100 streams per connection by default
+ * (`--http2-max-streams-per-connection`), of which 96 are used. 32 connections are enough for 3 000 watches; eight more can replace draining
+ * connections.
  */
-export const watchBounds: WatchBounds = {
+export const watchBounds = {
   watchesMax: 3_000,
+  /** Maximum connections, including those that drain after a GOAWAY. */
   connectionsMax: 40,
+  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand concurrent attempts. */
   opensMax: 64,
+  /** Interval of PING frames on a connection. The connection ends after two PINGs without a response. */
   pingMs: 5_000,
-}
-
-/** Number of open watches and connections. */
-export interface WatchStats {
-  readonly watches: number
-  readonly connections: number
 }
 
 /** Options of a watch pool. */
 export interface WatchPoolOptions {
   readonly endpoint: Endpoint
   readonly userAgent: string
-  readonly bounds: WatchBounds
+  readonly bounds: typeof watchBounds
 }
 
 const errorBytesMax = 64 * 1024
@@ -73,7 +60,7 @@ export class WatchPool {
     this.#opens = new Slots(options.bounds.opensMax, options.bounds.watchesMax)
   }
 
-  stats(): WatchStats {
+  stats(): { readonly watches: number; readonly connections: number } {
     return { watches: this.#watches, connections: this.#sessions.size }
   }
 

@@ -22,9 +22,6 @@ export interface WatchSessionOptions {
   readonly onClosed: (session: WatchSession) => void
 }
 
-/** Result of connecting: a session, or a failure. */
-export type Connected = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
-
 const connectMsMax = 10_000
 /**
  * Streams left unused below the server's limit: the server still counts a stream that this process has reset until it receives the reset.
@@ -34,8 +31,10 @@ const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
 /** Opens an HTTP/2 connection, verifies the server against the endpoint's CA, and waits for the server's stream limit. Never rejects. */
-export function connectWatchSession(options: WatchSessionOptions): Promise<Connected> {
-  const { promise, resolve } = Promise.withResolvers<Connected>()
+export function connectWatchSession(
+  options: WatchSessionOptions,
+): Promise<{ readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure> {
+  const { promise, resolve } = Promise.withResolvers<Awaited<ReturnType<typeof connectWatchSession>>>()
   let made: ClientHttp2Session
   try {
     made = connect(options.origin, tlsOf(options.credentials))
@@ -178,12 +177,6 @@ function usableOf(streamsMax: number): number {
   return streamsMax > streamsSpare ? streamsMax - streamsSpare : streamsMax
 }
 
-/** Head of a response: status and headers. */
-export interface WatchHead {
-  readonly status: number
-  readonly retryAfter: string | null
-}
-
 /** Maximum unread bytes of a stream; above it, the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
@@ -192,7 +185,7 @@ const closeMsMax = 1_000
 export class WatchStream implements KubeStream {
   readonly #stream: ClientHttp2Stream
   readonly #onFinished: () => void
-  readonly #head = Promise.withResolvers<WatchHead>()
+  readonly #head = Promise.withResolvers<ReturnType<typeof headOf>>()
   readonly #finished = Promise.withResolvers<void>()
   #chunks: Uint8Array[] = []
   #unreadBytes = 0
@@ -217,7 +210,7 @@ export class WatchStream implements KubeStream {
   }
 
   /** Resolves with the response's head. @throws when the stream ends without a response */
-  head(): Promise<WatchHead> {
+  head(): Promise<ReturnType<typeof headOf>> {
     return this.#head.promise
   }
 
@@ -275,7 +268,10 @@ export class WatchStream implements KubeStream {
   }
 }
 
-function headOf(headers: IncomingHttpHeaders): WatchHead {
+function headOf(headers: IncomingHttpHeaders): {
+  readonly status: number
+  readonly retryAfter: string | null
+} {
   return {
     status: Number(headers[constants.HTTP2_HEADER_STATUS]),
     retryAfter: headers['retry-after'] ?? null,

@@ -5,12 +5,6 @@ import { collectionPath, type KubeObject, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 import type { Timing } from './waits.ts'
 
-/** A change that a watch reports. */
-export interface WatchEvent<T> {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  readonly object: T
-}
-
 /** Reason that a watch ended. */
 export type WatchEnd =
   /** The server ended the watch. */
@@ -34,7 +28,7 @@ export interface WatchOptions<T extends KubeObject> {
    */
   readonly timeoutSeconds: number
   /** Called for each change, in order. */
-  readonly onEvent: (event: WatchEvent<T>) => void
+  readonly onEvent: (event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }) => void
   /** Called with each resourceVersion that the watch has reached. A new watch that starts at this version misses no change. */
   readonly onPosition: (resourceVersion: string) => void
   /** Called whenever the server sends data. */

@@ -5,17 +5,6 @@ import { systemTiming, type Timing } from './waits.ts'
 /** Result of a successful run: the key is done, or runs again after a delay. */
 export type WorkOutcome = { readonly kind: 'done' } | { readonly kind: 'again'; readonly afterMs: number }
 
-/** Metrics hooks of a queue. They must be cheap and must not throw. */
-export interface WorkQueueHooks {
-  added(): void
-  /** Reports the number of keys that wait for a worker, without delayed keys. */
-  depth(count: number): void
-  started(waitedSeconds: number): void
-  finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void
-  /** Reports that a failed key was scheduled for a retry. */
-  retried(): void
-}
-
 /** Options of a work queue. */
 export interface WorkQueueOptions {
   readonly name: string
@@ -31,7 +20,15 @@ export interface WorkQueueOptions {
   readonly backoff?: BackoffBounds
   /** Maximum number of queued keys; default 200 000. */
   readonly keysMax?: number
-  readonly hooks?: WorkQueueHooks
+  readonly hooks?: {
+    added(): void
+    /** Reports the number of keys that wait for a worker, without delayed keys. */
+    depth(count: number): void
+    started(waitedSeconds: number): void
+    finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void
+    /** Reports that a failed key was scheduled for a retry. */
+    retried(): void
+  }
   /** Health of the process: liveness fails when a run continues for 15 s after its signal has fired. */
   readonly health?: Health
   /** Clock, delays and randomness; replaced in tests only. */

@@ -1,4 +1,4 @@
-import { type EventRecorder, expectOk, type KubeClient } from '#internal/kube/index.ts'
+import { expectOk, type KubeClient } from '#internal/kube/index.ts'
 import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
@@ -17,7 +17,7 @@ const statusManager = 'latchkey-operator-status'
 export function startClusterSource(
   options: Omit<ClusterViewOptions, 'onSecretDeleted'> & {
     readonly client: KubeClient
-    readonly events: Pick<EventRecorder, 'record'>
+    readonly events: Pick<TenantSource, 'record'>
     /** User name of this process at the API server. It appears in the command that grants missing permissions. */
     readonly username: string
   },
