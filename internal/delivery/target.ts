@@ -113,7 +113,7 @@ function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): P
   const inSecret = secrets.open(tenant, notificationsUrlField)
   const signing = secrets.open(tenant, notificationsField)
   const url = notifications.url ?? inSecret.values[0] ?? ''
-  const kind = format === 'slack' ? 'slack' : 'webhook'
+  const kind = format === 'event' ? 'webhook' : format
   return {
     kind,
     ...destinationKinds[kind].prepare({
