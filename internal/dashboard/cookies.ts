@@ -5,9 +5,6 @@ import { safePath } from './request.ts'
 
 /** Colour themes. `auto` uses the theme of the operating system. */
 export const themes = ['auto', 'light', 'dark'] as const
-/** A colour theme. */
-export type Theme = (typeof themes)[number]
-
 /** A message that is shown once, on the next page. */
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
@@ -17,7 +14,7 @@ export interface Flash {
 
 /** Preferences that the browser stores in cookies, in addition to the session cookie. They grant no rights. */
 export interface Preferences {
-  readonly theme: Theme
+  readonly theme: (typeof themes)[number]
   /** Namespaces that lists cover for a user who may not see all namespaces. */
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
@@ -62,7 +59,7 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
 }
 
 /** Returns a `Set-Cookie` header that stores a theme for a year. */
-export function themeCookie(theme: Theme, options: CookieOptions): string {
+export function themeCookie(theme: Preferences['theme'], options: CookieOptions): string {
   return cookieOf(names.theme, theme, yearSeconds, options)
 }
 

@@ -3,12 +3,12 @@ import type { Backoffice } from '#internal/backoffice/index.ts'
 import { type ApiError, apiError, type Clock, type TenantId } from '#internal/base/index.ts'
 import type { Answer, AnswerBody, Call, PublicRoute } from '#internal/http/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { type Assets, assetsPath, createAssets } from './assets/assets.ts'
+import { assetsPath, createAssets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
 import { documentationRoutes } from './documentation/documentation.tsx'
 import { missingSite, missingSiteAlone } from './documentation/missing-site.tsx'
-import { createLiveStreams, type LiveStreams } from './live.ts'
-import { createWayBack, type FindWayBack } from './page.ts'
+import { createLiveStreams } from './live.ts'
+import { createWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
 import { type Problem, problemOf } from './problem.tsx'
 import { documentAnswer } from './render.tsx'
@@ -26,22 +26,22 @@ export interface DashboardOptions {
   readonly clock: Clock
   /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
   readonly hasOperators?: boolean
-  readonly statsNote?: StatsNote | undefined
+  /** Returns a note to show above the statistics of a tenant, or of all tenants, from a given time on. Undefined if no note applies. */
+  readonly statsNote?:
+    | ((stats: {
+        readonly fromMs: number
+        readonly tenantId?: TenantId | undefined
+      }) => { readonly title: string; readonly text: string } | undefined)
+    | undefined
   /** Reads the version of the status that every page shows, which changes with each pause and suspension and their ends. */
   readStatusVersion(): Promise<string>
 }
 
-/** Returns a note to show above the statistics of a tenant, or of all tenants, from a given time on. Undefined if no note applies. */
-export type StatsNote = (stats: {
-  readonly fromMs: number
-  readonly tenantId?: TenantId | undefined
-}) => { readonly title: string; readonly text: string } | undefined
-
 /** Dependencies of every route. */
 export interface DashboardParts extends DashboardOptions {
-  readonly assets: Assets
-  readonly live: LiveStreams
-  readonly wayBack: FindWayBack
+  readonly assets: ReturnType<typeof createAssets>
+  readonly live: ReturnType<typeof createLiveStreams>
+  readonly wayBack: ReturnType<typeof createWayBack>
 }
 
 /** The dashboard of one process. */

@@ -5,12 +5,12 @@ import { Live, Notice } from './components/block.tsx'
 import { utcZone } from './components/clock.ts'
 import { PostForm, Submit } from './components/form.tsx'
 import { Icon, Time } from './components/text.tsx'
-import type { Flash, Theme } from './cookies.ts'
+import type { Preferences } from './cookies.ts'
 import { documentationPath } from './documentation/documentation.tsx'
 import { forTenant, link, type SectionName, sections } from './page.ts'
 
 /** Data of the frame around a page. */
-export interface FrameParts {
+export interface FrameParts extends Preferences {
   readonly actor: Actor
   readonly csrfToken: string
   /** Time at which the session ends, in ms since the epoch. */
@@ -18,12 +18,7 @@ export interface FrameParts {
   /** Selected section of the navigation. Omit for pages outside the navigation. */
   readonly section?: SectionName
   readonly here: string
-  readonly theme: Theme
-  readonly zone: string
-  readonly browserZone: string | undefined
   readonly tenant: TenantSummary | undefined
-  readonly namespaces: readonly string[]
-  readonly flash: Flash | undefined
   /** What blocks the tenant, or all tenants. Undefined if it is unknown. */
   readonly blockers:
     | {

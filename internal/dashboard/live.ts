@@ -3,23 +3,10 @@ import type { Answer } from '#internal/http/index.ts'
 import { securityHeaders } from './render.tsx'
 
 /** Session of the page that opens a stream. */
-export interface Follower {
+interface Follower {
   readonly sessionKey: string
   /** Name of the actor who owns the session. An actor can have several sessions. */
   readonly actorName: string
-}
-
-/** Streams of server-sent events by which the open pages of a process refresh themselves. */
-export interface LiveStreams {
-  /**
-   * Opens a stream of server-sent events: `tick` after 1 s and then every 3 s, `slow` every 15 s, and `status` within 1 s of a change of the status
-   * that pages show, or at once if it changed since the page was rendered. The stream ends after 10 minutes; the page then opens another
-   * stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open streams.
-   */
-  open(follower: Follower, seen?: string): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
-  /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
-  close(): void
-  count(): number
 }
 
 const tickMs = 3_000
@@ -39,16 +26,15 @@ const streamsPerActorMax = 60
 /** Maximum number of events that are buffered for a client that does not read. */
 const waitingMax = 20
 
-/** Options of the live streams. */
-export interface LiveOptions {
-  readonly everyMs?: number
-  readonly statusEveryMs?: number
-  /** Reads the version of the status that pages show. While it fails, no change is noticed. */
-  readStatus?(): Promise<string>
-}
-
-/** Creates the live streams of a process. */
-export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
+/** Creates the streams of server-sent events by which the open pages of a process refresh themselves. */
+export function createLiveStreams(
+  options: {
+    readonly everyMs?: number
+    readonly statusEveryMs?: number
+    /** Reads the version of the status that pages show. While it fails, no change is noticed. */
+    readStatus?(): Promise<string>
+  } = {},
+) {
   const { everyMs = tickMs, statusEveryMs = statusMs, readStatus } = options
   const streams = new Map<Stream, Follower>()
   let isClosed = false
@@ -57,7 +43,12 @@ export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
     return streams.size > 0
   })
   return {
-    open(follower, seen) {
+    /**
+     * Opens a stream of server-sent events: `tick` after 1 s and then every 3 s, `slow` every 15 s, and `status` within 1 s of a change of the status
+     * that pages show, or at once if it changed since the page was rendered. The stream ends after 10 minutes; the page then opens another
+     * stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open streams.
+     */
+    open(follower: Follower, seen?: string): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError {
       const open = [...streams.values()]
       const ofActor = open.filter(({ actorName }) => actorName === follower.actorName)
       const ofSession = ofActor.filter(({ sessionKey }) => sessionKey === follower.sessionKey)
@@ -79,10 +70,12 @@ export function createLiveStreams(options: LiveOptions = {}): LiveStreams {
         headers: { ...securityHeaders, 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' },
       }
     },
-    close() {
+    /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
+    close(): void {
       isClosed = true
       for (const stream of Array.from(streams.keys())) stream.end()
     },
+    /** Returns the number of open streams, for the metric. */
     count: () => streams.size,
   }
 }
@@ -96,7 +89,7 @@ interface Stream {
 /** Reads the status at intervals while `onRead` returns true. Skips failed reads. */
 function createStatusWatch(
   everyMs: number,
-  readStatus: LiveOptions['readStatus'],
+  readStatus: (() => Promise<string>) | undefined,
   onRead: (version: string) => boolean,
 ): { start(): void } {
   let timer: ReturnType<typeof setInterval> | undefined

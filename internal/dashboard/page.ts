@@ -11,7 +11,7 @@ import type {
 } from '#internal/backoffice/index.ts'
 import type { ApiError, TenantId } from '#internal/base/index.ts'
 import type { Flash } from './cookies.ts'
-import type { StatsNote } from './dashboard.tsx'
+import type { DashboardOptions } from './dashboard.tsx'
 import type { Form } from './request.ts'
 
 /** Sections of the dashboard, in the order of the navigation. */
@@ -54,7 +54,7 @@ export interface PageContext {
   readonly tenant: TenantSummary | undefined
   /** Tenants that lists cover: the chosen tenant, or the tenants of the chosen namespaces. */
   readonly selection: TenantSelection
-  readonly statsNote: StatsNote
+  readonly statsNote: NonNullable<DashboardOptions['statsNote']>
   /** Returns the slug of a tenant, or its name, or its id, in this order. Reads from memory only. */
   tenantLabel(id: TenantId): string
 }
@@ -75,38 +75,27 @@ export interface Shown {
   readonly tenantId?: TenantId
 }
 
-/** A redirect to another page, which shows a message once. */
-export interface GoTo {
-  readonly kind: 'goTo'
-  readonly path: string
-  readonly flash?: Flash
-}
-
 /** Result of a page or an action. Refusals and errors are rendered as problem pages. */
 export type PageResult =
   | Shown
-  | GoTo
-  | {
-      readonly kind: 'needsTenant'
-    }
+  /** A redirect to another page, which shows the message once. */
+  | { readonly kind: 'goTo'; readonly path: string; readonly flash?: Flash }
+  | { readonly kind: 'needsTenant' }
   | Refusal
   | ApiError
 
-interface Row {
+/** A page that is read with `GET` and has no side effects. */
+export interface PageRow {
+  readonly method: 'GET'
   /** Route pattern, such as `/events/:id`. */
   readonly path: string
   /** Selected section of the navigation. Omit for a page outside the navigation. */
   readonly section?: SectionName
-}
-
-/** A page that is read with `GET` and has no side effects. */
-export interface PageRow extends Row {
-  readonly method: 'GET'
   show(context: PageContext): Promise<PageResult> | PageResult
 }
 
 /** An action that a `POST` form starts. It returns `goTo`, or a page with the error texts. */
-export interface ActionRow extends Row {
+export interface ActionRow extends Pick<PageRow, 'path' | 'section'> {
   readonly method: 'POST'
   /** Route of the `GET` page that the response links back to. It must have the same path parameters. */
   readonly back: string
@@ -140,7 +129,7 @@ export function shown(title: string, body: ComponentChildren, status = 200): Sho
 }
 
 /** Returns a redirect to a page after a form was processed. */
-export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): GoTo {
+export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): PageResult {
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
@@ -154,7 +143,7 @@ export function doneAt(
   done: string,
   repeated: string,
   about?: Flash['link'],
-): GoTo {
+): PageResult {
   const flash: Flash = isNew ? { tone: 'good', text: done } : { tone: 'info', text: repeated }
   return { kind: 'goTo', path, flash: { ...flash, ...(about && { link: about }) } }
 }
@@ -237,17 +226,14 @@ export interface WayBack {
 }
 
 /**
- * Returns the address to which the response of a request links back, or `/` for a POST to an unknown path. Omit `form` if the form was not
- * read.
+ * Creates the function that returns the address to which the response of a request links back, or `/` for a POST to an unknown path. It
+ * takes no form if the form was not read.
  */
-export type FindWayBack = (request: Request, form?: Form) => WayBack
-
-/** Creates the function that finds the link back, for a table of pages and actions. */
-export function createWayBack(rows: readonly (PageRow | ActionRow)[]): FindWayBack {
+export function createWayBack(rows: readonly (PageRow | ActionRow)[]) {
   const actions = rows.flatMap((row) =>
     row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],
   )
-  return (request, form = {}) => {
+  return (request: Request, form: Form = {}): WayBack => {
     const { pathname, search, searchParams } = new URL(request.url)
     if (request.method !== 'POST') return { here: `${pathname}${search}`, isForm: false }
     const row = actions.find(({ pattern }) => pattern.test(request.url))

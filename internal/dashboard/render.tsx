@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import type { Clock } from '#internal/base/index.ts'
 import { type Answer, acceptsGzip } from '#internal/http/index.ts'
-import type { Assets } from './assets/assets.ts'
+import type { createAssets } from './assets/assets.ts'
 import { ReaderClockContext } from './components/clock.ts'
 import { readPreferences } from './cookies.ts'
 
@@ -61,7 +61,7 @@ export interface DocumentParts {
  * response masks the CSRF token differently, and no page contains an API key or a signing secret.
  */
 export function documentAnswer(
-  { assets, clock }: { readonly assets: Assets; readonly clock: Clock },
+  { assets, clock }: { readonly assets: ReturnType<typeof createAssets>; readonly clock: Clock },
   request: Request,
   { title, body, status, outcome, refreshSeconds, retryAfterSeconds, cookie }: DocumentParts,
 ): Answer<Uint8Array<ArrayBuffer>> {

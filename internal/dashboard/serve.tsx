@@ -60,7 +60,7 @@ async function serve(
   if (result.kind === 'goTo')
     return redirectAnswer(safePath(result.path), result.flash && flashCookie(result.flash, factsOf(request)))
   const { csrfToken, here } = context
-  const blockers = await readBlockers(context, row, result)
+  const blockers = await readBlockers(context, row, result.kind === 'page' ? result.tenantId : undefined)
   return framedAnswer(parts, signedIn, {
     preferences,
     csrfToken,
@@ -119,9 +119,9 @@ function contextOf(
 async function readBlockers(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,
-  result: Served['result'],
+  ofPage: TenantId | undefined,
 ): Promise<FrameParts['blockers']> {
-  const tenantId = context.tenant?.id ?? (result.kind === 'page' ? result.tenantId : undefined)
+  const tenantId = context.tenant?.id ?? ofPage
   const selection = tenantId === undefined ? context.selection : { tenantId }
   const read = await context.backoffice.attention.blockers(context.actor, selection)
   if (read.kind !== 'ok') return undefined
@@ -129,14 +129,16 @@ async function readBlockers(
   return { version, notices: path === '/' ? null : await blockerNotices(context, blockers, tenantId) }
 }
 
-interface Served {
-  readonly context: PageContext
-  readonly wayBack: WayBack
-  readonly preferences: Preferences
-  readonly result: Exclude<PageResult, { readonly kind: 'goTo' | 'needsTenant' | 'error' }>
-}
-
-function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, result }: Served): Problem {
+function contentOf(
+  row: PageRow | ActionRow,
+  page: {
+    readonly context: PageContext
+    readonly wayBack: WayBack
+    readonly preferences: Preferences
+    readonly result: Exclude<PageResult, { readonly kind: 'goTo' | 'needsTenant' | 'error' }>
+  },
+): Problem {
+  const { context, wayBack, preferences, result } = page
   const { actor, csrfToken, here, tenant } = context
   if (result.kind === 'page') {
     const { title, body, status = 200 } = result
@@ -149,19 +151,16 @@ function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, re
   return problemOf(result, wayBack)
 }
 
-/** Content of a framed page, and the data that the frame itself shows. */
-export interface Framed
-  extends Problem,
-    Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'blockers' | 'tenant'> {
-  readonly preferences: Preferences
-}
-
 /** Renders a page or a problem within the frame. */
 export function framedAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock' | 'directory'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
-  { preferences, csrfToken, here, section, blockers, tenant, ...problem }: Framed,
+  page: Problem &
+    Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'blockers' | 'tenant'> & {
+      readonly preferences: Preferences
+    },
 ): Answered {
+  const { preferences, csrfToken, here, section, blockers, tenant, ...problem } = page
   const frame = {
     ...preferences,
     actor,

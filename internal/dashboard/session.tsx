@@ -29,14 +29,15 @@ export interface SignedInCall {
 /** Response of the dashboard. */
 export type Answered = Answer<AnswerBody> | ApiError
 
-/** Result of the session lookup. */
-export type SignedIn =
+/** Looks up the session of a call. @throws errors of Postgres */
+export async function findSignedIn(
+  parts: DashboardParts,
+  call: Call,
+): Promise<
   | { readonly kind: 'signedIn'; readonly signedIn: SignedInCall }
   | { readonly kind: 'none' }
   | { readonly kind: 'refused'; readonly answer: Answered }
-
-/** Looks up the session of a call. @throws errors of Postgres */
-export async function findSignedIn(parts: DashboardParts, call: Call): Promise<SignedIn> {
+> {
   const { request } = call
   const parsed = parseQuery(request.url)
   if (parsed.kind === 'error') return { kind: 'refused', answer: parsed }

@@ -43,7 +43,7 @@ async function signIn(parts: DashboardParts, call: Call): Promise<Answered> {
   const form = parseForm(request, call.body)
   if (form === undefined) return formRefused()
   const next = safePath(form['next'])
-  const refuse = (problem: SignInProblem) => signInPage(parts, call, next, problem)
+  const refuse = (problem: keyof typeof refusals) => signInPage(parts, call, next, problem)
   // Without a session there is no CSRF token, so only the origin check prevents login CSRF.
   if (!isFromOwnPage(request)) return refuse('otherPage')
   const facts = factsOf(request)
@@ -144,13 +144,11 @@ const refusals = {
   >
 >
 
-type SignInProblem = keyof typeof refusals
-
 function signInPage(
   parts: DashboardParts,
   { request }: Call,
   next: string,
-  problem: SignInProblem | undefined,
+  problem: keyof typeof refusals | undefined,
 ): Answer<Uint8Array<ArrayBuffer>> {
   const { text, ...refused } = problem ? refusals[problem] : { status: 200, outcome: 'page', text: undefined }
   const body = <SignIn problem={text} next={next} hasOperators={parts.hasOperators ?? false} />

@@ -1,27 +1,18 @@
 import sse from 'htmx.org/dist/ext/hx-sse.min.js' with { type: 'text' }
 import htmx from 'htmx.org/dist/htmx.min.js' with { type: 'text' }
-import { type Answer, type StaticBody, staticAnswer, staticBody } from '#internal/http/index.ts'
+import { type StaticBody, staticAnswer, staticBody } from '#internal/http/index.ts'
 import browser from './browser.mjs' with { type: 'text' }
 import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
 import jump from './jump.mjs' with { type: 'text' }
-
-/** Static files of the dashboard. The address of each file contains a hash of its content. */
-export interface Assets {
-  readonly stylesPath: string
-  readonly scriptPath: string
-  readonly iconPath: string
-  /** Finds an asset by file name. Returns undefined for an unknown name, such as a file of an older version. */
-  find(fileName: string, request: Request): Answer<Uint8Array<ArrayBuffer>> | undefined
-}
 
 /** Route that serves the assets. */
 export const assetsPath = '/assets/:file'
 const yearSeconds = 31_536_000
 const hashChars = 12
 
-/** Hashes and compresses all assets once. The assets are embedded in the program, so nothing is read from disk. */
-export function createAssets(): Assets {
+/** Hashes and compresses all assets once. The address of each contains a hash of its content. The assets are embedded in the program, so nothing is read from disk. */
+export function createAssets() {
   const files = new Map<
     string,
     {
@@ -48,7 +39,8 @@ export function createAssets(): Assets {
       [htmx, sse, browser, jump].join('\n;'),
     ),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
-    find(fileName, request) {
+    /** Finds an asset by file name. Returns undefined for an unknown name, such as a file of an older version. */
+    find(fileName: string, request: Request) {
       const asset = files.get(fileName)
       return (
         asset &&

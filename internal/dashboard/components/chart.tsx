@@ -137,7 +137,7 @@ interface Axes {
   readonly span: Span
   readonly times: readonly Tick[]
   readonly values: readonly Tick[]
-  readonly y: Scale
+  readonly y: (value: number) => number
 }
 
 function yOf({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>, most: number): Pick<Axes, 'values' | 'y'> {
@@ -183,8 +183,6 @@ function Drawing({ parts, axes }: { readonly parts: ChartParts; readonly axes: A
   )
 }
 
-type Scale = (value: number) => number
-
 function bandsOf(count: number) {
   const points = Array.from({ length: count }, (_none, nth) => nth)
   // The gap between two bars is at most 2 SVG units. The first bar has half a gap before it, and the last bar half a gap after it.
@@ -194,7 +192,7 @@ function bandsOf(count: number) {
     .paddingOuter(padding / 2)
 }
 
-function Bars(props: { readonly series: readonly Series[]; readonly count: number; readonly y: Scale }) {
+function Bars(props: { readonly series: readonly Series[]; readonly count: number; readonly y: Axes['y'] }) {
   const { series, count, y } = props
   const x = bandsOf(count)
   const layers = stack<number, number>()
@@ -216,7 +214,7 @@ function Bars(props: { readonly series: readonly Series[]; readonly count: numbe
   )
 }
 
-function Line({ values, tone, isFilled, y }: Series & { readonly y: Scale; readonly isFilled: boolean }) {
+function Line({ values, tone, isFilled, y }: Series & { readonly y: Axes['y']; readonly isFilled: boolean }) {
   const x = bandsOf(values.length)
   const shape = area<number | undefined>()
     .defined((value) => value !== undefined)

@@ -86,7 +86,7 @@ export type FieldValues<Fields extends readonly Field[]> = {
  */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,
-  typed: Typed,
+  typed: Texts,
 ): { readonly values: FieldValues<Fields>; readonly problems: Problems } {
   const values: Record<string, string | number> = {}
   const problems: Record<string, string> = {}
@@ -102,9 +102,10 @@ export function readFields<const Fields extends readonly Field[]>(
   return { values: values as FieldValues<Fields>, problems }
 }
 
-type Typed = Readonly<Record<string, string | undefined>>
+/** Texts by the name of a field. */
+export type Texts = Readonly<Record<string, string | undefined>>
 
-const zoneOf = ({ zone }: Typed) => (zone === undefined ? utcZone : (parseZone(zone) ?? utcZone))
+const zoneOf = ({ zone }: Texts) => (zone === undefined ? utcZone : (parseZone(zone) ?? utcZone))
 
 const charsMaxDefault = 300
 
@@ -127,7 +128,7 @@ function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Fi
 }
 
 /** Returns the fields with the submitted values and their error texts. Valid times are in UTC, as `timeFieldText` formats them. */
-export function filled(fields: readonly Field[], typed: Typed, problems: Problems): readonly Field[] {
+export function filled(fields: readonly Field[], typed: Texts, problems: Problems): readonly Field[] {
   const valueIn = ({ kind, name }: Field) => {
     const text = typed[name]
     const atMs = kind === 'time' && text !== undefined ? parseTimeField(text, zoneOf(typed)) : undefined
@@ -258,9 +259,7 @@ function suggestionsOf(
   return [...new Set([...listOwnProviders().slice(0, ownProvidersMax), ...suggestions])]
 }
 
-type Hidden = Readonly<Record<string, string | undefined>>
-
-function HiddenFields({ fields }: { readonly fields: Hidden }) {
+function HiddenFields({ fields }: { readonly fields: Texts }) {
   return (
     <>
       {Object.entries(fields).map(
@@ -279,7 +278,7 @@ export function FilterForm(props: {
   /** Label of the further fields. Default: Exact times. */
   readonly moreLabel?: string | undefined
   /** Query parameters that the form sends as hidden fields. */
-  readonly kept?: Hidden
+  readonly kept?: Texts
   readonly isActive: boolean
   /** Label of the button. Default: Filter. */
   readonly button?: string
@@ -322,7 +321,7 @@ export function FilterForm(props: {
 interface PostFormParts {
   readonly action: string
   readonly csrfToken: string
-  readonly hidden?: Hidden
+  readonly hidden?: Texts
   /** CSS class of the form. `inline-form` is for a single button within text. Default `form`. */
   readonly look?: string
   readonly children?: ComponentChildren
@@ -338,15 +337,13 @@ export function PostForm({ action, csrfToken, hidden = {}, look = 'form', childr
   )
 }
 
-/** Style of a button, such as the main action or an irreversible action. */
-export type ButtonTone = 'primary' | 'danger' | 'normal' | 'plain'
-
-const buttonClass = (tone: ButtonTone) => (tone === 'normal' ? 'button' : `button is-${tone}`)
-
 interface ButtonParts {
-  readonly tone?: ButtonTone
+  /** Style of the button: `danger` for an action that cannot be undone. */
+  readonly tone?: 'primary' | 'danger' | 'normal' | 'plain'
   readonly children: ComponentChildren
 }
+
+const buttonClass = (tone: ButtonParts['tone']) => (tone === 'normal' ? 'button' : `button is-${tone}`)
 
 /** Renders the button that submits its form. */
 export function Submit({ tone = 'primary', children }: ButtonParts) {

@@ -31,11 +31,9 @@ export function TextBlock({ text, label }: { readonly text: string; readonly lab
   )
 }
 
-/** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
-type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
-
 interface JsonToken {
-  readonly kind: JsonTokenKind
+  /** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
+  readonly kind: 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
   readonly text: string
 }
 
@@ -79,7 +77,7 @@ function isWord(piece: string): boolean {
   return piece !== '' && !/^[{}[\],:]$/.test(piece)
 }
 
-function push(out: JsonToken[], kind: JsonTokenKind, text: string): void {
+function push(out: JsonToken[], kind: JsonToken['kind'], text: string): void {
   if (text === '') return
   const last = out.at(-1)
   // Joins adjacent plain tokens, so that the page has fewer elements.
@@ -87,7 +85,7 @@ function push(out: JsonToken[], kind: JsonTokenKind, text: string): void {
   else out.push({ kind, text })
 }
 
-function kindOf(piece: string, text: string, end: number): JsonTokenKind {
+function kindOf(piece: string, text: string, end: number): JsonToken['kind'] {
   if (piece.startsWith('"')) {
     if (/^\s*:/.test(text.slice(end, end + 20))) return 'name'
     return piece.includes('[redacted') ? 'hidden' : 'text'

@@ -28,15 +28,6 @@ export interface Column<Row> {
   cell(row: Row): ComponentChildren
 }
 
-/** Identity of the rows of a table within `Live`. */
-interface StableRows<Row> {
-  /** HTML id of the table, unique on the page. */
-  readonly id: string
-  rowId(row: Row): string
-  /** Whether new rows always wait until the user asks for them. Otherwise rows stay only under the pointer or the focus. */
-  readonly waits?: boolean
-}
-
 /** Renders a table. On a phone each row is a card. The first column is the heading of its row. `empty` replaces a table without rows. */
 export function Table<Row>(props: {
   readonly caption: string
@@ -44,7 +35,13 @@ export function Table<Row>(props: {
   readonly rows: readonly Row[]
   readonly empty?: ComponentChildren
   /** Lets live updates recognize the rows, so that none moves under the pointer or the focus. */
-  readonly stable?: StableRows<Row>
+  readonly stable?: {
+    /** HTML id of the table, unique on the page. */
+    readonly id: string
+    rowId(row: Row): string
+    /** Whether new rows always wait until the user asks for them. Otherwise rows stay only under the pointer or the focus. */
+    readonly waits?: boolean
+  }
 }) {
   const { caption, columns, rows, empty = null, stable } = props
   if (rows.length === 0) return <>{empty}</>

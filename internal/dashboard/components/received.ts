@@ -1,3 +1,4 @@
+import type { Form } from '../request.ts'
 import { dayStartMs, type ReaderClock } from './clock.ts'
 import type { Choice } from './form.tsx'
 
@@ -14,15 +15,9 @@ const spans = [
 /** Choices of the field `within` of a form, beside the exact times `from` and `to`. */
 export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
 
-/** Inclusive start and exclusive end of a time range, in ms since the epoch. */
-interface ReceivedRange {
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-}
-
 /**
- * Returns the time range of a form. With an exact time the choice does not apply at all, so that no start of one is combined with an end of
- * the other. Days are those of the reader's zone. Pure.
+ * Returns the time range of a form: inclusive start and exclusive end. With an exact time the choice does not apply at all, so that no start
+ * of one is combined with an end of the other. Days are those of the reader's zone. Pure.
  */
 export function receivedRange(
   {
@@ -35,7 +30,7 @@ export function receivedRange(
     readonly to?: number | undefined
   },
   clock: ReaderClock,
-): ReceivedRange {
+): { readonly fromMs: number | undefined; readonly toMs: number | undefined } {
   if (from !== undefined || to !== undefined) return { fromMs: from, toMs: to }
   if (within === 'today') return { fromMs: dayStartMs(clock), toMs: undefined }
   if (within === 'yesterday') return { fromMs: dayStartMs(clock, 1), toMs: dayStartMs(clock) }
@@ -43,17 +38,15 @@ export function receivedRange(
   return { fromMs: ms === undefined ? undefined : clock.nowMs - ms, toMs: undefined }
 }
 
-type Query = Readonly<Record<string, string>>
-
 /** Returns a query without the choice that exact times replace, so that a page shows the one that applies. Pure. */
-export function appliedTimes(query: Query): Query {
+export function appliedTimes(query: Form): Form {
   const { within, ...others } = query
   const isExact = Boolean(others['from'] || others['to'])
   return within === undefined || isExact ? others : query
 }
 
 /** Returns the label of the choice that exact times replace; undefined if none is replaced. Pure. */
-export function replacedChoice(query: Query): string | undefined {
+export function replacedChoice(query: Form): string | undefined {
   if (appliedTimes(query) === query) return undefined
   return spans.find(({ value }) => value === query['within'])?.label
 }

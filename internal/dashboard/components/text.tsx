@@ -118,13 +118,9 @@ export function StateBadge({ state }: { readonly state: string }) {
   return <Badge tone={tone}>{label}</Badge>
 }
 
-interface CopyParts {
-  readonly text: string
-  readonly label: string
-}
-
 /** Renders text such as an id, with a copy button if scripts run. */
-export function Copy({ text, label, shown }: CopyParts & { readonly shown?: string }) {
+export function Copy(props: { readonly text: string; readonly label: string; readonly shown?: string }) {
+  const { text, label, shown } = props
   return (
     <span class="copy">
       <code>{shown ?? text}</code>
@@ -134,7 +130,7 @@ export function Copy({ text, label, shown }: CopyParts & { readonly shown?: stri
 }
 
 /** Renders a copy button, which is hidden without scripts. */
-export function CopyButton({ text, label }: CopyParts) {
+export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
       <Icon name="copy" />

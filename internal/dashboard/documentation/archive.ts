@@ -8,12 +8,6 @@ export interface SiteFile {
   readonly etag: string
 }
 
-interface IndexEntry {
-  readonly path: string
-  readonly etag: string
-  readonly bytes: number
-}
-
 const lengthBytes = 4
 const etagChars = 20
 
@@ -21,7 +15,7 @@ const etagChars = 20
 export function packSite(files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>): Uint8Array<ArrayBuffer> {
   const sorted = [...files].toSorted(([one], [other]) => (one < other ? -1 : 1))
   const contents = sorted.map(([, content]) => Uint8Array.from(Bun.gzipSync(content, { level: 9 })))
-  const index = sorted.map(([path, content], at): IndexEntry => {
+  const index = sorted.map(([path, content], at) => {
     const hash = Buffer.from(Bun.SHA256.hash(content) as Uint8Array).toString('hex')
     return { path, etag: `"${hash.slice(0, etagChars)}"`, bytes: contents[at]?.byteLength ?? 0 }
   })
@@ -35,7 +29,9 @@ export function packSite(files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>): U
 export function unpackSite(archive: Uint8Array<ArrayBuffer>): ReadonlyMap<string, SiteFile> {
   const buffer = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   let from = lengthBytes + buffer.readUInt32BE(0)
-  const index = JSON.parse(buffer.toString('utf8', lengthBytes, from)) as IndexEntry[]
+  const index = JSON.parse(buffer.toString('utf8', lengthBytes, from)) as (Omit<SiteFile, 'gzipped'> & {
+    readonly bytes: number
+  })[]
   return new Map(
     index.map(({ path, etag, bytes }) => {
       const gzipped = archive.subarray(from, (from += bytes))

@@ -12,43 +12,33 @@ import {
 } from './attempt-difference.ts'
 import { attemptName, attemptTitle } from './attempt-name.ts'
 
-interface ComparisonParts {
+/** Renders what differs between an attempt and another one, by default the one before. */
+export function Comparison(props: {
   readonly context: PageContext
   readonly detail: InspectedAttempt
   readonly attempt: AttemptDetail
-}
-
-/** Renders what differs between an attempt and another one, by default the one before. */
-export function Comparison({ context, detail, attempt }: ComparisonParts) {
+}) {
+  const { context, detail, attempt } = props
   const { compared } = detail
   const others = detail.places.filter((each) => attemptName(each) !== attemptName(attempt))
   if (compared === undefined || others.length === 0) return null
   const { exchange } = attempt
+  const titles = [attemptTitle(compared, detail.event), attemptTitle(attempt, detail.event)] as const
   return (
-    <Card title={`Compared with ${attemptTitle(compared, detail.event).toLowerCase()}`}>
-      {others.length > 1 && <Choice context={context} detail={detail} others={others} compared={compared} />}
-      <Differences
-        title="Result and timing"
-        rows={differencesOf(compared, attempt)}
-        compared={compared}
-        attempt={attempt}
-        detail={detail}
-      />
+    <Card title={`Compared with ${titles[0].toLowerCase()}`}>
+      {others.length > 1 && choice(context, detail, others)}
+      <Differences title="Result and timing" rows={differencesOf(compared, attempt)} titles={titles} />
       {exchange && compared.exchange ? (
         <>
           <Differences
             title="Request headers"
             rows={headerDifferences(compared.exchange.request.headerLines, exchange.request.headerLines)}
-            compared={compared}
-            attempt={attempt}
-            detail={detail}
+            titles={titles}
           />
           <Differences
             title="Response headers"
             rows={headerDifferences(compared.exchange.response.headerLines, exchange.response.headerLines)}
-            compared={compared}
-            attempt={attempt}
-            detail={detail}
+            titles={titles}
           />
         </>
       ) : (
@@ -59,23 +49,22 @@ export function Comparison({ context, detail, attempt }: ComparisonParts) {
   )
 }
 
-function Choice(
-  props: Omit<ComparisonParts, 'attempt'> & {
-    readonly others: readonly AttemptPlace[]
-    readonly compared: AttemptDetail
-  },
+function choice(
+  context: PageContext,
+  { event, compared }: InspectedAttempt,
+  others: readonly AttemptPlace[],
 ) {
-  const { context, detail, others, compared } = props
   const [path = ''] = context.here.split('?')
   const { tenant } = context.query
+  const current = compared && attemptName(compared)
   return (
     <form class="compare-form" method="get" action={link(path)}>
       {tenant !== undefined && <input type="hidden" name="tenant" value={tenant} />}
       <label for="compare-with">Compare with</label>
       <select id="compare-with" name="with">
         {others.toReversed().map((each) => (
-          <option value={attemptName(each)} selected={attemptName(each) === attemptName(compared)}>
-            {attemptTitle(each, detail.event)}
+          <option value={attemptName(each)} selected={attemptName(each) === current}>
+            {attemptTitle(each, event)}
           </option>
         ))}
       </select>
@@ -86,14 +75,13 @@ function Choice(
   )
 }
 
-function Differences(
-  props: Pick<ComparisonParts, 'detail' | 'attempt'> & {
-    readonly title: string
-    readonly rows: readonly Difference[]
-    readonly compared: AttemptDetail
-  },
-) {
-  const { title, rows, compared, attempt, detail } = props
+function Differences(props: {
+  readonly title: string
+  readonly rows: readonly Difference[]
+  /** Titles of the two attempts. */
+  readonly titles: readonly [before: string, after: string]
+}) {
+  const { title, rows, titles } = props
   return (
     <section class="difference" aria-label={title}>
       <h3>{title}</h3>
@@ -103,8 +91,8 @@ function Differences(
         empty={<p class="muted">No difference.</p>}
         columns={[
           { title: 'Name', cell: ({ name }) => name },
-          { title: attemptTitle(compared, detail.event), cell: ({ before }) => <Value text={before} /> },
-          { title: attemptTitle(attempt, detail.event), cell: ({ after }) => <Value text={after} /> },
+          { title: titles[0], cell: ({ before }) => <Value text={before} /> },
+          { title: titles[1], cell: ({ after }) => <Value text={after} /> },
         ]}
       />
     </section>

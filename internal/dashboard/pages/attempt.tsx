@@ -107,16 +107,9 @@ function Neighbours({ context, detail, attempt }: AttemptParts) {
   )
 }
 
-/** Step of a call, with its start and end in milliseconds since the start of the call. */
-interface Step {
-  readonly name: string
-  readonly fromMs: number
-  readonly toMs: number
-}
-
-/** Returns the steps of a call one after the other. The last one is the rest of the whole duration. */
-function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange): Step[] {
-  const steps: Step[] = []
+/** Returns the steps of a call one after the other, in ms since its start. The last one is the rest of the whole duration. */
+function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange) {
+  const steps: { readonly name: string; readonly fromMs: number; readonly toMs: number }[] = []
   const known = [
     ['DNS', exchange.dnsMs],
     ['Connect', exchange.connectMs],
@@ -169,10 +162,10 @@ function Timing({ context, attempt }: AttemptParts) {
   )
 }
 
-function Steps({ steps, wholeMs }: { readonly steps: readonly Step[]; readonly wholeMs: number }) {
+function Steps({ steps, wholeMs }: { readonly steps: ReturnType<typeof stepsOf>; readonly wholeMs: number }) {
   const percent = (ms: number) => (wholeMs === 0 ? 0 : (100 * ms) / wholeMs)
   return (
-    <Table<Step>
+    <Table
       caption="Steps of the call"
       rows={steps}
       columns={[

@@ -1,4 +1,4 @@
-import type { CallbackTested } from '#internal/backoffice/index.ts'
+import type { CallbackTested, TenantSummary } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { eventCatalogue } from '#internal/providers/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
@@ -32,8 +32,6 @@ import {
 import { invalidText } from '../problem.tsx'
 import { actionRows } from './action-rows.tsx'
 import { nextOf, readOutlook, resumedAt } from './resumption.tsx'
-
-type Tenant = NonNullable<PageContext['tenant']>
 
 const findTenant = ({ tenant }: PageContext) =>
   tenant === undefined
@@ -105,7 +103,7 @@ function sampleOf(provider: ProviderName, type: string): string | undefined {
 
 function showTestForm(props: {
   readonly context: PageContext
-  readonly tenant: Tenant
+  readonly tenant: TenantSummary
   readonly key: string
   readonly provider?: ProviderName | undefined
   readonly type?: string | undefined
@@ -157,7 +155,7 @@ function showTestForm(props: {
 function TestResult(props: {
   readonly sent: CallbackTested
   readonly context: ActionContext
-  readonly tenant: Tenant
+  readonly tenant: TenantSummary
   /** Fields of a form that sends another event of this content. */
   readonly again: Readonly<Record<string, string>>
 }) {
@@ -223,7 +221,7 @@ function TestResult(props: {
   )
 }
 
-const resumeRows = actionRows<Tenant>({
+const resumeRows = actionRows<TenantSummary>({
   path: '/tenants/:tenant/resume',
   section: 'tenants',
   back: '/tenants/:tenant',
@@ -256,7 +254,7 @@ const resumeRows = actionRows<Tenant>({
   },
 })
 
-const testNotificationRows = actionRows<Tenant>({
+const testNotificationRows = actionRows<TenantSummary>({
   path: '/tenants/:tenant/notifications/test',
   section: 'tenants',
   back: '/tenants/:tenant',

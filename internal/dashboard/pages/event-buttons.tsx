@@ -4,19 +4,13 @@ import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { Icon } from '../components/text.tsx'
 import { link, type PageContext, type Rights } from '../page.ts'
 
-interface DeliverButtonsParts {
+/** Renders the button that makes the next attempt of an event now. */
+export function RetryButton(props: {
   readonly context: PageContext
   readonly event: EventSummary
-  readonly explanation: Explanation
   readonly rights: Rights
-}
-
-/** Renders the button that makes the next attempt of an event now. */
-export function RetryButton(
-  props: Omit<DeliverButtonsParts, 'explanation'> & {
-    readonly tone: 'primary' | 'normal'
-  },
-) {
+  readonly tone: 'primary' | 'normal'
+}) {
   const { context, event, rights, tone } = props
   if (!rights.replay) return null
   return (
@@ -27,7 +21,13 @@ export function RetryButton(
 }
 
 /** Renders the button that delivers an event now, in its delivery cycle or in a new one. While an attempt is in progress there is none. */
-export function DeliverButtons({ context, event, explanation, rights }: DeliverButtonsParts) {
+export function DeliverButtons(props: {
+  readonly context: PageContext
+  readonly event: EventSummary
+  readonly explanation: Explanation
+  readonly rights: Rights
+}) {
+  const { context, event, explanation, rights } = props
   const kept = { tenant: context.query['tenant'] }
   // An acknowledged event had no callback, so another delivery cycle is not offered.
   const isOffered = event.state !== 'accepted' && explanation.position !== 'acknowledged'

@@ -26,7 +26,7 @@ import {
   Time,
   type Tone,
 } from '../components/text.tsx'
-import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { type ActionRow, doneAt, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { actionRows } from './action-rows.tsx'
 import { attemptCurl, attemptPath } from './attempt.tsx'
 import {
@@ -339,12 +339,8 @@ const replayRows = actionRows<EventSummary>({
     const replayed = await backoffice.events.replay(actor, { id, cycle })
     if (replayed.kind !== 'ok') return replayed
     const path = link(`/events/${id}`, { tenant: form['tenant'] })
-    return replayed.value.isNew
-      ? goTo(
-          path,
-          `Delivery cycle ${replayed.value.cycle} has begun. The callback will be called within seconds.`,
-        )
-      : goTo(path, 'The event is already being delivered; nothing was added.', 'info')
+    const begun = `Delivery cycle ${replayed.value.cycle} has begun. The callback will be called within seconds.`
+    return doneAt(path, replayed.value, begun, 'The event is already being delivered; nothing was added.')
   },
 })
 
@@ -358,10 +354,8 @@ const retryRow: ActionRow = {
     if (id === undefined) return { kind: 'notFound' }
     const retried = await backoffice.events.retry(actor, id)
     if (retried.kind !== 'ok') return retried
-    const path = `/events/${id}`
-    return retried.value.isNew
-      ? goTo(path, 'The callback will be called within seconds.')
-      : goTo(path, 'An attempt is due or in progress; nothing was changed.', 'info')
+    const unchanged = 'An attempt is due or in progress; nothing was changed.'
+    return doneAt(`/events/${id}`, retried.value, 'The callback will be called within seconds.', unchanged)
   },
 }
 
@@ -427,7 +421,7 @@ function Step(props: {
   )
 }
 
-interface CycleParts {
+function Cycle(props: {
   readonly cycle: number
   readonly isOnly: boolean
   /** Replay of many events that began it, if it is known. */
@@ -436,14 +430,13 @@ interface CycleParts {
   /** Attempt whose advice the end of the timeline shows. */
   readonly advisedBelow: AttemptDetail | undefined
   pathOf(attempt: AttemptDetail): string
-}
-
-function Cycle({ cycle, isOnly, replayId, attempts, advisedBelow, pathOf }: CycleParts) {
+}) {
+  const { cycle, isOnly, replayId, attempts, advisedBelow, pathOf } = props
   return (
     <>
       {!isOnly && (
         <Step id={`cycle-${cycle}`} tone="quiet" title={`Delivery cycle ${cycle}`}>
-          <CycleOrigin cycle={cycle} replayId={replayId} />
+          {cycleOrigin(cycle, replayId)}
         </Step>
       )}
       {attempts.map((each, nth) => (
@@ -458,10 +451,9 @@ function Cycle({ cycle, isOnly, replayId, attempts, advisedBelow, pathOf }: Cycl
   )
 }
 
-function CycleOrigin({ cycle, replayId }: Pick<CycleParts, 'cycle' | 'replayId'>) {
-  if (cycle === 1) return <>First pass through the retry schedule.</>
-  if (replayId === undefined)
-    return <>Begun by a replay, or by a redelivery of the provider after a failure.</>
+function cycleOrigin(cycle: number, replayId: ReplayId | undefined): ComponentChildren {
+  if (cycle === 1) return 'First pass through the retry schedule.'
+  if (replayId === undefined) return 'Begun by a replay, or by a redelivery of the provider after a failure.'
   return (
     <>
       Begun by a <a href={`/replays/${replayId}`}>replay of several events</a>.

@@ -3,7 +3,7 @@ import { blockerText, standingBlockers } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'
-import { type GoTo, goTo, type PageContext } from '../page.ts'
+import { goTo, type PageContext, type PageResult } from '../page.ts'
 import { safePath } from '../request.ts'
 import { type Paused, settingOf } from './attention.tsx'
 
@@ -116,7 +116,11 @@ export const nextOf = (next: string | undefined, path: string): string =>
   next === undefined ? path : safePath(next)
 
 /** Goes to a page with the result of a resumption: what resumes, or what still holds it back. */
-export async function resumedAt(path: string, context: PageContext, resumption: Resumption): Promise<GoTo> {
+export async function resumedAt(
+  path: string,
+  context: PageContext,
+  resumption: Resumption,
+): Promise<PageResult> {
   const { text, isPending } = await readOutlook(context, { ...resumption, isDone: true })
   return goTo(path, text, isPending ? 'info' : 'good')
 }

@@ -1,26 +1,24 @@
 import { type SavedView, viewNameCharsMax } from '#internal/access/index.ts'
-import { type Field, filled, PostForm, readFields, Submit } from '../components/form.tsx'
+import { type Field, filled, PostForm, readFields, Submit, type Texts } from '../components/form.tsx'
 import { appliedTimes } from '../components/received.ts'
-import { type ActionRow, doneAt, goTo, link, type PageContext } from '../page.ts'
+import { type ActionRow, doneAt, link, type PageContext } from '../page.ts'
 import type { Form } from '../request.ts'
 
 const listPath = '/events'
 const savePath = '/events/views'
 const deletePath = '/events/views/delete'
 
-type Query = Readonly<Record<string, string | undefined>>
-
 /**
  * Returns the part of a query that a view keeps: the fields of the list, with times in UTC, and the tenant by its id. The cursor of a page is
  * no field. Spans such as the last 24 hours stay relative.
  */
-function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Query {
+function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Texts {
   const values = filled(fields, appliedTimes(typed), {}).map(({ name, value }) => [name, value] as const)
   return { tenant: actor.kind === 'tenantKey' ? undefined : tenant?.id, ...Object.fromEntries(values) }
 }
 
 /** Returns the text by which a view is stored and recognized. */
-const queryText = (kept: Query) => link('', kept).slice(1)
+const queryText = (kept: Texts) => link('', kept).slice(1)
 
 /** Renders the actor's saved views of a list, and the forms that save the current filter and delete views. */
 export async function savedViews(context: PageContext, fields: readonly Field[]) {
@@ -64,7 +62,7 @@ function summaryOf(views: readonly SavedView[], query: string): string {
 
 interface FormParts {
   readonly context: PageContext
-  readonly kept: Query
+  readonly kept: Texts
 }
 
 function SaveForm({ context, kept, current }: FormParts & { readonly current: SavedView | undefined }) {
@@ -140,9 +138,8 @@ export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
         const removed = await backoffice.views.remove(actor, name)
         if (removed.kind !== 'ok') return removed
         const path = link(listPath, keptOf(fields, typed, context))
-        return removed.value.existed
-          ? goTo(path, `The view “${name}” was deleted.`)
-          : goTo(path, 'This view was already deleted.', 'info')
+        const change = { isNew: removed.value.existed }
+        return doneAt(path, change, `The view “${name}” was deleted.`, 'This view was already deleted.')
       },
     },
   ]

@@ -318,16 +318,15 @@ function ownerText({ tenant }: Pick<PageContext, 'tenant'>): string {
   return tenant === undefined ? 'for the whole installation' : `for ${tenant.slug ?? tenant.name}`
 }
 
-interface FormParts {
+function showForm(form: {
   readonly context: PageContext
   readonly setting: ListedSetting
   readonly typed: string
   readonly problem?: string
   /** A change that was made after the form was shown. */
   readonly conflict?: string
-}
-
-function showForm({ context, setting, typed, problem, conflict }: FormParts) {
+}) {
+  const { context, setting, typed, problem, conflict } = form
   const { name, definition, stored, value } = setting
   return shown(
     'Change a setting',

@@ -306,15 +306,14 @@ export const simulationRows = [
   ...cancelRows,
 ] as const
 
-interface SimulationParts {
+const isOpen = ({ state }: Simulation) => state === 'scheduled' || state === 'running'
+
+function SimulationPage(props: {
   readonly context: PageContext
   readonly simulation: Simulation
   readonly maySimulate: boolean
-}
-
-const isOpen = ({ state }: Simulation) => state === 'scheduled' || state === 'running'
-
-function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
+}) {
+  const { context, simulation, maySimulate } = props
   const { simulationId: id, state, events, cause, tenantId, chargeback } = simulation
   const next = events.find(({ sentAtMs }) => sentAtMs === null)
   const { provider, amount, currency, reason, outcome, stepSeconds, reference } = chargeback
@@ -372,7 +371,7 @@ const causeTexts: Readonly<Record<string, string>> = {
   internal: 'An internal error occurred and was logged.',
 }
 
-function SimulatedEvents(props: Pick<SimulationParts, 'simulation'> & { readonly nowMs: number }) {
+function SimulatedEvents(props: { readonly simulation: Simulation; readonly nowMs: number }) {
   const { simulation, nowMs } = props
   const stateOf = ({ sentAtMs }: SimulatedEvent) => {
     if (sentAtMs !== null) return <Badge tone="good">Sent</Badge>
@@ -407,7 +406,8 @@ function SimulatedEvents(props: Pick<SimulationParts, 'simulation'> & { readonly
   )
 }
 
-function Details({ context, simulation }: Pick<SimulationParts, 'context' | 'simulation'>) {
+function Details(props: { readonly context: PageContext; readonly simulation: Simulation }) {
+  const { context, simulation } = props
   const { chargeback, tenantId, simulationId, state, requestedBy } = simulation
   const { startedAtMs, createdAtMs, endedAtMs } = simulation
   return (

@@ -51,7 +51,7 @@ const list = listRow({
     return { kind: 'ok', value: { next, items: await withBlockers(context, items, ({ id }) => id) } }
   },
   columns: ({ nowMs }) => [
-    { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
+    { title: 'Tenant', isWide: true, cell: nameText },
     { title: 'Slug', cell: slugText },
     {
       title: 'State',
@@ -95,11 +95,7 @@ async function findTenants(
   return found.kind === 'ok' ? { kind: 'ok', value: { items: [found.value], next: undefined } } : found
 }
 
-interface TenantParts {
-  readonly tenant: TenantSummary
-}
-
-function TenantName({ tenant: { id, displayName, namespace, name } }: TenantParts) {
+function nameText({ id, displayName, namespace, name }: TenantSummary) {
   return (
     <span class="stacked">
       <a href={`/tenants/${id}`}>{displayName ?? name}</a>
@@ -120,7 +116,8 @@ export function reasonText(reason: string | null): string {
   return words.replaceAll(/\b(api|url|cidr)\b/gi, (word) => word.toUpperCase())
 }
 
-interface BlockedTenantParts extends TenantParts {
+interface BlockedTenantParts {
+  readonly tenant: TenantSummary
   /** What blocks the tenant, including pauses of all tenants. */
   readonly blockers: readonly Blocker[]
 }

@@ -64,15 +64,14 @@ function startOf({ stepMs, steps }: Range, nowMs: number): number {
   return nowMs - (nowMs % stepMs) - (steps - 1) * stepMs
 }
 
-interface UsageParts {
+function Usage(props: {
   readonly context: PageContext
   readonly tenant: TenantSummary
   readonly report: UsageReport
   readonly range: Range
   readonly mayChange: boolean
-}
-
-function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
+}) {
+  const { context, tenant, report, range, mayChange } = props
   const { here, nowMs, query } = context
   const hasValues = query['values'] !== undefined
   return (
@@ -122,13 +121,14 @@ const kindTitles: Readonly<Record<string, string>> = { events: 'Events accepted'
 
 const kindPaths: Readonly<Record<string, string>> = { events: '/events', locks: '/executions' }
 
-function KindChart(
-  props: Pick<UsageParts, 'report' | 'range' | 'tenant'> & {
-    readonly kind: string
-    readonly nowMs: number
-    readonly hasValues: boolean
-  },
-) {
+function KindChart(props: {
+  readonly report: UsageReport
+  readonly range: Range
+  readonly tenant: TenantSummary
+  readonly kind: string
+  readonly nowMs: number
+  readonly hasValues: boolean
+}) {
   const { kind, report, range, nowMs, hasValues, tenant } = props
   const { stepMs, steps, label } = range
   const fromMs = startOf(range, nowMs)
@@ -212,15 +212,14 @@ export function limitBadge({
     : { ...badge, share: undefined }
 }
 
-interface LimitBarsParts {
+/** Renders each limit with its usage. */
+export function LimitBars(props: {
   readonly report: LimitsReport
   readonly nowMs: number
   /** If set, the page offers to change overrides of this tenant. */
   readonly tenantId?: string | undefined
-}
-
-/** Renders each limit with its usage. */
-export function LimitBars({ report, nowMs, tenantId }: LimitBarsParts) {
+}) {
+  const { report, nowMs, tenantId } = props
   return (
     <ul class="limits">
       {report.limits.map((usage) => (
@@ -230,11 +229,12 @@ export function LimitBars({ report, nowMs, tenantId }: LimitBarsParts) {
   )
 }
 
-interface LimitParts extends Pick<LimitBarsParts, 'nowMs' | 'tenantId'> {
+function LimitBar(props: {
   readonly usage: LimitUsage
-}
-
-function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
+  readonly nowMs: number
+  readonly tenantId: string | undefined
+}) {
+  const { usage, nowMs, tenantId } = props
   const { limit, used, soft, hard, resetsAtMs } = usage
   const { label, window } = labelsOf(limit)
   const { tone, text, share } = limitBadge(usage)
@@ -265,12 +265,12 @@ function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
           </>
         )}
       </p>
-      <Override usage={usage} nowMs={nowMs} tenantId={tenantId} />
+      {overrideOf(usage, tenantId)}
     </li>
   )
 }
 
-function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) {
+function overrideOf({ limit, override }: LimitUsage, tenant: string | undefined) {
   const { label } = labelsOf(limit)
   const change = tenant === undefined ? undefined : link(overridePath, { tenant, limit })
   if (override === undefined)
