@@ -4,8 +4,8 @@ import { parseTimestamp } from '#internal/base/index.ts'
 import {
   type CallTrace,
   defaultSignatureAgeMsMax,
-  escapedText,
   type ProviderCall,
+  traceSteps,
 } from '#internal/providers/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
@@ -71,34 +71,11 @@ function headersOf(named: Readonly<Record<string, string>>): Headers | string {
 }
 
 /** Shows the steps of a verification, one a line. */
-export function traceText({ scheme, signatures, time, signed, computed, outcome }: CallTrace): string {
-  const lines: (readonly [name: string, text: string])[] = []
-  if (scheme) {
-    lines.push(['scheme', `${scheme.algorithm} (number ${scheme.position + 1})`])
-    lines.push(['signature value', printable(scheme.value)])
-    for (const reason of scheme.keyReasons) lines.push(['secret', printable(reason)])
-    if (scheme.emptyVariable)
-      lines.push(['url', `the call has none: ${scheme.emptyVariable} is empty in the signed text`])
-  }
-  if (signatures) {
-    lines.push(['received', signatures.texts.map(printable).join(', ') || 'no signature of this scheme'])
-  }
-  if (scheme?.malformed !== undefined) lines.push(['not decodable', printable(scheme.malformed)])
-  for (const each of computed) lines.push(['computed', each])
-  if (time)
-    lines.push([
-      'signed time',
-      time.ageMs === undefined
-        ? `${printable(time.text)} is no time of the declared unit`
-        : `${printable(time.text)}, ${Math.round(time.ageMs / 1000)} s before the call, at most ${time.ageMsMax / 1000} s`,
-    ])
-  if (time?.otherUnit) lines.push(['unit', `with unit: ${time.otherUnit} the time would be near the call`])
-  if (signed)
-    lines.push([
-      'signed text',
-      `${signed.bytes} bytes: ${escapedText(signed.text)}${signed.isCut ? ' …' : ''}`,
-    ])
-  lines.push(['result', outcomeText(outcome)])
+export function traceText(trace: CallTrace): string {
+  const steps = traceSteps(trace).flatMap(({ title, texts }) =>
+    texts.map((text) => [title, printable(text)] as const),
+  )
+  const lines = [...steps, ['result', outcomeText(trace.outcome)] as const]
   const width = Math.max(...lines.map(([name]) => name.length)) + 2
   return lines.map(([name, text]) => `${name.padEnd(width)}${text}`).join('\n')
 }

@@ -46,8 +46,8 @@ test('verify a call: a verified one shows the event and each step, and the secre
 test('verify a call: one with another secret shows both signatures', async () => {
   const { html } = await verify({ secret: 'another-secret' })
   expect(html).toContain('The call is refused: ')
-  expect(html).toContain('Signature received')
-  expect(html).toContain('Signature by the secret')
+  expect(html).toContain('<dt>Received</dt>')
+  expect(html).toContain('<dt>Computed</dt>')
   expect(html).not.toContain('another-secret')
 })
 

@@ -1,4 +1,5 @@
-import { type CallTrace, escapedText } from '#internal/providers/index.ts'
+import type { ComponentChildren } from 'preact'
+import { type CallTrace, traceSteps } from '#internal/providers/index.ts'
 import { Card, Facts, Notice } from '../components/block.tsx'
 import { choicesOf, type Field, FormPage, filled, type Problems, readFields } from '../components/form.tsx'
 import { type ActionRow, link, type PageContext, type PageRow, shown } from '../page.ts'
@@ -127,41 +128,16 @@ function VerifyForm({
 }
 
 function Steps({ trace }: { readonly trace: CallTrace }) {
-  const { scheme, signatures, time, signed, computed, outcome } = trace
+  const facts = traceSteps(trace).map(({ title: name, texts, isLiteral }): [string, ComponentChildren] => [
+    `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
+    isLiteral ? texts.map((text) => <code>{text}</code>) : texts,
+  ])
   return (
     <Card title="Steps">
-      <Result outcome={outcome} />
-      <Facts
-        facts={[
-          [
-            'Scheme',
-            scheme === undefined ? 'no signature of a declared scheme' : <code>{scheme.algorithm}</code>,
-          ],
-          scheme && ['Value with the signature', <code>{scheme.value}</code>],
-          scheme && ['Secret', scheme.keyReasons],
-          scheme?.emptyVariable !== undefined
-            ? ['URL', `The call has none: ${scheme.emptyVariable} is empty in the signed text`]
-            : undefined,
-          signatures && ['Signature received', signatures.texts.map((text) => <code>{text}</code>)],
-          scheme?.malformed !== undefined ? ['Not decodable', scheme.malformed] : undefined,
-          computed.length > 0
-            ? ['Signature by the secret', computed.map((text) => <code>{text}</code>)]
-            : undefined,
-          time && ['Signed time', timeText(time)],
-          signed && [
-            `Signed text, ${signed.bytes} bytes`,
-            <code>{`${escapedText(signed.text)}${signed.isCut ? ' …' : ''}`}</code>,
-          ],
-        ]}
-      />
+      <Result outcome={trace.outcome} />
+      <Facts facts={facts} />
     </Card>
   )
-}
-
-function timeText({ text, ageMs, ageMsMax, otherUnit }: NonNullable<CallTrace['time']>): string {
-  const hint = otherUnit === undefined ? '' : `; with unit: ${otherUnit} it would be near the call`
-  if (ageMs === undefined) return `${text} is no time of the declared unit${hint}`
-  return `${text}: ${Math.round(ageMs / 1_000)} s before the call, at most ${ageMsMax / 1_000} s${hint}`
 }
 
 function Result({ outcome }: { readonly outcome: CallTrace['outcome'] }) {

@@ -53,6 +53,50 @@ export interface CallTrace {
     | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 }
 
+/** A step of a verification. `isLiteral`: the texts come from the call, or are computed from it. */
+interface TraceStep {
+  readonly title: string
+  readonly texts: readonly string[]
+  readonly isLiteral?: true
+}
+
+/** Returns the steps of a verification in words, without its outcome. The texts of the call can have control characters. Pure. */
+export function traceSteps({ scheme, signatures, time, signed, computed }: CallTrace): readonly TraceStep[] {
+  const steps: (TraceStep | undefined)[] = [
+    scheme
+      ? { title: 'scheme', texts: [`${scheme.algorithm} (number ${scheme.position + 1})`] }
+      : { title: 'scheme', texts: ['no signature of a declared scheme'] },
+    scheme && { title: 'signature value', texts: [scheme.value], isLiteral: true },
+    scheme && { title: 'secret', texts: scheme.keyReasons },
+    scheme?.emptyVariable === undefined
+      ? undefined
+      : { title: 'url', texts: [`the call has none: ${scheme.emptyVariable} is empty in the signed text`] },
+    signatures && { title: 'received', texts: receivedOf(signatures.texts), isLiteral: true },
+    scheme?.malformed === undefined ? undefined : { title: 'not decodable', texts: [scheme.malformed] },
+    { title: 'computed', texts: computed, isLiteral: true },
+    time && { title: 'signed time', texts: [timeText(time)] },
+    time?.otherUnit && {
+      title: 'unit',
+      texts: [`with unit: ${time.otherUnit} the time would be near the call`],
+    },
+    signed && { title: 'signed text', texts: [signedText(signed)], isLiteral: true },
+  ]
+  return steps.filter((step) => step !== undefined).filter(({ texts }) => texts.length > 0)
+}
+
+function receivedOf(texts: readonly string[]): readonly string[] {
+  return texts.length === 0 ? ['no signature of this scheme'] : texts
+}
+
+function timeText({ text, ageMs, ageMsMax }: NonNullable<CallTrace['time']>): string {
+  if (ageMs === undefined) return `${text} is no time of the declared unit`
+  return `${text}, ${Math.round(ageMs / 1_000)} s before the call, at most ${ageMsMax / 1_000} s`
+}
+
+function signedText({ bytes, text, isCut }: NonNullable<CallTrace['signed']>): string {
+  return `${bytes} bytes: ${escapedText(text)}${isCut ? ' …' : ''}`
+}
+
 /** Maximum characters of the signed text that a trace shows. */
 const signedCharsMax = 4096
 
