@@ -94,28 +94,33 @@ function commandFor(reason: string, tenant: TenantFacts['tenant']): string | und
   if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
   // The message has the command, or the file.
   if (reason === 'Forbidden' || reason === 'FileBroken') return undefined
-  return manifestFile === undefined
-    ? clusterCommand(reason, { namespace, name, slug })
-    : folderCommand(reason, { name, slug, file: manifestFile ?? 'FILE-OF-THE-TENANT' })
+  const remedy = remedyFor(reason, { namespace, name, slug })
+  if (manifestFile === undefined) return remedy.inCluster
+  if (reason === 'Retrying') return 'journalctl -u latchkey --lines 50'
+  // The service reads the file when it changes.
+  return `\${EDITOR:-vi} ${quoted(manifestFile ?? 'FILE-OF-THE-TENANT')}   # ${remedy.inFile ?? 'Tenant: what the sentence says'}`
 }
 
-interface Names {
-  readonly name: string
-  readonly slug: string | null
+function quoted(file: string): string {
+  return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`
 }
 
-function clusterCommand(reason: string, { namespace, name, slug }: Names & { readonly namespace: string }) {
+/** Returns what ends what a reason names: a command for a cluster, and for a folder what to write in the manifest. */
+function remedyFor(
+  reason: string,
+  { namespace, name, slug }: Pick<TenantFacts['tenant'], 'namespace' | 'name' | 'slug'>,
+): { readonly inCluster: string; readonly inFile?: string } {
   const tenant = `tenant ${name} -n ${namespace}`
   const patch = (spec: object) => `kubectl patch ${tenant} --type merge -p '${JSON.stringify({ spec })}'`
   switch (reason) {
     case 'Suspended':
-      return patch({ suspended: false })
+      return { inCluster: patch({ suspended: false }), inFile: 'Tenant: spec.suspended: false' }
     case 'SlugTaken':
     case 'SlugAwaited':
     case 'SlugKept':
-      return patch({ slug: 'SLUG' })
+      return { inCluster: patch({ slug: 'SLUG' }), inFile: 'Tenant: spec.slug: SLUG' }
     case 'SlugImmutable':
-      return patch({ slug })
+      return { inCluster: patch({ slug }), inFile: `Tenant: spec.slug: ${slug}` }
     case 'SecretMissing':
     case 'SecretInvalid':
     case 'SecretTooShort':
@@ -123,68 +128,37 @@ function clusterCommand(reason: string, { namespace, name, slug }: Names & { rea
     case 'KeyMissing':
     case 'KeyInvalid':
     case 'KeyInUse':
-      return `kubectl edit secret SECRET -n ${namespace}`
+      return {
+        inCluster: `kubectl edit secret SECRET -n ${namespace}`,
+        inFile: 'Secret: what the sentence says, here or in another file of the folder',
+      }
     case 'SecretNotLabelled':
-      return `kubectl label secret SECRET -n ${namespace} latchkey.dev/tenant=${name}`
+      return {
+        inCluster: `kubectl label secret SECRET -n ${namespace} latchkey.dev/tenant=${name}`,
+        inFile: `Secret: metadata.labels: {latchkey.dev/tenant: ${name}}`,
+      }
     case 'TooManyNamespaces':
-      return 'helm upgrade latchkey CHART -n latchkey --reuse-values --set operator.secrets.clusterWide=true'
+      return {
+        inCluster:
+          'helm upgrade latchkey CHART -n latchkey --reuse-values --set operator.secrets.clusterWide=true',
+      }
     case 'UrlRefused':
     case 'PortRefused':
     case 'PortNotListed':
     case 'AddressNotListed':
     case 'AddressNotAllowed':
-      return patch({ callback: { url: 'URL' } })
+      return { inCluster: patch({ callback: { url: 'URL' } }), inFile: 'Tenant: spec.callback.url: URL' }
     case 'AdoptRefused':
-      return `kubectl annotate ${tenant} latchkey.dev/adopt-`
+      return {
+        inCluster: `kubectl annotate ${tenant} latchkey.dev/adopt-`,
+        inFile: 'Tenant: metadata.annotations without latchkey.dev/adopt',
+      }
     case 'NameTaken':
     case 'SpecInvalid':
-      return `kubectl edit ${tenant}`
+      return { inCluster: `kubectl edit ${tenant}` }
     case 'Retrying':
-      return 'kubectl logs -n latchkey deployment/latchkey-operator --tail 50'
+      return { inCluster: 'kubectl logs -n latchkey deployment/latchkey-operator --tail 50' }
     default:
-      return `kubectl describe ${tenant}`
-  }
-}
-
-/**
- * Returns the command that opens the manifest of a tenant of a folder, with what to write there. The service reads the file when it
- * changes.
- */
-function folderCommand(reason: string, { file, ...names }: Names & { readonly file: string }): string {
-  if (reason === 'Retrying') return 'journalctl -u latchkey --lines 50'
-  const quoted = /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`
-  return `\${EDITOR:-vi} ${quoted}   # ${folderChange(reason, names)}`
-}
-
-function folderChange(reason: string, { name, slug }: Names): string {
-  switch (reason) {
-    case 'Suspended':
-      return 'Tenant: spec.suspended: false'
-    case 'SlugTaken':
-    case 'SlugAwaited':
-    case 'SlugKept':
-      return 'Tenant: spec.slug: SLUG'
-    case 'SlugImmutable':
-      return `Tenant: spec.slug: ${slug}`
-    case 'SecretMissing':
-    case 'SecretInvalid':
-    case 'SecretTooShort':
-    case 'StoredUnreadable':
-    case 'KeyMissing':
-    case 'KeyInvalid':
-    case 'KeyInUse':
-      return 'Secret: what the sentence says, here or in another file of the folder'
-    case 'SecretNotLabelled':
-      return `Secret: metadata.labels: {latchkey.dev/tenant: ${name}}`
-    case 'UrlRefused':
-    case 'PortRefused':
-    case 'PortNotListed':
-    case 'AddressNotListed':
-    case 'AddressNotAllowed':
-      return 'Tenant: spec.callback.url: URL'
-    case 'AdoptRefused':
-      return 'Tenant: metadata.annotations without latchkey.dev/adopt'
-    default:
-      return 'Tenant: what the sentence says'
+      return { inCluster: `kubectl describe ${tenant}` }
   }
 }

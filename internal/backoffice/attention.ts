@@ -6,10 +6,11 @@ import { readSettings } from '#internal/settings/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { type AnyLimitName, listUnreadyTenants } from '#internal/tenants/index.ts'
 import { readLimits } from '#internal/usage/index.ts'
-import { type Blocker, blockerCases, blockersOf, pausesOf } from './blockers.ts'
+import { blockerCases, blockersOf, pausesOf } from './blockers.ts'
 import { type Outcome, ok } from './outcome.ts'
 import type { DeskParts } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
+import type { Blocker } from './states.ts'
 
 /** Something that an operator or a tenant should look at. */
 export type Attention =

@@ -1,8 +1,6 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { breakerOpenMs } from '#internal/delivery/index.ts'
 import {
-  type CallbackTrouble,
   callbackDestination,
   countHeldDeliveries,
   type DestinationStatus,
@@ -15,58 +13,11 @@ import {
 } from '#internal/events/index.ts'
 import { pausedProviderOf, readSettings, type StoredSetting } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { type ProviderName, readDirectoryVersion } from '#internal/tenants/index.ts'
+import { readDirectoryVersion } from '#internal/tenants/index.ts'
 import { type Outcome, ok } from './outcome.ts'
 import type { DeskParts, SharedDeskParts } from './parts.ts'
 import { reachList, reachTenant, type TenantSelection } from './reach.ts'
-
-/** A pause by a runtime setting. */
-interface Pause {
-  /** Null for all tenants. */
-  readonly tenantId: TenantId | null
-  /** Actor that set it, as in the audit log; see `authorOf`. */
-  readonly by: string
-  readonly startedAtMs: number
-}
-
-/** Something that blocks the calls of providers or the deliveries of a tenant, or of all tenants. */
-export type Blocker =
-  | ({ readonly kind: 'forwarding_paused' } & Pause)
-  | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
-  | { readonly kind: 'tenant_suspended'; readonly tenantId: TenantId }
-  | {
-      readonly kind: 'callback_suspended'
-      readonly tenantId: TenantId
-      /** `gone`, `disabled`, or that of another version. */
-      readonly cause: string
-      readonly startedAtMs: number
-    }
-  | {
-      readonly kind: 'callback_failing' | 'callback_resumed'
-      readonly tenantId: TenantId
-      readonly breaker: CallbackTrouble['breaker']
-      readonly startedAtMs: number | undefined
-      /** End of the open time of the circuit breaker. Undefined unless it is open. */
-      readonly endsAtMs: number | undefined
-      /** Present if a pause holds the deliveries, too: nothing is attempted. */
-      readonly isPaused?: true
-    }
-
-/** Kinds of blockers that last until a user or the platform team ends them. */
-export const standingBlockers: ReadonlySet<Blocker['kind']> = new Set([
-  'forwarding_paused',
-  'tenant_suspended',
-  'callback_suspended',
-])
-
-/** What a blocker means, in words. The parts are without a full stop, so that they can be joined to one sentence. */
-export interface BlockerText {
-  readonly title: string
-  readonly badge: string
-  readonly cause: string
-  /** What happens to calls, events and attempts meanwhile. */
-  readonly effect: string
-}
+import type { Blocker, Pause } from './states.ts'
 
 /** Stands for the actor of a setting that the reader may not read. */
 const platformTeam = 'the platform team'
@@ -80,90 +31,6 @@ export function authorOf(
   seesAll: boolean,
 ): string {
   return tenantId !== null || seesAll ? updatedBy : platformTeam
-}
-
-const waits = 'events are accepted and wait, and use no attempt'
-const failed = 'Most recent calls to the callback failed'
-const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
-const restWaits = 'the others wait for a success and use none'
-
-/** Returns what a blocker means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
-export function blockerText(blocker: Blocker, nameOf: (tenantId: TenantId) => string): BlockerText {
-  switch (blocker.kind) {
-    case 'forwarding_paused': {
-      const whose = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
-      return {
-        title: `Deliveries paused for ${whose}`,
-        badge: 'Paused',
-        effect: waits,
-        cause: `Deliveries of ${whose} are paused by ${blocker.by} (setting forwarding.paused)`,
-      }
-    }
-    case 'provider_paused': {
-      const { provider, by } = blocker
-      const whose = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
-      return {
-        title: `Provider ${provider} paused for ${whose}`,
-        badge: `Provider ${provider} paused`,
-        cause: `Calls of ${provider} for ${whose} are paused by ${by} (setting providers.${provider}.paused)`,
-        effect: 'they are refused with 503, so that the provider repeats them',
-      }
-    }
-    case 'tenant_suspended':
-      return {
-        title: 'Tenant suspended',
-        badge: 'Suspended',
-        cause: 'The tenant is suspended by its manifest (spec.suspended)',
-        effect: 'its calls are refused; events accepted before wait, and use no attempt',
-      }
-    case 'callback_suspended':
-      return {
-        title: 'Callback suspended',
-        badge: 'Callback suspended',
-        effect: waits,
-        cause: `${suspensionCauses[blocker.cause] ?? `The callback asked for no more deliveries (${blocker.cause})`}, so it is suspended until it is resumed`,
-      }
-    case 'callback_resumed':
-      if (blocker.isPaused) return { title: 'Callback resumed', badge: 'Callback resumed', ...pausedTrouble }
-      return {
-        title: 'Callback resumed',
-        badge: 'Callback resumed',
-        cause: 'The callback was resumed and has accepted no event since',
-        effect: `${oneProbe}; ${restWaits}`,
-      }
-    case 'callback_failing':
-      return {
-        title: 'Callback failing',
-        badge: 'Callback failing',
-        ...(blocker.isPaused ? pausedTrouble : failingTexts[blocker.breaker]),
-      }
-  }
-}
-
-const pausedTrouble = {
-  cause: 'Calls to the callback failed before deliveries were paused',
-  effect: 'nothing is attempted until the pause ends',
-}
-
-const suspensionCauses: Readonly<Record<string, string>> = {
-  gone: 'The callback answered 410 Gone',
-  disabled: 'The callback answered webhook-delivery: disable',
-}
-
-const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<BlockerText, 'cause' | 'effect'>>> = {
-  open: {
-    cause: `${failed}, so its circuit breaker is open`,
-    effect: `every ${breakerOpenMs / 1_000} s one event is attempted as a probe, which uses an attempt of that event; ${restWaits}`,
-  },
-  half_open: {
-    cause: `${failed}, so its circuit breaker is half-open`,
-    effect: `${oneProbe}; ${restWaits}`,
-  },
-  closed: {
-    cause: 'Calls to the callback have failed repeatedly',
-    effect:
-      'deliveries continue; each failed call uses an attempt and is repeated by the retry schedule; this notice ends once none has failed for 5 minutes',
-  },
 }
 
 /**

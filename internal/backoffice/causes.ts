@@ -1,5 +1,6 @@
 import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
 import type { CallFailureCause } from '#internal/egress/index.ts'
+import type { SuspendedCause } from '#internal/events/index.ts'
 
 /** Explains a cause: what happened, and what the user can do. */
 export interface Advice {
@@ -96,6 +97,9 @@ export function statusAdvice(status: number): Omit<Advice, 'title'> | undefined 
   return ownAdvice[status] ?? classAdvice[Math.floor(status / 100)] ?? classAdvice[4]
 }
 
+const resumeTodo =
+  'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.'
+
 const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   400: {
     means: 'The callback rejected the request, as a receiver does if the signature is not valid.',
@@ -119,7 +123,7 @@ const ownAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
   410: {
     means: 'The callback asked for no more deliveries, so it is suspended, and the event is not retried.',
-    todo: 'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.',
+    todo: resumeTodo,
   },
   413: {
     means: 'The callback does not accept a body of this size.',
@@ -147,17 +151,39 @@ const classAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
 }
 
-const endCauses: Readonly<Record<FailedCause, string>> = {
-  attempts_exhausted: 'All attempts of the retry schedule were made.',
-  gone: 'The callback answered 410 Gone and is suspended until it is resumed.',
-  disabled: 'The callback answered webhook-delivery: disable and is suspended until it is resumed.',
-  aborted: 'The callback asked not to receive this event again (webhook-delivery: abort-message).',
-  payload_expired: 'The payload’s retention ended.',
+/** What a callback did that suspended its deliveries, by cause. */
+export const suspensionCauses: Readonly<Record<SuspendedCause, string>> = {
+  gone: 'answered 410 Gone',
+  disabled: 'answered webhook-delivery: disable',
 }
 
-/** Explains why an event ended without delivery. Returns undefined for a cause that describes only the last attempt. Pure. */
-export function endCauseOf(cause: string | null): string | undefined {
-  return cause === null ? undefined : valueOf(endCauses, cause)
+const endCauses: Readonly<
+  Record<Exclude<FailedCause, 'attempts_exhausted'>, { readonly text: string; readonly todo: string }>
+> = {
+  gone: {
+    text: `the callback ${suspensionCauses.gone} and is suspended until it is resumed`,
+    todo: resumeTodo,
+  },
+  disabled: {
+    text: `the callback ${suspensionCauses.disabled} and is suspended until it is resumed`,
+    todo: resumeTodo,
+  },
+  aborted: {
+    text: 'the callback asked not to receive this event again (webhook-delivery: abort-message)',
+    todo: 'The callback refused this event for good (webhook-delivery: abort-message). If that was wrong, repair the callback and replay the event.',
+  },
+  payload_expired: {
+    text: 'the payload’s retention ended',
+    todo: `The event cannot be delivered any more. ${attemptCauses.payload_expired.todo}`,
+  },
+}
+
+/**
+ * Returns why an event ended before its retry schedule did, as a part of a sentence, and what to do. Returns undefined for a cause that
+ * describes only the last attempt. Pure.
+ */
+export function endCauseOf(cause: string): { readonly text: string; readonly todo: string } | undefined {
+  return valueOf(endCauses, cause)
 }
 
 /** Explains the cause of an attempt. An unknown cause is shown as its own name. Pure. */

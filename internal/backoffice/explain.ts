@@ -14,19 +14,13 @@ import {
 import { readSetting } from '#internal/settings/index.ts'
 import { findReaders, type Readers } from '#internal/subscriptions/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { type Blocker, blockersOf, blockerText, pausesOf } from './blockers.ts'
-import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
+import { blockersOf, pausesOf } from './blockers.ts'
+import { adviceOf, attemptCauses, endCauseOf, statusAdvice } from './causes.ts'
 import type { Explanation } from './http-event-answers.ts'
 import { notFound, type Outcome, ok } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { reachEvent } from './reach.ts'
-
-/** Positions of an event on its way, in order of precedence. */
-export const eventPositions = [
-  ...(['delivered', 'acknowledged', 'failed', 'verified', 'awaiting_acknowledgement'] as const),
-  ...(['in_progress', 'payload_expired', 'tenant_suspended'] as const),
-  ...(['forwarding_paused', 'callback_suspended', 'breaker_open', 'waiting', 'queued'] as const),
-] as const
+import { type Blocker, blockerState } from './states.ts'
 
 type Attempt = NonNullable<DeliveryProgress['lastAttempt']>
 
@@ -146,30 +140,17 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
   const made = lastAttempt.attempt - (lastAttempt.cause === 'payload_expired' ? 1 : 0)
   const head = `The delivery has failed ${made === 0 ? 'before its first attempt' : `after ${countText(made, 'attempt')}`}`
   const end = endOf(lastAttempt)
-  if (end) return { ...failed, sentence: `${head}: ${asPart(end.text)}.`, todo: end.todo }
+  if (end) return { ...failed, sentence: `${head}: ${end.text}.`, todo: end.todo }
   const { text, todo } = resultOf(lastAttempt)
   const all = isTest ? '' : ': all attempts of the retry schedule were made'
   return { ...failed, sentence: `${head}${all}; ${text}.`, todo: `${todo} Then ${again}` }
 }
 
 /** Returns why an attempt ended the delivery before the retry schedule did, and what to do. */
-function endOf({ status, cause }: Attempt): { readonly text: string; readonly todo: string } | undefined {
+function endOf({ status, cause }: Attempt) {
   // A call that the platform aborted has the same cause as an event that the callback did not want, but no response.
   if (cause === null || (status === null && cause !== 'payload_expired')) return undefined
-  const [text, todo] = [endCauseOf(cause), endTodos[cause]]
-  return text === undefined || todo === undefined ? undefined : { text, todo }
-}
-
-const resumeTodo =
-  'Resume the callback on the tenant’s page or with latchkey tenants resume, then replay the event.'
-
-const endTodos: Readonly<Record<string, string>> = {
-  gone: resumeTodo,
-  disabled: resumeTodo,
-  aborted:
-    'The callback refused this event for good (webhook-delivery: abort-message). If that was wrong, repair the callback and replay the event.',
-  payload_expired:
-    'The event cannot be delivered any more. Raise the payload retention above the length of the retry schedule: spec.retention.',
+  return endCauseOf(cause)
 }
 
 /** Returns the result of an attempt as a part of a sentence, and what to do about it. */
@@ -180,11 +161,6 @@ function resultOf({ status, cause }: Attempt): { readonly text: string; readonly
   }
   const todo = statusAdvice(status)?.todo ?? 'Read the callback’s log for this webhook-id.'
   return { text: `the callback last answered ${status}`, todo }
-}
-
-/** Returns a sentence as a part of another one. */
-function asPart(sentence: string): string {
-  return sentence.charAt(0).toLowerCase() + sentence.slice(1).replace(/\.$/, '')
 }
 
 function countText(count: number, noun: string): string {
@@ -201,47 +177,20 @@ export const resumeAdvice = {
 function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
   const [blocker] = blockers
   if (blocker === undefined) return undefined
-  const { cause, effect } = blockerText(blocker, () => 'this tenant')
-  const explained = { position: positions[blocker.kind], sentence: `${cause}: ${effect}.` }
-  switch (blocker.kind) {
-    case 'tenant_suspended':
-      return { ...explained, todo: 'Set spec.suspended of the Tenant to false.' }
-    case 'forwarding_paused': {
-      const todo = mayEndPause
-        ? resumeAdvice[blocker.tenantId === null ? 'all' : 'tenant']
-        : `Ask ${blocker.by} to resume deliveries.`
-      return { ...explained, todo, startedAtMs: blocker.startedAtMs }
-    }
-    case 'callback_suspended':
-      return {
-        ...explained,
-        startedAtMs: blocker.startedAtMs,
-        todo: 'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
-      }
-    case 'callback_failing':
-    case 'callback_resumed': {
-      // An event whose next attempt comes after the open time waits for this attempt, and not for the breaker.
-      const dueAtMs = delivery?.dueAtMs ?? nowMs
-      if (blocker.breaker === 'closed' || dueAtMs > Math.max(nowMs, blocker.endsAtMs ?? nowMs))
-        return undefined
-      return {
-        ...explained,
-        todo: 'Look for the failures of the callback in the attempts of its latest events.',
-        nextChangeAtMs: blocker.endsAtMs,
-      }
-    }
-    case 'provider_paused':
-      return undefined
+  const { position, cause, effect, todo } = blockerState(blocker, () => 'this tenant')
+  if (position === undefined) return undefined
+  const explained = { position, sentence: `${cause}: ${effect}.`, todo }
+  if ('breaker' in blocker) {
+    // An event whose next attempt comes after the open time waits for this attempt, and not for the breaker.
+    const dueAtMs = delivery?.dueAtMs ?? nowMs
+    const isHeld = blocker.breaker !== 'closed' && dueAtMs <= Math.max(nowMs, blocker.endsAtMs ?? nowMs)
+    return isHeld ? { ...explained, nextChangeAtMs: blocker.endsAtMs } : undefined
   }
-}
-
-const positions: Readonly<Record<Blocker['kind'], Explanation['position']>> = {
-  tenant_suspended: 'tenant_suspended',
-  forwarding_paused: 'forwarding_paused',
-  callback_suspended: 'callback_suspended',
-  provider_paused: 'queued',
-  callback_failing: 'breaker_open',
-  callback_resumed: 'breaker_open',
+  if (blocker.kind === 'tenant_suspended') return explained
+  const { startedAtMs } = blocker
+  return blocker.kind === 'forwarding_paused' && mayEndPause
+    ? { ...explained, startedAtMs, todo: resumeAdvice[blocker.tenantId === null ? 'all' : 'tenant'] }
+    : { ...explained, startedAtMs }
 }
 
 /** Returns the number of the next attempt. The schedule can have become shorter than the attempts that were made. */
@@ -265,7 +214,7 @@ function explainExpiry({ event, today }: Facts): Explanation | undefined {
   return {
     position: 'payload_expired',
     sentence: 'The payload’s retention has ended, so the delivery fails at its next attempt.',
-    todo: 'Raise the payload retention above the length of the retry schedule: spec.retention.',
+    todo: attemptCauses.payload_expired.todo,
   }
 }
 

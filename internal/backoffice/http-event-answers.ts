@@ -3,7 +3,6 @@ import { eventStates, type OriginKind, originKinds } from '#internal/events/inde
 import { mayGrow } from '#internal/http/index.ts'
 import { replayStates } from '#internal/replays/index.ts'
 import { replayFilterAnswer } from './derived-filters.ts'
-import { eventPositions } from './explain.ts'
 import { at, eventId, isNew, tenantId } from './http-answers.ts'
 import {
   answer,
@@ -26,6 +25,7 @@ import {
   whole,
   wordOf,
 } from './http-schemas.ts'
+import { eventPositions } from './states.ts'
 
 /** Defines an origin of events with the fields that only it has. */
 function originOf<Kind extends OriginKind, Own extends Readonly<Record<string, DocumentedAnswer>>>(
@@ -147,7 +147,7 @@ export const Explanation = answer(
     {
       position: described(
         'What the event waits for, or how it ended. While several things hold it, the first one in this order.',
-        growingWordOf(eventPositions, 'waiting'),
+        growingWordOf(Object.keys(eventPositions) as (keyof typeof eventPositions)[], 'waiting'),
       ),
       sentence: text('The event waits for attempt 4 of 10; the callback last answered 500.'),
     },

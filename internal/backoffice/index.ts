@@ -1,14 +1,6 @@
 export type { Attention, AttentionList } from './attention.ts'
 export { type Backoffice, createBackoffice, createTenantDesks } from './backoffice.ts'
-export {
-  type Blocker,
-  type BlockersByTenant,
-  type BlockerText,
-  blockerText,
-  type HeldEvents,
-  readStatusVersion,
-  standingBlockers,
-} from './blockers.ts'
+export { type BlockersByTenant, type HeldEvents, readStatusVersion } from './blockers.ts'
 export {
   type Advice,
   adviceOf,
@@ -44,4 +36,5 @@ export {
   termChars,
 } from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'
+export { type Blocker, blockerState, eventPositions } from './states.ts'
 export type { TenantRef } from './tenants.ts'

@@ -10,7 +10,7 @@ export interface RetrySchedule {
 }
 
 /** Reason why an event failed permanently and is not delivered; a closed set. */
-export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted' | 'payload_expired'
+export type FailedCause = SuspendedCause | 'attempts_exhausted' | 'aborted' | 'payload_expired'
 
 /**
  * Reason why an attempt failed without calling the callback. `worker_lost`: several processes claimed the delivery and none completed it.

@@ -8,7 +8,7 @@ import {
   isInQueueText,
   notificationsDestination,
 } from './model.ts'
-import type { PausedForwarding } from './tenant-queue.ts'
+import { type PausedForwarding, suspendedCauses } from './tenant-queue.ts'
 
 /**
  * Trouble of a receiver whose deliveries are not suspended. It lasts until the receiver has recovered, so it does not come and go with the
@@ -30,17 +30,16 @@ export interface DestinationStatus {
   readonly trouble: CallbackTrouble | undefined
 }
 
-/** Causes of suspensions. */
-const suspendedCauses = `('gone', 'disabled')`
+const suspendedCausesText = `('${suspendedCauses.join("', '")}')`
 /**
  * SQL for the kind of trouble of a tenant queue `q` with the alert `a` of its callback; NULL for none. While failures continue, the alert
  * bridges the times in which the breaker is closed: the debounced state `failing`, or a failure in the last five minutes.
  */
 const troubleText = `CASE
   WHEN q.suspended_at IS NOT NULL THEN NULL
-  WHEN q.breaker_until > '-infinity' AND a.cause IN ${suspendedCauses} THEN 'resumed'
+  WHEN q.breaker_until > '-infinity' AND a.cause IN ${suspendedCausesText} THEN 'resumed'
   WHEN q.breaker_until > '-infinity' OR a.open = 'failing'
-    OR (a.last_failure_at > now() - interval '${stableMs} ms' AND a.cause NOT IN ${suspendedCauses}) THEN 'failing' END`
+    OR (a.last_failure_at > now() - interval '${stableMs} ms' AND a.cause NOT IN ${suspendedCausesText}) THEN 'failing' END`
 const msText = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::bigint`
 const statusText = `
 SELECT q.tenant_id, q.suspended_cause, ${msText('q.suspended_at')}, CASE WHEN q.breaker_until > now() THEN ${msText('q.breaker_until')} END,

@@ -12,8 +12,10 @@ import {
 } from './model.ts'
 import { tenantQueues } from './tables.ts'
 
-/** Reason for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
-export type SuspendedCause = 'gone' | 'disabled'
+/** Reasons for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
+export const suspendedCauses = ['gone', 'disabled'] as const
+/** Reason for a suspension. */
+export type SuspendedCause = (typeof suspendedCauses)[number]
 
 /** Tenants whose deliveries the platform has paused. */
 export interface PausedForwarding {

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact'
-import { type Attention, type AttentionList, type Blocker, blockerText } from '#internal/backoffice/index.ts'
+import { type Attention, type AttentionList, type Blocker, blockerState } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { Card, Notice } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Ago, Badge, countText, durationText, Time, type Tone } from '../components/text.tsx'
 import { link, type PageContext, type Rights } from '../page.ts'
-import { blockerTones, reasonText } from './tenants.tsx'
+import { reasonText } from './tenants.tsx'
 import { amountText, labelsOf } from './usage.tsx'
 
 interface Described {
@@ -172,16 +172,8 @@ async function withActions(
   })
 }
 
-function describe(context: PageContext, item: Attention): Described {
-  return isBlocker(item) ? describeBlocker(context, item) : describeRest(item)
-}
-
-function isBlocker(item: Attention): item is Blocker {
-  return item.kind in blockerTones
-}
-
 function describeBlocker({ nowMs, tenantLabel, here }: PageContext, blocker: Blocker): Described {
-  const { title, cause, effect } = blockerText(blocker, tenantLabel)
+  const { title, cause, effect, severity } = blockerState(blocker, tenantLabel)
   const startedAtMs = 'startedAtMs' in blocker ? blocker.startedAtMs : undefined
   const endsAtMs = 'endsAtMs' in blocker ? blocker.endsAtMs : undefined
   const id = `blocker-${blocker.kind}-${'provider' in blocker ? `${blocker.provider}-` : ''}${blocker.tenantId ?? 'all'}`
@@ -189,7 +181,7 @@ function describeBlocker({ nowMs, tenantLabel, here }: PageContext, blocker: Blo
     id,
     title,
     startedAtMs,
-    tone: blockerTones[blocker.kind],
+    tone: severity,
     owner: blocker.tenantId ?? 'all',
     tenantId: blocker.tenantId ?? undefined,
     ...('by' in blocker && { by: blocker.by }),
@@ -237,7 +229,7 @@ function acceptedText(count: number, one = '', many = '') {
   return `${countText(count)} accepted ${count === 1 ? 'event' : 'events'}${verb && ` ${verb}`}`
 }
 
-function describeRest(item: Exclude<Attention, Blocker>): Described {
+function describe(context: PageContext, item: Attention): Described {
   switch (item.kind) {
     case 'spool_in_use':
       return {
@@ -276,6 +268,8 @@ function describeRest(item: Exclude<Attention, Blocker>): Described {
         text: `${label}: ${amountText(limit, used)} of ${amountText(limit, hard)} ${window}.`,
       }
     }
+    default:
+      return describeBlocker(context, item)
   }
 }
 

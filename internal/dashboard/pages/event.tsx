@@ -4,6 +4,7 @@ import {
   adviceOf,
   type EventDetail,
   type Explanation,
+  eventPositions,
   resumeAdvice,
   statusAdvice,
 } from '#internal/backoffice/index.ts'
@@ -147,19 +148,13 @@ function EventBadge(props: Pick<EventParts, 'explanation'> & { event: EventSumma
     event,
     explanation: { position },
   } = props
-  const blocker = blockerBadges[position]
+  const described = eventPositions[position]
   return (
     <>
-      <StateBadge state={event.state} /> {blocker !== undefined && <Badge tone="warn">{blocker}</Badge>}
+      <StateBadge state={event.state} />{' '}
+      {'badge' in described && <Badge tone={described.severity}>{described.badge}</Badge>}
     </>
   )
-}
-
-const blockerBadges: Partial<Readonly<Record<Explanation['position'], string>>> = {
-  tenant_suspended: 'Tenant suspended',
-  forwarding_paused: 'Paused',
-  callback_suspended: 'Callback suspended',
-  breaker_open: 'Waiting for a probe',
 }
 
 function factsOf(
@@ -507,28 +502,6 @@ function Attempt(props: {
   )
 }
 
-const ends: Readonly<Record<Explanation['position'], { readonly title: string; readonly tone: Tone }>> = {
-  delivered: { title: 'Processed', tone: 'good' },
-  acknowledged: { title: 'Processed', tone: 'good' },
-  failed: { title: 'Delivery failed', tone: 'bad' },
-  verified: { title: 'Not delivered', tone: 'quiet' },
-  awaiting_acknowledgement: { title: 'Waiting for a pull', tone: 'info' },
-  tenant_suspended: { title: 'Waiting: the tenant is suspended', tone: 'warn' },
-  forwarding_paused: { title: 'Waiting: deliveries are paused', tone: 'warn' },
-  callback_suspended: { title: 'Waiting: the callback is suspended', tone: 'warn' },
-  breaker_open: { title: 'Waiting for the circuit breaker', tone: 'warn' },
-  in_progress: { title: 'Being delivered now', tone: 'info' },
-  payload_expired: { title: 'Payload expired', tone: 'warn' },
-  waiting: { title: 'Next attempt', tone: 'info' },
-  queued: { title: 'Due now', tone: 'info' },
-}
-const blockers: ReadonlySet<Explanation['position']> = new Set([
-  'tenant_suspended',
-  'forwarding_paused',
-  'callback_suspended',
-  'breaker_open',
-])
-
 /** Returns the link to the action that ends what holds back an event; undefined if the actor may not take it. */
 function resumeLink(
   props: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>,
@@ -553,7 +526,7 @@ function End({
   rights,
 }: Omit<EventParts, 'simulationPath' | 'origins'>) {
   const { position, sentence, todo, startedAtMs, nextChangeAtMs } = explanation
-  const { title, tone } = ends[position]
+  const { title, severity } = eventPositions[position]
   const waits = position === 'waiting' || position === 'breaker_open' ? nextChangeAtMs : undefined
   const shownTitle =
     waits === undefined ? (
@@ -571,7 +544,7 @@ function End({
   const isResumable = todo !== undefined && resume !== undefined
   const advice = isResumable ? <a href={resume}>{todo}</a> : todo && <span class="todo">{todo}</span>
   return (
-    <Step id="end" tone={tone} title={shownTitle} atMs={sinceMs ?? waits}>
+    <Step id="end" tone={severity} title={shownTitle} atMs={sinceMs ?? waits}>
       {sentence} {advice}{' '}
       {position === 'in_progress' && rights.replay && (
         <span class="muted">If it fails, “Attempt now” makes the next one at once. </span>
@@ -579,7 +552,9 @@ function End({
       {position === 'waiting' && (
         <RetryButton context={context} event={event} rights={rights} tone="normal" />
       )}
-      {blockers.has(position) && !isResumable && <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>}
+      {'badge' in eventPositions[position] && !isResumable && (
+        <a href={`/tenants/${event.tenantId}`}>Open the tenant</a>
+      )}
     </Step>
   )
 }

@@ -1,9 +1,9 @@
 import {
   type Blocker,
+  blockerState,
   type EventListRequest,
   eventListFields,
   searchFormFields,
-  standingBlockers,
 } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { EventSummary, ListedEvent } from '#internal/events/index.ts'
@@ -248,7 +248,7 @@ function holdOf({ blockers, nextAttemptAtMs, origin, nowMs }: Row): Blocker | un
       ({ kind, tenantId }) =>
         kind === 'tenant_suspended' || (kind === 'forwarding_paused' && tenantId === null),
     )
-  const standing = blockers.find(({ kind }) => standingBlockers.has(kind))
+  const standing = blockers.find((blocker) => blockerState(blocker).isStanding)
   // A breaker holds back what is due before its next probe.
   return (
     standing ??

@@ -1,5 +1,5 @@
 import type { Blocker, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
-import { blockerText, standingBlockers } from '#internal/backoffice/index.ts'
+import { blockerState } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'
@@ -67,7 +67,7 @@ export async function readOutlook(
   ])
   const blockers =
     read.kind === 'ok' ? read.value.blockers.filter((blocker) => !isEnding(blocker, resumption)) : []
-  const causeOf = (blocker: Blocker) => blockerText(blocker, tenantLabel).cause
+  const causeOf = (blocker: Blocker) => blockerState(blocker, tenantLabel).cause
   const what = resumedText(context, resumption)
   const subject = what.charAt(0).toUpperCase() + what.slice(1)
   if (providerOf(resumption) !== undefined) {
@@ -79,7 +79,8 @@ export async function readOutlook(
     return { text: `${subject} are still refused: ${causeOf(other)}.`, isPending: true }
   }
   const standing = blockers.filter(
-    ({ kind, tenantId: owner }) => standingBlockers.has(kind) && (owner === null || owner === tenantId),
+    (blocker) =>
+      blockerState(blocker).isStanding && (blocker.tenantId === null || blocker.tenantId === tenantId),
   )
   if (standing.length > 0)
     return {

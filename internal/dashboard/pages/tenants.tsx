@@ -1,6 +1,6 @@
 import {
   type Blocker,
-  blockerText,
+  blockerState,
   type Outcome,
   type Page,
   type TenantSummary,
@@ -8,7 +8,7 @@ import {
 import { Empty, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow, Table } from '../components/list.tsx'
-import { Ago, Badge, Copy, type Tone } from '../components/text.tsx'
+import { Ago, Badge, Copy } from '../components/text.tsx'
 import {
   forTenant,
   goTo,
@@ -125,7 +125,7 @@ interface BlockedTenantParts {
 /** Renders the state of a tenant as a badge for each thing that is wrong with it or blocks it; “Ready” only if there is none. */
 export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers }: BlockedTenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
-  const badges = [...new Map(blockers.map((blocker) => [badgeOf(blocker), blockerTones[blocker.kind]]))]
+  const badges = [...new Map(blockers.map((blocker) => [badgeOf(blocker), blockerState(blocker).severity]))]
   const isListed = blockers.some(({ kind }) => kind === 'callback_suspended')
   const isOther = !isReady && !(isListed && reason === 'CallbackSuspended')
   if (!isOther && badges.length === 0) return <Badge tone="good">Ready</Badge>
@@ -142,17 +142,7 @@ export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers 
   )
 }
 
-const badgeOf = (blocker: Blocker) => blockerText(blocker, String).badge
-
-/** Colours of blockers. */
-export const blockerTones: Readonly<Record<Blocker['kind'], Tone>> = {
-  forwarding_paused: 'warn',
-  provider_paused: 'warn',
-  tenant_suspended: 'warn',
-  callback_suspended: 'bad',
-  callback_failing: 'warn',
-  callback_resumed: 'info',
-}
+const badgeOf = (blocker: Blocker) => blockerState(blocker).badge
 
 /** Renders the state of a tenant in a list, with who paused it and since when it is blocked. */
 function TenantState({ tenant, blockers, nowMs }: BlockedTenantParts & { readonly nowMs: number }) {

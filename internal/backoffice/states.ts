@@ -1,0 +1,199 @@
+// Every state that holds back or ends the delivery of an event, stated once: its words, its severity and what to do.
+import type { TenantId } from '#internal/base/index.ts'
+import { breakerOpenMs } from '#internal/delivery/index.ts'
+import type { CallbackTrouble } from '#internal/events/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import { suspensionCauses, valueOf } from './causes.ts'
+
+type Severity = 'good' | 'info' | 'quiet' | 'warn' | 'bad'
+
+/**
+ * Positions of an event on its way, in order of precedence. `title` is that of the last step of its timeline. `badge`: what blocks it, shown
+ * beside its state.
+ */
+export const eventPositions = {
+  delivered: { title: 'Processed', severity: 'good' },
+  acknowledged: { title: 'Processed', severity: 'good' },
+  failed: { title: 'Delivery failed', severity: 'bad' },
+  verified: { title: 'Not delivered', severity: 'quiet' },
+  awaiting_acknowledgement: { title: 'Waiting for a pull', severity: 'info' },
+  in_progress: { title: 'Being delivered now', severity: 'info' },
+  payload_expired: { title: 'Payload expired', severity: 'warn' },
+  tenant_suspended: {
+    title: 'Waiting: the tenant is suspended',
+    severity: 'warn',
+    badge: 'Tenant suspended',
+  },
+  forwarding_paused: { title: 'Waiting: deliveries are paused', severity: 'warn', badge: 'Paused' },
+  callback_suspended: {
+    title: 'Waiting: the callback is suspended',
+    severity: 'warn',
+    badge: 'Callback suspended',
+  },
+  breaker_open: {
+    title: 'Waiting for the circuit breaker',
+    severity: 'warn',
+    badge: 'Waiting for a probe',
+  },
+  waiting: { title: 'Next attempt', severity: 'info' },
+  queued: { title: 'Due now', severity: 'info' },
+} as const satisfies Readonly<
+  Record<string, { readonly title: string; readonly severity: Severity; readonly badge?: string }>
+>
+
+/** A pause by a runtime setting. */
+export interface Pause {
+  /** Null for all tenants. */
+  readonly tenantId: TenantId | null
+  /** Actor that set it, as in the audit log; see `authorOf`. */
+  readonly by: string
+  readonly startedAtMs: number
+}
+
+/** Something that blocks the calls of providers or the deliveries of a tenant, or of all tenants. */
+export type Blocker =
+  | ({ readonly kind: 'forwarding_paused' } & Pause)
+  | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
+  | { readonly kind: 'tenant_suspended'; readonly tenantId: TenantId }
+  | {
+      readonly kind: 'callback_suspended'
+      readonly tenantId: TenantId
+      /** `gone`, `disabled`, or that of another version. */
+      readonly cause: string
+      readonly startedAtMs: number
+    }
+  | {
+      readonly kind: 'callback_failing' | 'callback_resumed'
+      readonly tenantId: TenantId
+      readonly breaker: CallbackTrouble['breaker']
+      readonly startedAtMs: number | undefined
+      /** End of the open time of the circuit breaker. Undefined unless it is open. */
+      readonly endsAtMs: number | undefined
+      /** Present if a pause holds the deliveries, too: nothing is attempted. */
+      readonly isPaused?: true
+    }
+
+/** What a blocker means. The words are without a full stop, so that they can be joined to one sentence. */
+interface BlockerState {
+  /** Position of the events that it holds back; absent if it holds back none. */
+  readonly position?: keyof typeof eventPositions
+  readonly severity: Severity
+  /** Whether it lasts until a user or the platform team ends it. */
+  readonly isStanding: boolean
+  readonly title: string
+  readonly badge: string
+  readonly cause: string
+  /** What happens to calls, events and attempts meanwhile. */
+  readonly effect: string
+  /** Advice to an actor that cannot end it by itself, or for whom nothing else is known. */
+  readonly todo?: string
+}
+
+const waits = 'events are accepted and wait, and use no attempt'
+const failed = 'Most recent calls to the callback failed'
+const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
+const restWaits = 'the others wait for a success and use none'
+
+/** Returns what a blocker means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
+export function blockerState(
+  blocker: Blocker,
+  nameOf: (tenantId: TenantId) => string = String,
+): BlockerState {
+  switch (blocker.kind) {
+    case 'forwarding_paused': {
+      const owner = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
+      return {
+        position: 'forwarding_paused',
+        severity: 'warn',
+        isStanding: true,
+        title: `Deliveries paused for ${owner}`,
+        badge: 'Paused',
+        cause: `Deliveries of ${owner} are paused by ${blocker.by} (setting forwarding.paused)`,
+        effect: waits,
+        todo: `Ask ${blocker.by} to resume deliveries.`,
+      }
+    }
+    case 'provider_paused': {
+      const { provider, by } = blocker
+      const owner = blocker.tenantId === null ? 'all tenants' : nameOf(blocker.tenantId)
+      return {
+        severity: 'warn',
+        isStanding: false,
+        title: `Provider ${provider} paused for ${owner}`,
+        badge: `Provider ${provider} paused`,
+        cause: `Calls of ${provider} for ${owner} are paused by ${by} (setting providers.${provider}.paused)`,
+        effect: 'they are refused with 503, so that the provider repeats them',
+      }
+    }
+    case 'tenant_suspended':
+      return {
+        position: 'tenant_suspended',
+        severity: 'warn',
+        isStanding: true,
+        title: 'Tenant suspended',
+        badge: 'Suspended',
+        cause: 'The tenant is suspended by its manifest (spec.suspended)',
+        effect: 'its calls are refused; events accepted before wait, and use no attempt',
+        todo: 'Set spec.suspended of the Tenant to false.',
+      }
+    case 'callback_suspended':
+      return {
+        position: 'callback_suspended',
+        severity: 'bad',
+        isStanding: true,
+        title: 'Callback suspended',
+        badge: 'Callback suspended',
+        cause: `The callback ${valueOf(suspensionCauses, blocker.cause) ?? `asked for no more deliveries (${blocker.cause})`}, so it is suspended until it is resumed`,
+        effect: waits,
+        todo: 'Resume the callback once it accepts events again: on the tenant’s page, or with latchkey tenants resume.',
+      }
+    case 'callback_resumed':
+      return {
+        ...trouble,
+        severity: 'info',
+        title: 'Callback resumed',
+        badge: 'Callback resumed',
+        ...(blocker.isPaused ? pausedTrouble : resumedTrouble),
+      }
+    case 'callback_failing':
+      return {
+        ...trouble,
+        severity: 'warn',
+        title: 'Callback failing',
+        badge: 'Callback failing',
+        ...(blocker.isPaused ? pausedTrouble : failingTexts[blocker.breaker]),
+      }
+  }
+}
+
+const trouble = {
+  position: 'breaker_open',
+  isStanding: false,
+  todo: 'Look for the failures of the callback in the attempts of its latest events.',
+} as const
+
+const pausedTrouble = {
+  cause: 'Calls to the callback failed before deliveries were paused',
+  effect: 'nothing is attempted until the pause ends',
+}
+
+const resumedTrouble = {
+  cause: 'The callback was resumed and has accepted no event since',
+  effect: `${oneProbe}; ${restWaits}`,
+}
+
+const failingTexts: Readonly<Record<CallbackTrouble['breaker'], Pick<BlockerState, 'cause' | 'effect'>>> = {
+  open: {
+    cause: `${failed}, so its circuit breaker is open`,
+    effect: `every ${breakerOpenMs / 1_000} s one event is attempted as a probe, which uses an attempt of that event; ${restWaits}`,
+  },
+  half_open: {
+    cause: `${failed}, so its circuit breaker is half-open`,
+    effect: `${oneProbe}; ${restWaits}`,
+  },
+  closed: {
+    cause: 'Calls to the callback have failed repeatedly',
+    effect:
+      'deliveries continue; each failed call uses an attempt and is repeated by the retry schedule; this notice ends once none has failed for 5 minutes',
+  },
+}
