@@ -5,6 +5,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { seedWaiting } from '#test/bench/webhooks/seed.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { cloneTenants } from '#test/support/cloned-tenants.ts'
+import { nightlyTest } from '#test/support/nightly.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { until } from '#test/support/until.ts'
 import { EventLedger, printCounts } from './event-ledger.ts'
@@ -109,36 +110,44 @@ function inWords(turns: readonly Turn[]): string {
   return `p99 ms of other tenants without → with: ${word((spell) => spell.p99)}; maximum waiting: ${word((spell) => spell.waitingMost)}`
 }
 
-test('delivery: 1 000 hanging callbacks do not delay other tenants', async () => {
-  const tenantIds = await cloneTenants(pool, {
-    of: loadSlug,
-    count: slowTenants,
-    callback: { url: slow.url },
-  })
-  const load = scene.startLoad({ senders, restMs: 50 })
-  const turns: Turn[] = []
-  // Warms up connections and caches of the forwarder.
-  await load.untilMore(200)
-  for (let turn = 0; turn < 3; turn += 1) {
-    await until('an almost empty queue', () => load.ledger.missing().length < 20)
-    const calm = await lookOn(load, 3_000)
-    slow.hang()
-    await accept(slowLedger, tenantIds, slowEvents)
-    // Waits out the start of a thousand attempts, which is load by itself; an attempt counts as hanging after half a second.
-    await until('900 hanging calls', () => slow.hanging() >= 900)
-    await until('an empty queue of the other tenants', () => load.ledger.missing().length < 20, settleMsMax)
-    turns.push({ calm, troubled: await lookOn(load, 4_000) })
-    expect(slow.hanging()).toBeGreaterThanOrEqual(900)
-    slow.release()
-    await until('delivery of the hanging events', () => slowLedger.missing().length === 0, 60_000)
-  }
-  await scene.finish(load)
-  const counts = load.ledger.counts()
-  printCounts('other tenants during 1 000 hanging callbacks', counts, `${answersOf(load)}; ${inWords(turns)}`)
-  printCounts('1 000 hanging callbacks', slowLedger.counts())
-  expect(counts.lost + counts.twice).toBe(0)
-  expectUnharmed(turns)
-}, 120_000)
+nightlyTest(
+  'delivery: 1 000 hanging callbacks do not delay other tenants',
+  async () => {
+    const tenantIds = await cloneTenants(pool, {
+      of: loadSlug,
+      count: slowTenants,
+      callback: { url: slow.url },
+    })
+    const load = scene.startLoad({ senders, restMs: 50 })
+    const turns: Turn[] = []
+    // Warms up connections and caches of the forwarder.
+    await load.untilMore(200)
+    for (let turn = 0; turn < 3; turn += 1) {
+      await until('an almost empty queue', () => load.ledger.missing().length < 20)
+      const calm = await lookOn(load, 3_000)
+      slow.hang()
+      await accept(slowLedger, tenantIds, slowEvents)
+      // Waits out the start of a thousand attempts, which is load by itself; an attempt counts as hanging after half a second.
+      await until('900 hanging calls', () => slow.hanging() >= 900)
+      await until('an empty queue of the other tenants', () => load.ledger.missing().length < 20, settleMsMax)
+      turns.push({ calm, troubled: await lookOn(load, 4_000) })
+      expect(slow.hanging()).toBeGreaterThanOrEqual(900)
+      slow.release()
+      await until('delivery of the hanging events', () => slowLedger.missing().length === 0, 60_000)
+    }
+    await scene.finish(load)
+    const counts = load.ledger.counts()
+    printCounts(
+      'other tenants during 1 000 hanging callbacks',
+      counts,
+      `${answersOf(load)}; ${inWords(turns)}`,
+    )
+    printCounts('1 000 hanging callbacks', slowLedger.counts())
+    expect(counts.lost + counts.twice).toBe(0)
+    expectUnharmed(turns)
+  },
+  120_000,
+)
 
 /** Starts a callback with endless answers: bytes at full speed, or one each 50 ms. */
 async function startEndless(
@@ -224,33 +233,37 @@ async function pile(tenantId: TenantId): Promise<void> {
   )
 }
 
-test('delivery: a backlog of 100 000 events of one dead callback does not delay other tenants', async () => {
-  const [dead] = await cloneTenants(pool, {
-    of: loadSlug,
-    count: 1,
-    name: 'dead',
-    callback: { url: 'http://127.0.0.1:9/' },
-  })
-  if (!dead) throw new Error('no tenant was cloned')
-  const load = scene.startLoad({ senders, restMs: 50 })
-  await load.untilMore(200)
-  await until('an almost empty queue', () => load.ledger.missing().length < 20)
-  const calm = await lookOn(load, 6_000)
-  await pile(dead)
-  // Measures from the start of the backlog, including the cost of its first attempts.
-  const turns = [{ calm, troubled: await lookOn(load, 8_000) }]
-  await scene.finish(load)
-  const counts = load.ledger.counts()
-  const { rows } = await pool.query<{ due: number; tried: number }>(
-    'SELECT count(*) AS due, count(*) FILTER (WHERE attempts > 0) AS tried FROM deliveries_due WHERE tenant_id = $1',
-    [dead],
-  )
-  const [left] = rows
-  const note = `${answersOf(load)}; ${inWords(turns)}; backlog ${left?.due}, of which attempted ${left?.tried}`
-  printCounts('other tenants during a backlog of 100 000 events', counts, note)
-  expect(counts.lost + counts.twice).toBe(0)
-  expectUnharmed(turns)
-  // No event of the backlog is dropped, and the circuit breaker prevents most attempts.
-  expect(Number(left?.due)).toBe(backlog)
-  expect(Number(left?.tried)).toBeLessThan(backlog / 10)
-}, 120_000)
+nightlyTest(
+  'delivery: a backlog of 100 000 events of one dead callback does not delay other tenants',
+  async () => {
+    const [dead] = await cloneTenants(pool, {
+      of: loadSlug,
+      count: 1,
+      name: 'dead',
+      callback: { url: 'http://127.0.0.1:9/' },
+    })
+    if (!dead) throw new Error('no tenant was cloned')
+    const load = scene.startLoad({ senders, restMs: 50 })
+    await load.untilMore(200)
+    await until('an almost empty queue', () => load.ledger.missing().length < 20)
+    const calm = await lookOn(load, 6_000)
+    await pile(dead)
+    // Measures from the start of the backlog, including the cost of its first attempts.
+    const turns = [{ calm, troubled: await lookOn(load, 8_000) }]
+    await scene.finish(load)
+    const counts = load.ledger.counts()
+    const { rows } = await pool.query<{ due: number; tried: number }>(
+      'SELECT count(*) AS due, count(*) FILTER (WHERE attempts > 0) AS tried FROM deliveries_due WHERE tenant_id = $1',
+      [dead],
+    )
+    const [left] = rows
+    const note = `${answersOf(load)}; ${inWords(turns)}; backlog ${left?.due}, of which attempted ${left?.tried}`
+    printCounts('other tenants during a backlog of 100 000 events', counts, note)
+    expect(counts.lost + counts.twice).toBe(0)
+    expectUnharmed(turns)
+    // No event of the backlog is dropped, and the circuit breaker prevents most attempts.
+    expect(Number(left?.due)).toBe(backlog)
+    expect(Number(left?.tried)).toBeLessThan(backlog / 10)
+  },
+  120_000,
+)
