@@ -18,6 +18,8 @@ import {
   type IntakeParts,
   type IntakeSettings,
   type OpenIntake,
+  observeIntake,
+  observeVendorKeys,
   type SpoolStats,
 } from '#internal/intake/index.ts'
 import {
@@ -27,7 +29,7 @@ import {
   wallet,
   walletSources,
 } from '#internal/providers/index.ts'
-import { observeIntake, observeVendorKeys } from './intake-telemetry.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import type { Usage } from './usage.ts'
 
 /** Settings of the webhook intake and of its stores. */
@@ -52,8 +54,9 @@ export interface CertificateConfig {
 
 /** Dependencies of the webhook intake that other parts of the API share. */
 export interface SharedIntakeParts
-  extends Pick<IntakeParts, 'pool' | 'redis' | 'directory' | 'secrets' | 'settings' | 'stats'> {
+  extends Pick<IntakeParts, 'pool' | 'redis' | 'directory' | 'secrets' | 'settings'> {
   readonly usage: Usage
+  readonly stats: StatsTally
 }
 
 const refusedFlushMs = 1000
@@ -75,7 +78,7 @@ const spoolStatsMs = 5_000
 export async function startIntake(
   host: Host,
   config: IntakeConfig,
-  { usage, ...shared }: SharedIntakeParts,
+  { usage, stats, ...shared }: SharedIntakeParts,
 ): Promise<OpenIntake> {
   const spoolRedis = await openRedisOf(host, 'redis of the spool', {
     ...redisOf(config),
@@ -86,7 +89,7 @@ export async function startIntake(
     ...databaseOf(config),
   })
   const vendorKeys = await openVendorKeys(host, config)
-  const observer = observeIntake(host)
+  const observer = observeIntake(host, stats)
   const intake = await host.scope.open({
     name: 'intake',
     open: () =>

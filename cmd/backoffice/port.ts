@@ -176,7 +176,7 @@ async function openBackoffice(
     callers: new Callers({
       directory: parts.directory,
       secrets: parts.secrets,
-      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
+      settings,
     }),
     retentionDefaults: () => settings.current.retention,
     onIngested: (events) => {

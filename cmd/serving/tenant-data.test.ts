@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { countEventsLeft, type ReceivedEvent } from '#internal/events/index.ts'
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
-import { createReceivedEvent } from '#internal/intake/event.ts'
+import { createReceivedEvent } from '#internal/intake/intake.ts'
 import { purgeRecords } from '#internal/records/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import * as purge from '#internal/tenants/purge.ts'

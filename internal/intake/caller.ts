@@ -1,5 +1,5 @@
 import { authenticateApiKey } from '#internal/access/index.ts'
-import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
+import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { EventStateAtReceipt } from '#internal/events/index.ts'
 import {
   type AnyProvider,
@@ -12,17 +12,24 @@ import {
   type TrustedSigner,
   unusable,
 } from '#internal/providers/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
 import {
+  type Declarations,
   type Directory,
   type DirectoryProvider,
   type DirectoryTenant,
   type ProviderName,
   providerField,
+  type RetentionDays,
+  retentionOf,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
-/** Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, and independent of single calls. */
+/**
+ * Tenant and provider of a call, with its verification keys. Prepared once per version of the tenant, of the declarations and of the
+ * settings, and independent of single calls.
+ */
 export interface Caller {
   readonly kind: 'caller'
   readonly tenant: DirectoryTenant
@@ -30,6 +37,7 @@ export interface Caller {
   readonly settings: ProviderSettings
   readonly keying: Keying
   readonly state: EventStateAtReceipt
+  readonly retention: RetentionDays
 }
 
 /**
@@ -67,6 +75,8 @@ export interface RefusedCaller {
 /** Result of finding a caller. `stranger`: no tenant has this slug, or the tenant of the API key is suspended. */
 export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' } | ApiError
 
+type CallerSettings = Pick<SettingsWatch['current'], 'isProviderPaused' | 'retention'>
+
 /** Dependencies of `Callers`. */
 export interface CallersOptions {
   readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug' | 'declarations'>
@@ -76,8 +86,11 @@ export interface CallersOptions {
    * contains this provider.
    */
   readonly gatewaySandbox?: boolean
-  /** Returns whether a provider's calls for a tenant are paused. Called once per webhook call. Default: never paused. */
-  isPaused?(provider: ProviderName, tenantId: TenantId): boolean
+  /** Settings with paused providers, and with the retention of tenants that do not set it. */
+  readonly settings: {
+    readonly current: CallerSettings
+    onChange(listener: (settings: CallerSettings) => void): void
+  }
   /** Called once for each declaration that cannot be compiled, until any declaration changes. Must not throw. */
   readonly onUnusable?: OnUnusable
 }
@@ -86,15 +99,21 @@ export interface CallersOptions {
 export class Callers {
   readonly #options: CallersOptions
   readonly #known: KnownProviders
-  /** Revision of the declarations for which `#prepared` is valid. */
-  #revision: object
+  /** Declarations for which `#prepared` is valid. */
+  #declarations: Declarations
+  #settings: CallerSettings
   /** Cache of callers. A changed tenant is a new object, so the entries of its old version are garbage-collected. */
-  #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
+  #prepared = new WeakMap<DirectoryTenant, Map<string, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {
     this.#options = options
     this.#known = new KnownProviders(() => options.directory.declarations(), options.onUnusable)
-    this.#revision = this.#known.revision()
+    this.#declarations = options.directory.declarations()
+    this.#settings = options.settings.current
+    options.settings.onChange((settings) => {
+      this.#settings = settings
+      this.#prepared = new WeakMap()
+    })
   }
 
   /**
@@ -117,29 +136,39 @@ export class Callers {
    * @returns 404 for an unknown provider, 503 before the first snapshot of the tenants
    */
   bySlug(slug: string, providerName: string): FoundCaller {
+    const { directory } = this.#options
+    const tenant = directory.findTenantBySlug(slug)
+    const prepared = tenant && this.#preparedFor(tenant).get(providerName)
+    if (prepared?.kind === 'caller') return prepared
     const known = this.#find(providerName)
     if ('code' in known) return known
-    const { name } = known
-    const { directory } = this.#options
     if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
-    const tenant = directory.findTenantBySlug(slug)
-    return tenant ? this.byTenant(tenant, name) : { kind: 'stranger' }
+    return tenant ? this.byTenant(tenant, known.name) : { kind: 'stranger' }
   }
 
   /** Returns the caller of a provider's calls for a tenant. */
   byTenant(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
-    const revision = this.#known.revision()
-    if (revision !== this.#revision) {
-      this.#revision = revision
+    const callers = this.#preparedFor(tenant)
+    let caller = callers.get(name)
+    if (!caller) callers.set(name, (caller = this.#prepare(tenant, name)))
+    return caller
+  }
+
+  /** Returns the retention of a tenant's events and refused calls. */
+  retentionOf(tenant: DirectoryTenant): RetentionDays {
+    return retentionOf(tenant.retention, this.#settings.retention)
+  }
+
+  /** Returns the prepared callers of a tenant by the names of their providers. */
+  #preparedFor(tenant: DirectoryTenant): Map<string, Caller | RefusedCaller> {
+    const declarations = this.#options.directory.declarations()
+    if (declarations !== this.#declarations) {
+      this.#declarations = declarations
       this.#prepared = new WeakMap()
     }
     let callers = this.#prepared.get(tenant)
     if (!callers) this.#prepared.set(tenant, (callers = new Map()))
-    let caller = callers.get(name)
-    if (!caller) callers.set(name, (caller = this.#prepare(tenant, name)))
-    if (caller.kind === 'caller' && this.#options.isPaused?.(name, tenant.id))
-      return { kind: 'refused', tenant, provider: name, cause: 'provider_paused' }
-    return caller
+    return callers
   }
 
   /** Returns the names of a provider's headers with signatures, in lower case. */
@@ -169,6 +198,7 @@ export class Callers {
     if (known.isUnverified && !configured.acceptUnverified) return refused('provider_unverified')
     const keying = this.#keyingOf(tenant, known, configured.name)
     if (typeof keying === 'string') return refused(keying)
+    if (this.#settings.isProviderPaused(name, tenant.id)) return refused('provider_paused')
     return {
       kind: 'caller',
       tenant,
@@ -176,6 +206,7 @@ export class Callers {
       settings: settingsOf(configured),
       keying,
       state: name === 'wallet' && tenant.walletStage === 'verify' ? 'verified' : 'accepted',
+      retention: this.retentionOf(tenant),
     }
   }
 

@@ -3,7 +3,7 @@ import type { CallOutcome } from '#internal/intake/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { countCall } from './intake.ts'
+import { countCall } from './telemetry.ts'
 
 test.each<[CallOutcome, Record<string, number>, string[]]>([
   ['stored', { accepted: 1 }, []],

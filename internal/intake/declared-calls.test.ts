@@ -5,7 +5,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { acceptWebhook } from './accept.ts'
+import { acceptWebhook } from './intake.ts'
 
 const secret = 'a-signing-secret-of-tests'
 const publicUrl = 'https://hooks.example/latchkey'

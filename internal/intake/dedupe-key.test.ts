@@ -7,7 +7,7 @@ import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
-import { createReceivedEvent } from './event.ts'
+import { createReceivedEvent } from './intake.ts'
 
 let lab: DeliveryLab
 

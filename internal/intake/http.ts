@@ -12,12 +12,12 @@ import {
   type RoomRoute,
 } from '#internal/http/index.ts'
 import type { CallRequest, HandshakeAnswer, RefusalCause } from '#internal/providers/index.ts'
-import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
-import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
-import { keptHeaders } from './event.ts'
+import { type AcceptContext, acceptWebhook, keptHeaders, type LimitedEvent } from './intake.ts'
+
 import { largeBodyBytes } from './large-bodies.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
@@ -349,7 +349,7 @@ function noteRefusal(
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
   const refused: RefusedCall = {
     tenantId: tenant.id,
-    days: retentionOf(tenant.retention, intake.retentionDefaults()).payloadDays,
+    days: intake.callers.retentionOf(tenant).payloadDays,
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),

@@ -1,6 +1,4 @@
-export { type AcceptContext, type Accepted, acceptWebhook } from './accept.ts'
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
-export { createTestEvent, type TestEventContent } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export {
   type CallOutcome,
@@ -9,15 +7,24 @@ export {
   unverifiedOutcomes,
   webhookRoutes,
 } from './http.ts'
-export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export {
-  countCall,
+  createTestEvent,
+  type Ingested,
+  type IngestParts,
+  type IngestRequest,
+  ingestEvent,
+  type TestEventContent,
+} from './ingest.ts'
+export {
+  type AcceptContext,
+  type Accepted,
+  acceptWebhook,
   createIntake,
-  type IntakeObserver,
   type IntakeParts,
   type IntakeSettings,
   type OpenIntake,
 } from './intake.ts'
+
 export { LargeBodies, type ReceivedCall } from './large-bodies.ts'
 export {
   isWholeSample,
@@ -31,3 +38,4 @@ export {
   refusedCauses,
 } from './refused-calls.ts'
 export { readSpoolStats, Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
+export { countCall, observeIntake, observeVendorKeys } from './telemetry.ts'

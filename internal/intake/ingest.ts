@@ -1,4 +1,4 @@
-import type { EventId } from '#internal/base/index.ts'
+import { type EventId, randomToken } from '#internal/base/index.ts'
 import {
   type EventOrigin,
   type EventStateAtReceipt,
@@ -22,7 +22,7 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { createReceivedEvent, hopsHeader, keepsHeader } from './event.ts'
+import { createReceivedEvent, hopsHeader, keepsHeader } from './intake.ts'
 
 /** An event that another service hands in, to be stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {
@@ -140,5 +140,67 @@ function eventOf(
     event: { kind: 'event', sourceEventId, rawType, type, occurredAtMs, payload },
     headers: JSON.stringify({ ...kept, [hopsHeader]: '1', ...originHeaders(origin) }),
     retention: retentionOf(tenant.retention, retentionDefaults()),
+  })
+}
+
+/** Type of events that test a callback. */
+const testEventType = 'latchkey.test'
+
+/** A test event to create. */
+interface TestEventFields {
+  readonly tenant: DirectoryTenant
+  /** Name of the caller that sends it. */
+  readonly actor: string
+  /** Test events with the same key are the same event. Omit it for a new event. */
+  readonly idempotencyKey?: string | undefined
+  readonly retention: RetentionDays
+  readonly nowMs: number
+  /** Default: an event of type `latchkey.test`. */
+  readonly content?: TestEventContent | undefined
+}
+
+/** Content of a test event, in the format of a provider. */
+export interface TestEventContent {
+  readonly provider: ProviderName
+  readonly rawType: string
+  readonly type: string
+  /** JSON text of an object. */
+  readonly payload: string
+}
+
+const testContent: TestEventContent = {
+  provider: 'generic',
+  rawType: testEventType,
+  type: testEventType,
+  payload: '{"message":"A test of this callback. No provider sent it."}',
+}
+
+/** Creates an event that tests a tenant's callback. It is not queued: its state is `verified`, which means stored and not delivered. */
+export function createTestEvent({
+  tenant,
+  actor,
+  retention,
+  nowMs,
+  content: { provider, ...content } = testContent,
+  ...fields
+}: TestEventFields): ReceivedEvent {
+  const { idempotencyKey = randomToken() } = fields
+  const origin = { kind: 'test', actor } as const
+  // A hash, so that the id of a provider's event equals it only on purpose.
+  const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
+  return createReceivedEvent({
+    tenant,
+    provider,
+    origin,
+    receivedAtMs: nowMs,
+    state: 'verified',
+    retention,
+    event: {
+      kind: 'event',
+      sourceEventId: `test_${digest}`,
+      occurredAtMs: nowMs,
+      ...content,
+    },
+    headers: JSON.stringify({ [hopsHeader]: '1', ...originHeaders(origin) }),
   })
 }

@@ -8,7 +8,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { keyRingOf, keyRingText, startTestApi, type TestApi, testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
-import { type IntakeLab, openIntakeLab } from '#test/support/intake-lab.ts'
+import { type IntakeLab, openIntakeLab, usualSettings } from '#test/support/intake-lab.ts'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { Callers } from './caller.ts'
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
   lab = openIntakeLab(api, {
     storeBatch: async (events) => ({ kind: 'completed', acceptances: events.map(() => 'stored') }),
     spool: async () => 'unavailable',
-    callers: new Callers({ directory, secrets }),
+    callers: new Callers({ directory, secrets, settings: usualSettings }),
   })
 })
 afterAll(async () => {

@@ -230,6 +230,7 @@ test('simulated events: every type of the catalogue is verified and leads to its
       settings,
       keying,
       state: 'accepted',
+      retention: { payloadDays: 30, eventDays: 90 },
     } as const
     const signed = await signer.write(caller, {
       id: 'evt_1',

@@ -93,7 +93,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['architecture/records.md', 'at most 25 s', 'internal/records/requests.ts', 'waitMsMax', 1000],
   ['architecture/records.md', 'up to 128 steps', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
   ['architecture/storage.md', 'waits 1.5 s', 'internal/storage/postgres/partitions.ts', 'lockWaitMs', 1000],
-  ['architecture/storage.md', 'at least 7 days', 'internal/intake/event.ts', 'dedupeDaysMin', 1],
+  ['architecture/storage.md', 'at least 7 days', 'internal/intake/intake.ts', 'dedupeDaysMin', 1],
   ['architecture/storage.md', '400 days', 'internal/access/audit.ts', 'keptMs', 86_400_000],
   [
     'architecture/tenancy.md',

@@ -2,6 +2,7 @@ import { apiError, systemClock } from '#internal/base/index.ts'
 import { BodyBudget, bindRoutes, createErrorLinks, createServer } from '#internal/http/index.ts'
 import {
   Callers,
+  type CallersOptions,
   EventQueue,
   type EventQueueOptions,
   type Intake,
@@ -20,6 +21,12 @@ export interface IntakeLab {
   /** Answers a request like the server, without a socket. */
   handle(request: Request): Promise<Response>
   close(): Promise<void>
+}
+
+/** Settings in which no provider is paused. */
+export const usualSettings: CallersOptions['settings'] = {
+  current: { isProviderPaused: () => false, retention: { payloadDays: 30, eventDays: 90 } },
+  onChange: () => undefined,
 }
 
 const nowhere: EventQueueOptions = {
@@ -42,7 +49,9 @@ export function openIntakeLab(
   const largeBodies = new LargeBodies()
   const queue = new EventQueue(stores)
   const intake: Intake = {
-    callers: callers ?? new Callers({ directory: api.directory, secrets: openerOf(api.directory) }),
+    callers:
+      callers ??
+      new Callers({ directory: api.directory, secrets: openerOf(api.directory), settings: usualSettings }),
     queue,
     largeBodies,
     vendorKeys: {
@@ -54,7 +63,6 @@ export function openIntakeLab(
     clock: systemClock,
     signatureAgeMsMax: 300_000,
     checkLimits: () => ({ kind: 'free' }),
-    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
     sourceAddressOf: () => null,
     onCall: () => undefined,
   }

@@ -53,14 +53,35 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
   const directory = new Directory({ pool, clock: systemClock, log })
   await directory.start()
   const largeBodies = new LargeBodies()
-  const intake: SimulationLab['intake'] = { paused: false, isStoreAway: false, verdict: { kind: 'free' } }
+  let isPaused = false
+  let notifySettings = () => undefined as void
+  const intake: SimulationLab['intake'] = {
+    get paused() {
+      return isPaused
+    },
+    set paused(paused) {
+      isPaused = paused
+      notifySettings()
+    },
+    isStoreAway: false,
+    verdict: { kind: 'free' },
+  }
+  const settingsOf = () => ({
+    isProviderPaused: () => isPaused,
+    retention: { payloadDays: 30, eventDays: 90 },
+  })
   const storing = { pool, wake: () => undefined, onError: () => undefined }
   const reports: StepReport[] = []
   const accepting: SimulatorOptions['intake'] = {
     callers: new Callers({
       directory,
       secrets: openerOf(directory),
-      isPaused: () => intake.paused,
+      settings: {
+        current: settingsOf(),
+        onChange(listener) {
+          notifySettings = () => listener(settingsOf())
+        },
+      },
     }),
     queue: {
       async accept(event) {
@@ -79,7 +100,6 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     clock: systemClock,
     signatureAgeMsMax: 300_000,
     checkLimits: () => intake.verdict,
-    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
   }
   const tenant = (name: string) => {
     const found = directory.findTenantBySlug(name)

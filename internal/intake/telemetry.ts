@@ -1,6 +1,4 @@
-import type { Host } from '#cmd/serving/telemetry.ts'
-import { systemClock } from '#internal/base/index.ts'
-import type { IntakeObserver, OpenIntake, SpoolStats } from '#internal/intake/index.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   type FetchedSource,
   fetchedSources,
@@ -8,11 +6,38 @@ import {
   keyFetchOutcomes,
   type VendorKeys,
 } from '#internal/providers/index.ts'
-import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
+import { createLineLimit, type Logger, type Metrics, unlabelled } from '#internal/telemetry/index.ts'
+import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
+import type { DeadEntry } from './drain.ts'
+import type { CallOutcome } from './http.ts'
+import type { OpenIntake } from './intake.ts'
+import type { SpoolRefusal, SpoolStats } from './spool.ts'
 
 /** Limits log lines that would otherwise be written many times per second during an outage. */
 const logLimit = { perSecondMax: 1, clock: systemClock }
+
+/** Reports what happens in intake, for metrics and log lines. No function may throw. */
+export interface IntakeObserver {
+  /** Called once per call for a known tenant and provider. */
+  called(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
+  /** Called once for each declaration that cannot be compiled, until any declaration changes. */
+  declarationUnusable(provider: ProviderName, cause: unknown): void
+  /** `unavailable` means that Postgres is unavailable; `refused` means that Postgres rejected an event's data. */
+  storeFailed(cause: unknown, kind: 'unavailable' | 'refused'): void
+  /** Called once per change of a queue's circuit breaker. */
+  storeBreaker(queue: 'small' | 'large', isOpen: boolean): void
+  /** Called for events that could not be spooled; `cause` is set for an unexpected error. */
+  spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
+  /** Called for an entry that was moved to the dead stream. */
+  spoolDead(entry: DeadEntry): void
+}
+
+/** Log and metrics of a process. */
+interface Outputs {
+  readonly log: Logger
+  readonly metrics: Metrics
+}
 
 /** Metrics and log lines of the webhook intake. */
 export interface IntakeTelemetry extends IntakeObserver {
@@ -22,9 +47,11 @@ export interface IntakeTelemetry extends IntakeObserver {
   watch(intake: Pick<OpenIntake, 'queue' | 'refusedCalls'>): void
 }
 
-/** Declares the metrics of webhook calls and their events, and logs failures of the event store and the spool. Call once per process. */
-export function observeIntake(host: Pick<Host, 'log' | 'metrics'>): IntakeTelemetry {
-  const { log, metrics } = host
+/**
+ * Declares the metrics of webhook calls and their events, counts calls in the statistics of their tenants, and logs failures of the event
+ * store and the spool. Call once per process.
+ */
+export function observeIntake({ log, metrics }: Outputs, stats: StatsTally): IntakeTelemetry {
   const calls = metrics.counter({
     name: 'latchkey_intake_calls_total',
     help: 'Webhook calls for known tenants, by provider (`declared` for all declared ones together) and outcome.',
@@ -43,9 +70,11 @@ export function observeIntake(host: Pick<Host, 'log' | 'metrics'>): IntakeTeleme
   )
   const mayLog = createLineLimit(logLimit)
   return {
-    ...observeSpool(host),
-    called: (provider, outcome) =>
-      calls.with(providerNames.find((name) => name === provider) ?? 'declared', outcome).inc(),
+    ...observeSpool({ log, metrics }),
+    called(provider, outcome, tenantId) {
+      calls.with(providerNames.find((name) => name === provider) ?? 'declared', outcome).inc()
+      countCall(stats, tenantId, outcome)
+    },
     declarationUnusable(provider, cause) {
       unusable.inc()
       log.error({ provider, cause }, 'declaration of a provider cannot be compiled: its calls are refused')
@@ -78,10 +107,31 @@ export function observeIntake(host: Pick<Host, 'log' | 'metrics'>): IntakeTeleme
   }
 }
 
+/** Counts a provider's call in the statistics of its tenant. Uses memory only and never throws. */
+export function countCall(stats: StatsTally, tenantId: TenantId, outcome: CallOutcome): void {
+  switch (outcome) {
+    case 'stored':
+      return stats.count(tenantId, 'accepted')
+    case 'queued':
+      stats.count(tenantId, 'accepted')
+      return stats.count(tenantId, 'spooled')
+    case 'duplicate':
+      return stats.count(tenantId, 'duplicates')
+    case 'handshake':
+      return
+    case 'unavailable':
+      return stats.countRefused(tenantId, 'stores_unavailable')
+    case 'refused':
+      return stats.countRefused(tenantId, 'event_unwritable')
+    default:
+      return stats.countRefused(tenantId, outcome)
+  }
+}
+
 function observeSpool({
   log,
   metrics,
-}: Pick<Host, 'log' | 'metrics'>): Pick<IntakeTelemetry, 'spoolRefused' | 'spoolDead' | 'seen'> {
+}: Outputs): Pick<IntakeTelemetry, 'spoolRefused' | 'spoolDead' | 'seen'> {
   const refused = metrics.counter({
     name: 'latchkey_intake_spool_refused_total',
     help: 'Events that could not be spooled while Postgres was unavailable. The response asked providers to send them again.',
@@ -117,7 +167,7 @@ function observeSpool({
 }
 
 /** Declares the metrics of fetched certificates and key sets and of confirmed subscriptions, and logs failures. Call once per process. */
-export function observeVendorKeys({ log, metrics }: Host) {
+export function observeVendorKeys({ log, metrics }: Outputs) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
     help: 'Fetches of the wallet’s signing certificates, by outcome.',

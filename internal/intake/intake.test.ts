@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { hopsMax, hopsOf, keptHeaders } from './event.ts'
+import { hopsMax, hopsOf, keptHeaders } from './intake.ts'
 
 const kept = (headers: Record<string, string>) =>
   JSON.parse(keptHeaders(new Headers(headers), [])) as Record<string, string>
