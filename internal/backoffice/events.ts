@@ -208,11 +208,6 @@ export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' 
   readonly places: readonly AttemptPlace[]
 }
 
-interface AttemptInspection extends AttemptPlace {
-  readonly id: EventId
-  readonly comparedWith?: AttemptPlace | undefined
-}
-
 const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
   one.cycle === other.cycle && one.attempt === other.attempt
 
@@ -220,7 +215,14 @@ const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
 async function inspectAttempt(
   parts: SharedDeskParts,
   actor: Actor,
-  { id, comparedWith, ...place }: AttemptInspection,
+  {
+    id,
+    comparedWith,
+    ...place
+  }: AttemptPlace & {
+    readonly id: EventId
+    readonly comparedWith?: AttemptPlace | undefined
+  },
 ): Promise<Outcome<InspectedAttempt>> {
   const reached = await reachEvent(parts, actor, id)
   if (reached.kind !== 'ok') return reached

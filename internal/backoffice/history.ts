@@ -45,19 +45,19 @@ const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts
 /** Use cases of the lock history. */
 export const lockCases = { list: listLocks }
 
-/** Filters of refused calls, combined with AND. */
-type RefusedListRequest = PageRequest &
-  TenantSelection & {
-    readonly provider?: ProviderName | undefined
-    readonly cause?: RefusedCause | undefined
-    readonly fromMs?: number | undefined
-    readonly toMs?: number | undefined
-  }
-
 const refusedIdForm = new RegExp(idPattern('ref'))
 
 /** Lists refused calls of providers, newest first. */
-const listRefused: SharedUseCase<RefusedListRequest, Page<RefusedCall>> = async (parts, actor, request) => {
+const listRefused: SharedUseCase<
+  PageRequest &
+    TenantSelection & {
+      readonly provider?: ProviderName | undefined
+      readonly cause?: RefusedCause | undefined
+      readonly fromMs?: number | undefined
+      readonly toMs?: number | undefined
+    },
+  Page<RefusedCall>
+> = async (parts, actor, request) => {
   const { provider, cause, fromMs, toMs } = request
   return await listPage<RefusedCall, string>(parts, actor, request, {
     parse: (text) => (refusedIdForm.test(text) ? text : undefined),
@@ -89,15 +89,13 @@ function redactCall({ directory, redactorOf }: SharedDeskParts, call: RefusedCal
 /** Use cases of refused calls. */
 export const refusedCases = { list: listRefused }
 
-/** Filters of the audit log, combined with AND. `actor` has at most 200 characters. */
-type AuditListRequest = PageRequest &
-  TenantSelection &
-  Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>
-
 const searchCharsMax = 200
 
 /** Lists audit entries, newest first. Entries without a tenant are shown only to actors that see all tenants. */
-const listEntries: UseCase<AuditListRequest, Page<AuditRecord>> = async (parts, actor, request) => {
+const listEntries: UseCase<
+  PageRequest & TenantSelection & Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>,
+  Page<AuditRecord>
+> = async (parts, actor, request) => {
   const { actor: by, action, fromMs, toMs } = request
   if (by !== undefined && by.length > searchCharsMax)
     return invalid(`A search has at most ${searchCharsMax} characters`)

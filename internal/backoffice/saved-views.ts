@@ -18,13 +18,14 @@ import { reachTenant } from './reach.ts'
 const list: UseCase<void, { readonly items: readonly SavedView[] }> = async ({ pool, clock }, actor) =>
   ok({ items: await listSavedViews(pool, actorName(actor), clock.now()) })
 
-interface ViewToSave extends SavedView {
-  /** Tenant that the filter names. */
-  readonly tenantId?: TenantId | undefined
-}
-
 /** Saves a view of the actor, in place of the actor's view of the same name. `isNew` is false if there was one. */
-const save: UseCase<ViewToSave, Done> = async (parts, actor, { name, query, tenantId: named }) => {
+const save: UseCase<
+  SavedView & {
+    /** Tenant that the filter names. */
+    readonly tenantId?: TenantId | undefined
+  },
+  Done
+> = async (parts, actor, { name, query, tenantId: named }) => {
   if (name === '' || name.length > viewNameCharsMax || /[\p{Cc}\p{Cf}]/u.test(name))
     return invalid(`A view needs a name of 1 to ${viewNameCharsMax} printable characters: enter one`)
   if (query.length > viewQueryCharsMax)

@@ -36,12 +36,14 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachTenant, type TenantSelection } from './reach.ts'
 
-interface SimulationListRequest extends PageRequest, TenantSelection {
-  readonly state?: SimulationState | undefined
-}
-
 /** Lists simulated disputes, newest first. */
-const list: UseCase<SimulationListRequest, Page<Simulation>> = (parts, actor, request) => {
+const list: UseCase<
+  PageRequest &
+    TenantSelection & {
+      readonly state?: SimulationState | undefined
+    },
+  Page<Simulation>
+> = (parts, actor, request) => {
   const { state } = request
   return listPage<Simulation, SimulationId>(parts, actor, request, {
     parse: parseSimulationId,

@@ -74,12 +74,13 @@ const write: SharedUseCase<WrittenSubscription, ValueOf<typeof SubscriptionChang
   }
 }
 
-interface SubscriptionMove extends SubscriptionPlace {
-  readonly fromMs?: number | undefined
-}
-
 /** Moves a subscription to a time of receipt, or to the present. */
-const seek: SharedUseCase<SubscriptionMove, Subscription> = async (parts, actor, { fromMs, ...place }) => {
+const seek: SharedUseCase<
+  SubscriptionPlace & {
+    readonly fromMs?: number | undefined
+  },
+  Subscription
+> = async (parts, actor, { fromMs, ...place }) => {
   const reached = await reachTenant(parts, actor, place.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const moved = await seekSubscription(parts.pool, place, fromMs)
@@ -124,13 +125,14 @@ const pull: SharedUseCase<WaitingPull, ValueOf<typeof EventsPulled>> = async (pa
   return ok({ events, hasMore, ackToken, availableAtMs: availableAtMs ?? undefined })
 }
 
-interface StreamCall extends SubscriptionPlace {
-  /** Id of the last event that the caller has handled; empty without one. */
-  readonly lastStreamId: string
-}
-
 /** Streams the events of a subscription. Writes an audit entry for each page before it returns the payloads. */
-const stream: SharedUseCase<StreamCall, EventPages> = async (parts, actor, { lastStreamId, ...place }) => {
+const stream: SharedUseCase<
+  SubscriptionPlace & {
+    /** Id of the last event that the caller has handled; empty without one. */
+    readonly lastStreamId: string
+  },
+  EventPages
+> = async (parts, actor, { lastStreamId, ...place }) => {
   const reach = () => reachTenant(parts, actor, place.tenantId, 'pull')
   const isAllowed = async () => (await reach()).kind === 'ok'
   const reached = await reach()

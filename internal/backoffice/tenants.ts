@@ -25,17 +25,19 @@ import { type Page, type PageRequest, pageFrom, readPage } from './page.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
-interface TenantListRequest extends PageRequest, Pick<TenantSelection, 'namespaces'> {
-  /** Case-insensitive part of a slug, a name or a display name; at most 100 characters. */
-  readonly search?: string | undefined
-}
-
 const searchCharsMax = 100
 /** Maximum number of tenants that a search examines for one page. */
 const examinedMax = 5_000
 
 /** Lists tenants, sorted by namespace and name. */
-const list: UseCase<TenantListRequest, Page<TenantSummary>> = async (parts, actor, request) => {
+const list: UseCase<
+  PageRequest &
+    Pick<TenantSelection, 'namespaces'> & {
+      /** Case-insensitive part of a slug, a name or a display name; at most 100 characters. */
+      readonly search?: string | undefined
+    },
+  Page<TenantSummary>
+> = async (parts, actor, request) => {
   const page = readPage(request, parsePosition)
   if (page.kind !== 'ok') return page
   const { search = '', namespaces } = request

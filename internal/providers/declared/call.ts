@@ -34,7 +34,7 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
 }
 
 /** Counts units of work: bytes and characters that are read. Set by tests, which show the bound `workMax`. */
-export type Meter = (units: number) => void
+export type CountUnits = (units: number) => void
 
 /**
  * Bound on the work of `verify`, `normalize` and `answer` together, in bytes and characters that are read. Linear in the body's size,
@@ -61,7 +61,7 @@ export type VerificationStep =
 /** What a call contains, parsed at most once. */
 export class CallView {
   readonly call: ProviderCall
-  readonly meter: Meter | undefined
+  readonly meter: CountUnits | undefined
   /** Called with each step. Set by `traceCall` only. */
   readonly trace: ((step: VerificationStep) => void) | undefined
   /** Identity with which a token is compared at the moment, for `{secret}`. */
@@ -70,7 +70,7 @@ export class CallView {
   #body: EventBody | undefined
   #query: URLSearchParams | undefined
 
-  constructor(call: ProviderCall, rules: Declaration['body'], meter?: Meter, trace?: CallView['trace']) {
+  constructor(call: ProviderCall, rules: Declaration['body'], meter?: CountUnits, trace?: CallView['trace']) {
     this.call = call
     this.#rules = rules
     this.meter = meter
@@ -154,7 +154,7 @@ const parsePasses = 4
 function readDeclaredBody(
   call: ProviderCall,
   rules: Declaration['body'],
-  meter: Meter | undefined,
+  meter: CountUnits | undefined,
 ): EventBody {
   const { body } = call
   if (rules.form !== undefined && isForm(call)) {
@@ -179,7 +179,7 @@ function isForm({ headers }: ProviderCall): boolean {
 }
 
 /** Returns the fields of a form body; undefined for another Content-Type, over 1000 fields and undecodable text. */
-function readForm(call: ProviderCall, meter: Meter | undefined): FormFields | undefined {
+function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields | undefined {
   if (!isForm(call)) return undefined
   meter?.(call.body.length)
   const text = decodeUtf8(call.body)

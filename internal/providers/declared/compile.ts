@@ -9,7 +9,7 @@ import {
 } from '../provider.ts'
 import type { KeyLocation } from '../vendor-keys/published-keys.ts'
 import { snsConfirmationUrl } from './aws-sns.ts'
-import { CallView, compilePlace, type HeaderTable, type Meter, readHeader } from './call.ts'
+import { CallView, type CountUnits, compilePlace, type HeaderTable, readHeader } from './call.ts'
 import { compileEvent, idHeaderNames, signsIdHeader } from './event.ts'
 import { compileHandshake } from './handshake.ts'
 import { compileHeaders, secretHeaders } from './header-table.ts'
@@ -25,7 +25,7 @@ import { verdicts } from './signature.ts'
  */
 export function compileDeclaration(
   declaration: Declaration,
-  meter?: Meter,
+  meter?: CountUnits,
   trace?: CallView['trace'],
 ): Provider<readonly SchemeKeys[]> {
   const { body: rules, handshakes = [] } = declaration
