@@ -26,10 +26,9 @@ import {
 } from './definitions.ts'
 import { settings, settingsVersion } from './tables.ts'
 
-type SettingRow = typeof settings.$inferSelect
-
 /** A setting with a stored value. Times are in milliseconds since the epoch. */
-export interface StoredSetting extends Readonly<Omit<SettingRow, 'name' | 'tenantId' | 'value'>> {
+export interface StoredSetting
+  extends Readonly<Omit<typeof settings.$inferSelect, 'name' | 'tenantId' | 'value'>> {
   readonly name: SettingName
   /** Tenant of the setting; null for the whole installation. */
   readonly tenantId: TenantId | null
@@ -99,7 +98,7 @@ function versionIn([row]: readonly { readonly version: number }[]): number {
   return row.version
 }
 
-function toStored({ name, tenantId, value, ...rest }: SettingRow): StoredSetting[] {
+function toStored({ name, tenantId, value, ...rest }: typeof settings.$inferSelect): StoredSetting[] {
   if (!isSettingName(name) || !isValueOf(name, value)) return []
   return [{ ...rest, name, tenantId: tenantId === '' ? null : parseTenantId(tenantId), value }]
 }
@@ -209,14 +208,12 @@ export async function clearSetting(parts: WritingParts, clearing: SettingClearin
     : { ...checked, kind: 'refused' }
 }
 
-interface Change extends SettingClearing {
-  readonly name: SettingName
-  readonly value: SettingValue | undefined
-}
-
 const namePattern = /^[^\p{Cc}\p{Cf}]{1,200}$/u
 
-async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promise<SettingWritten> {
+async function applyChange(
+  { pool, clock }: WritingParts,
+  wanted: SettingClearing & { readonly name: SettingName; readonly value: SettingValue | undefined },
+): Promise<SettingWritten> {
   if (!namePattern.test(wanted.by))
     return { kind: 'refused', problem: 'The actor must be named, in 1 to 200 printable characters' }
   return withTx(pool, async (client) => {
@@ -251,7 +248,7 @@ async function applyChange({ pool, clock }: WritingParts, wanted: Change): Promi
 
 async function problemOf(
   client: PoolClient,
-  { name, tenantId, value }: Change,
+  { name, tenantId, value }: Parameters<typeof applyChange>[1],
   isNew: boolean,
 ): Promise<string | undefined> {
   const db = orm(client)

@@ -114,7 +114,6 @@ export class DirectoryIndex implements DirectorySink {
     return this.#bySlug.get(slug)
   }
 
-  /** Returns all tenants, in no particular order. */
   *tenants(): Iterable<DirectoryTenant> {
     for (const { tenant } of this.#byId.values()) yield tenant
   }

@@ -39,7 +39,6 @@ export interface AuditEntry {
   readonly detail: Readonly<Record<string, unknown>>
 }
 
-/** Maximum rows per statement. */
 const purgeRowsMax = 5_000
 /** Maximum batches per call, because other tenants wait for the same worker. */
 const purgeBatchesMax = 50

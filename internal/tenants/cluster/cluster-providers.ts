@@ -1,13 +1,7 @@
-import {
-  expectOk,
-  type KubeClient,
-  Reflector,
-  type ReflectorTrouble,
-  type Transport,
-} from '#internal/kube/index.ts'
+import { type KubeClient, Reflector, type ReflectorTrouble, type Transport } from '#internal/kube/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { type ProviderObject, type ProviderSource, providerObjects } from '../providers/provider-object.ts'
-import { tenantFinalizer } from '../tenant-object.ts'
+import { addFinalizer, applyStatus, removeFinalizer } from './object-writes.ts'
 
 const troubleLogEvery = 20
 
@@ -20,14 +14,11 @@ export function startClusterProviders({
   transport,
   health,
   log,
-  statusManager,
 }: {
   readonly client: KubeClient
   readonly transport: Transport
   readonly health: Health
   readonly log: Pick<Logger, 'warn'>
-  /** Field manager of status writes. */
-  readonly statusManager: string
 }): ProviderSource & { stop(): Promise<void> } {
   const listeners = new Set<() => void>()
   const reflector = new Reflector<ProviderObject>({
@@ -50,29 +41,9 @@ export function startClusterProviders({
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
-    async hold({ metadata: { name, resourceVersion, finalizers = [] } }) {
-      const patch = { metadata: { resourceVersion, finalizers: [...finalizers, tenantFinalizer] } }
-      const result = await client.mergePatch(providerObjects, { name }, patch)
-      // The Provider has changed. The event of that change starts another pass.
-      if (result.kind === 'conflict' || result.kind === 'notFound') return false
-      expectOk('cannot add the finalizer to a Provider', result)
-      return true
-    },
-    async release({ metadata: { name, resourceVersion, finalizers = [] } }) {
-      const kept = finalizers.filter((each) => each !== tenantFinalizer)
-      const patch = { metadata: { resourceVersion, finalizers: kept } }
-      const result = await client.mergePatch(providerObjects, { name }, patch)
-      if (result.kind === 'conflict' || result.kind === 'notFound') return
-      expectOk('cannot remove the finalizer of a Provider', result)
-    },
-    async applyStatus({ metadata: { name, uid } }, status) {
-      const metadata = { name, ...(uid !== undefined && { uid }) }
-      const terms = { fieldManager: statusManager, force: true, subresource: 'status' } as const
-      const result = await client.apply(providerObjects, { metadata, status }, terms)
-      // The Provider was deleted or recreated after it was read.
-      if (result.kind === 'notFound' || result.kind === 'conflict') return
-      expectOk('cannot write the status of a Provider', result)
-    },
+    hold: async (object) => (await addFinalizer(client, providerObjects, object)) !== undefined,
+    release: async (object) => void (await removeFinalizer(client, providerObjects, object)),
+    applyStatus: async (object, status) => void (await applyStatus(client, providerObjects, object, status)),
     stop: () => reflector.stop(),
   }
 }

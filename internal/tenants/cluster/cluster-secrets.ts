@@ -111,7 +111,6 @@ export class ClusterSecrets {
     this.#taken.add(objectKey(place))
   }
 
-  /** Drops the remembered write of a deleted Secret. */
   forget(place: ObjectPlace): void {
     this.#written.delete(objectKey(place))
   }
@@ -291,7 +290,6 @@ function secretPatch(secret: GeneratedSecret) {
   }
 }
 
-/** Builds a generated Secret to create. */
 function generatedObject({ namespace, name, annotations, owner, values }: GeneratedSecret): Secret {
   const data = Object.entries(values).map(([entry, value]) => [entry, Buffer.from(value).toString('base64')])
   return {

@@ -1,14 +1,12 @@
 import { expectOk, type KubeClient } from '#internal/kube/index.ts'
 import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
-import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
+import { tenantFinalizer, tenantObjects } from '../tenant-object.ts'
 import type { TenantSource } from '../tenant-source.ts'
 import { startClusterProviders } from './cluster-providers.ts'
 import { ClusterSecrets } from './cluster-secrets.ts'
 import { ClusterView, type ClusterViewOptions } from './cluster-view.ts'
-
-/** Field manager of status writes. Metadata writes use a different field manager. */
-const statusManager = 'latchkey-operator-status'
+import { addFinalizer, applyStatus, removeFinalizer } from './object-writes.ts'
 
 /**
  * Starts to watch the Tenants and Secrets of a cluster. The caller must stop the source. `check` is its readiness check, which succeeds after
@@ -25,7 +23,7 @@ export function startClusterSource(
   const { client, events, username } = options
   const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
   const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
-  const providers = startClusterProviders({ ...options, statusManager })
+  const providers = startClusterProviders(options)
   return {
     providers,
     vanishedData: 'keep',
@@ -48,21 +46,14 @@ export function startClusterSource(
     },
     secretsOf: (manifest, mayWrite) =>
       secrets.of({ ...manifest, generated: generatedNamesOf(manifest) }, mayWrite),
-    hold: (object) => addFinalizer(client, object),
-    release: (object) => removeFinalizer(client, object),
-    async applyStatus({ metadata: { namespace, name, uid } }, status) {
-      const metadata = {
-        name,
-        ...(namespace !== undefined && { namespace }),
-        ...(uid !== undefined && { uid }),
-      }
-      const terms = { fieldManager: statusManager, force: true, subresource: 'status' } as const
-      const result = await client.apply(tenantObjects, { metadata, status }, terms)
-      // The Tenant was deleted or recreated after it was read.
-      if (result.kind === 'notFound' || result.kind === 'conflict') return false
-      expectOk('cannot write the status of a Tenant', result)
-      return true
+    async hold(object) {
+      const { finalizers = [] } = object.metadata
+      if (finalizers.includes(tenantFinalizer)) return object
+      const held = await addFinalizer(client, tenantObjects, object)
+      return held && { ...object, metadata: { ...object.metadata, ...held } }
     },
+    release: (object) => removeFinalizer(client, tenantObjects, object),
+    applyStatus: (object, status) => applyStatus(client, tenantObjects, object, status),
     async removeAnnotation(object, name) {
       const patch = { metadata: { annotations: { [name]: null } } }
       const result = await client.mergePatch(tenantObjects, object.metadata, patch)
@@ -74,32 +65,4 @@ export function startClusterSource(
       await Promise.all([view.stop(), providers.stop()])
     },
   }
-}
-
-/** Adds the finalizer, provided that the Tenant still has the resourceVersion that was read. */
-async function addFinalizer(client: KubeClient, object: TenantObject): Promise<TenantObject | undefined> {
-  const { finalizers = [], resourceVersion } = object.metadata
-  if (finalizers.includes(tenantFinalizer)) return object
-  const patch = { metadata: { resourceVersion, finalizers: [...finalizers, tenantFinalizer] } }
-  const result = await client.mergePatch(tenantObjects, object.metadata, patch)
-  // The Tenant has changed. The event of that change queues the Tenant again.
-  if (result.kind === 'conflict' || result.kind === 'notFound') return undefined
-  const { metadata } = expectOk('cannot add the finalizer to a Tenant', result)
-  const held = {
-    ...object.metadata,
-    ...(metadata.resourceVersion && { resourceVersion: metadata.resourceVersion }),
-    ...(metadata.finalizers && { finalizers: metadata.finalizers }),
-  }
-  return { ...object, metadata: held }
-}
-
-async function removeFinalizer(client: KubeClient, object: TenantObject): Promise<boolean> {
-  const { finalizers = [], resourceVersion } = object.metadata
-  const patch = {
-    metadata: { resourceVersion, finalizers: finalizers.filter((each) => each !== tenantFinalizer) },
-  }
-  const result = await client.mergePatch(tenantObjects, object.metadata, patch)
-  if (result.kind === 'conflict') return false
-  if (result.kind !== 'notFound') expectOk('cannot remove the finalizer of a Tenant', result)
-  return true
 }

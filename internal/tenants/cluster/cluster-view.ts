@@ -61,9 +61,7 @@ export class ClusterView {
   readonly #watchesMax: number
   /** Counters of consecutive `exhausted` failures, by reflector name. The cache counts as valid until such failures last. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
-  /** Number of Tenants by namespace. */
   readonly #counts = new Map<string, number>()
-  /** Keys of the Tenants that claim a slug, by slug. */
   readonly #claims = new Map<unknown, Set<string>>()
   readonly #listeners = new Set<(key: string) => void>()
   readonly #ending = new Set<Promise<void>>()

@@ -203,7 +203,6 @@ export function lineOfField(yaml: Document.Parsed, lines: LineCounter, path: str
   return undefined
 }
 
-/** Returns the offset of a field's name or of a list entry. */
 function offsetOf(yaml: Document.Parsed, segments: readonly (string | number)[]): number | undefined {
   const last = segments.at(-1)
   const parent = last === undefined ? yaml.contents : yaml.getIn(segments.slice(0, -1), true)

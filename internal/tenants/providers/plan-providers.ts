@@ -58,6 +58,14 @@ export function planProviders(facts: ProviderFacts, nowMs: number): ProviderPlan
   return [...plans, ...facts.vanished.map((each) => planVanished(each, facts))]
 }
 
+const nothingElse = {
+  holds: false,
+  releases: false,
+  status: undefined,
+  problem: undefined,
+  vectorsPassed: undefined,
+}
+
 function planProvider(
   { object, validated }: ProviderFacts['providers'][number],
   stored: StoredProvider | undefined,
@@ -65,23 +73,11 @@ function planProvider(
     claims,
     users,
     nowMs,
-  }: {
-    readonly claims: Claims
-    readonly users: ProviderFacts['users']
-    readonly nowMs: number
-  },
+  }: { readonly claims: Claims; readonly users: ProviderFacts['users']; readonly nowMs: number },
 ): ProviderPlan {
   const { name, uid = '', generation = 1, deletionTimestamp, finalizers = [] } = object.metadata
   const isHeld = finalizers.includes(tenantFinalizer)
-  const plan = {
-    object,
-    name,
-    holds: false,
-    releases: false,
-    status: undefined,
-    problem: undefined,
-    vectorsPassed: undefined,
-  }
+  const plan = { ...nothingElse, object, name }
   const using = users.get(name) ?? []
   if (deletionTimestamp !== undefined && using.length === 0) {
     const step: ProviderPlan['step'] = stored ? { kind: 'remove', name } : { kind: 'none' }
@@ -180,19 +176,11 @@ function planVanished(stored: StoredProvider, { users }: ProviderFacts): Provide
   const { name } = stored
   const using = users.get(name) ?? []
   const kept = `Provider is gone, but stays in force. ${waitingFor(using).message}`
-  const rest = {
-    object: undefined,
-    name,
-    holds: false,
-    releases: false,
-    status: undefined,
-    vectorsPassed: undefined,
-  }
-  if (using.length > 0) return { ...rest, step: { kind: 'none' }, problem: kept }
-  return { ...rest, step: { kind: 'remove', name }, problem: undefined }
+  const plan = { ...nothingElse, object: undefined, name }
+  if (using.length > 0) return { ...plan, step: { kind: 'none' }, problem: kept }
+  return { ...plan, step: { kind: 'remove', name } }
 }
 
-/** Owners of names and aliases. */
 class Claims {
   readonly #owners = new Map<string, string>()
   readonly #all = new Set<string>()

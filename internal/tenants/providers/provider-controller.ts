@@ -58,7 +58,6 @@ export class ProviderController {
     this.#options = options
   }
 
-  /** Starts to reconcile, until `stop`. */
   start(): void {
     const { source, health, log } = this.#options
     const loop = superviseLoop({

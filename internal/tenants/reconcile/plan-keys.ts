@@ -12,9 +12,7 @@ export interface KeysPlan {
   /** SHA-256 (hex) of the keys to delete, which become invalid immediately. */
   readonly remove: readonly string[]
   readonly generate: readonly GeneratedSecret[]
-  /** Complaints about the Secrets. */
   readonly secretComplaints: readonly Complaint[]
-  /** Complaints about the keys in the Secrets. */
   readonly keyComplaints: readonly Complaint[]
   readonly warnings: readonly string[]
 }

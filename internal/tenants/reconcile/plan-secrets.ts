@@ -65,8 +65,7 @@ type Resolved =
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
-      /** Complaints about values that are not used. */
-      readonly complaints: readonly Complaint[]
+          readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
       /** Secret that must be written before its values are stored. */
       readonly generated?: GeneratedSecret

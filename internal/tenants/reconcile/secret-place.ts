@@ -17,7 +17,6 @@ export type PlaceRead =
   | {
       readonly kind: 'generate'
       readonly cause: 'missing' | 'rotation' | 'edited'
-      /** Secret to replace; undefined to create one. */
       readonly secret: SecretManifest | undefined
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint }

@@ -37,7 +37,6 @@ export function statusOf(
   }
 }
 
-/** Returns the name and the aliases of a declared provider. */
 function namesOf({ declared }: TenantFacts, name: string): readonly string[] {
   const known = declared?.get(name)
   return known ? [known.name, ...known.aliases] : []
