@@ -4,14 +4,6 @@ import { RedisUnavailable } from '#internal/storage/index.ts'
 import { type DurableReading, readDurableMeters } from './durable-meters.ts'
 import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } from './reading.ts'
 
-/** Dependencies of `readCurrent`. The caller closes the Redis connection and the pool. */
-export interface CurrentUsageParts {
-  readonly pool: Pool
-  readonly redis: RedisConnection
-  /** Default: the production script. Only tests replace it. */
-  readonly usageScript?: RedisScript
-}
-
 /** Meters of a tenant, of the stores that have its records and events. */
 export interface CurrentUsage {
   readonly tenantId: TenantId
@@ -32,7 +24,16 @@ const productionScript = defineUsageScript()
 
 /** Reads a tenant's meters in both stores. Without Redis, what only Redis knows is unknown. @throws errors of Postgres */
 export async function readCurrent(
-  { pool, redis, usageScript = productionScript }: CurrentUsageParts,
+  {
+    pool,
+    redis,
+    usageScript = productionScript,
+  }: {
+    readonly pool: Pool
+    readonly redis: RedisConnection
+    /** Default: the production script. Only tests replace it. */
+    readonly usageScript?: RedisScript
+  },
   tenantId: TenantId,
 ): Promise<CurrentUsage> {
   const [inRedis, inPostgres] = await Promise.all([

@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
-import { type Demand, decideUsage } from './decision.ts'
+import { decideUsage } from './decision.ts'
 import { limitState } from './limits.ts'
+
+type Demand = Parameters<typeof decideUsage>[0][number]
 
 const demand = (more: Partial<Demand> = {}): Demand => ({
   limit: 'exports.rowsPerMonth',

@@ -26,17 +26,16 @@ export interface Decided {
 /** Decision for a suspended tenant, whatever its limits are. */
 export const suspendedDecision: Decided = { decision: 'deny', reason: 'tenant_suspended', limit: null }
 
-/** Usage that would be added to a limit. */
-export interface Demand extends LimitBounds {
-  readonly limit: AnyLimitName
-  readonly used: number
-  readonly added: number
-  /** True if usage over the hard limit is accepted and marked. */
-  readonly isOverAccepted?: boolean
-}
-
 /** Decides whether usage may be added to all of its limits. The first limit that denies decides, then the first that warns. Pure. */
-export function decideUsage(demands: readonly Demand[]): Decided {
+export function decideUsage(
+  demands: readonly (LimitBounds & {
+    readonly limit: AnyLimitName
+    readonly used: number
+    readonly added: number
+    /** True if usage over the hard limit is accepted and marked. */
+    readonly isOverAccepted?: boolean
+  })[],
+): Decided {
   const over = demands.filter(({ used, added, hard }) => hard !== null && used + added > hard)
   const denying = over.find(({ isOverAccepted }) => isOverAccepted !== true)
   if (denying) return { decision: 'deny', reason: 'hard_limit', limit: denying.limit }

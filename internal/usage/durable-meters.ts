@@ -118,26 +118,23 @@ function tenantBytes(tenantId: TenantId): string {
 /** Stripe of meters for statements that are no batches of records. */
 const otherStripe = 15
 
-/** Locks to count, and the entry that is written with them. */
-export interface CountedLocks {
-  readonly generation: number
-  /** See `recordEntryId`. */
-  readonly entryId: string
-  readonly key: string
-  readonly amount: number
-  readonly keptMs: number
-  /** Content of the entry, which a repeat finds. */
-  readonly text: string
-}
-
 /**
- * Counts locks of a tenant in the windows of acquisitions, without limits.
+ * Counts locks of a tenant in the windows of acquisitions, without limits, and writes an entry with them.
  * @throws if the entry exists or the tenant's records are elsewhere, and errors of Postgres
  */
 export async function countDurableLocks(
   client: PoolClient,
   tenantId: TenantId,
-  locks: CountedLocks,
+  locks: {
+    readonly generation: number
+    /** See `recordEntryId`. */
+    readonly entryId: string
+    readonly key: string
+    readonly amount: number
+    readonly keptMs: number
+    /** Content of the entry, which a repeat finds. */
+    readonly text: string
+  },
 ): Promise<void> {
   const kind = await runSteps(client, [tenantId], locks)
   if (kind !== 'counted') throw new Error(`cannot count locks in Postgres: ${kind}`)
@@ -154,7 +151,7 @@ export async function refreshDurableMeters(
 async function runSteps(
   connection: Pool | PoolClient,
   tenants: readonly TenantId[],
-  locks: CountedLocks | undefined,
+  locks: Parameters<typeof countDurableLocks>[2] | undefined,
 ): Promise<string | undefined> {
   const given = locks ? [locks] : []
   const { rows } = await connection.query<{ kind: string }>({

@@ -20,28 +20,6 @@ export interface UsageEmission {
   readonly occurredAtMs: number
 }
 
-/** Limit on the emitted kind, the current time in ms, and the actor for the audit log. */
-export interface EmissionTerms {
-  readonly bounds: LimitBounds
-  readonly nowMs: number
-  readonly by: string
-}
-
-/** The soft limit that an emission crossed, if this process is the first to see it in this month. */
-interface Crossed {
-  readonly crossing: SoftCrossing | undefined
-}
-
-/**
- * Result of committing usage. `repeat`: the same usage was counted before under this id, and nothing changed. `conflict`: the id belongs to
- * different usage. `used`: usage of the month afterwards.
- */
-export type UsageCommitted =
-  | ({ readonly kind: 'committed'; readonly decided: Decided; readonly used: number } & Crossed)
-  | { readonly kind: 'repeat' | 'denied'; readonly decided: Decided; readonly used: number }
-  | { readonly kind: 'conflict' }
-  | { readonly kind: 'refused'; readonly problem: string }
-
 const hourMs = 3_600_000
 const agoMsMax = 35 * 24 * hourMs
 const aheadMsMax = 300_000
@@ -61,9 +39,19 @@ const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as cons
 export async function recordUsage(
   client: PoolClient,
   emission: UsageEmission,
-  { bounds: { soft }, nowMs, by }: EmissionTerms,
+  {
+    bounds: { soft },
+    nowMs,
+    by,
+  }: {
+    /** Limit on the emitted kind. */
+    readonly bounds: LimitBounds
+    readonly nowMs: number
+    /** Actor for the audit log. */
+    readonly by: string
+  },
 ): Promise<
-  | ({ readonly kind: 'recorded' } & Crossed)
+  | { readonly kind: 'recorded'; readonly crossing: SoftCrossing | undefined }
   | { readonly kind: 'known' | 'conflict' }
   | { readonly kind: 'refused'; readonly problem: string }
 > {
@@ -89,15 +77,26 @@ export async function recordUsage(
 /**
  * Decides whether a tenant may use an amount of an emitted kind now, and adds the amount to its usage of the hour unless it is denied, once
  * per id; a suspended tenant is denied. All commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A
- * denied call is not remembered.
+ * denied call is not remembered. `repeat`: the same usage was counted before under this id, and nothing changed. `conflict`: the id belongs
+ * to different usage. `used`: usage of the month afterwards. `crossing`: the soft limit that was crossed, if this process is the first to see it.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */
 export async function commitUsage(
   client: PoolClient,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
-  { bounds, nowMs, by, isSuspended }: EmissionTerms & { readonly isSuspended: boolean },
-): Promise<UsageCommitted> {
+  { bounds, nowMs, by, isSuspended }: Parameters<typeof recordUsage>[2] & { readonly isSuspended: boolean },
+): Promise<
+  | {
+      readonly kind: 'committed'
+      readonly decided: Decided
+      readonly used: number
+      readonly crossing: SoftCrossing | undefined
+    }
+  | { readonly kind: 'repeat' | 'denied'; readonly decided: Decided; readonly used: number }
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'refused'; readonly problem: string }
+> {
   const emission = { ...usage, occurredAtMs: nowMs }
   const { tenantId, kind, amount, id } = usage
   const problem = problemWith(usage)
@@ -133,7 +132,7 @@ function repeatOf(
   present: StoredEmission,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
   { bounds, used }: { readonly bounds: LimitBounds; readonly used: number },
-): UsageCommitted {
+): Awaited<ReturnType<typeof commitUsage>> {
   if (!isSameUsage(present, usage)) return { kind: 'conflict' }
   const isSoft = bounds.soft !== null && used >= bounds.soft
   const decision = present.decision ?? (isSoft ? 'warn' : 'allow')

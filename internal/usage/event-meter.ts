@@ -1,6 +1,6 @@
 import { randomToken, setNewest, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisScript } from '#internal/storage/index.ts'
-import type { EffectiveLimits, EventLimitName } from './limits.ts'
+import type { EffectiveLimits } from './limits.ts'
 import { monthEndMs } from './months.ts'
 import {
   defineSeedScript,
@@ -179,7 +179,10 @@ export class EventMeter {
   }
 
   /** Counts a tenant's events. Returns undefined for a deleted tenant, which gets no meters and whose events are dropped. */
-  async #countCall(tenantId: TenantId, { call, fresh, late }: TallyCall): Promise<Counts | undefined> {
+  async #countCall(
+    tenantId: TenantId,
+    { call, fresh, late }: NonNullable<ReturnType<EventTally['next']>>,
+  ): Promise<Counts | undefined> {
     const args = [this.#process, String(call), String(fresh), ...[...late].flat().map(String)]
     const evaluate = async () =>
       (await this.#parts.redis.evaluate(this.#count, [meterKeys(tenantId).events], args)) as Reply
@@ -232,16 +235,6 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Numbers of events that one call to Redis counts. */
-export interface TallyCall {
-  /** Sequence number of the call in this process. Redis does not count a call with a repeated number again. */
-  readonly call: number
-  /** Number of events that count towards the current minute. */
-  readonly fresh: number
-  /** Number of events that are too late for the current minute, by hour of receipt in hours since the Unix epoch. */
-  readonly late: ReadonlyMap<number, number>
-}
-
 /** Maximum age at which an event counts towards the current minute. */
 const freshMsMax = 5_000
 /** Maximum hours that are kept separately per tenant. Older events count towards the oldest kept hour. */
@@ -266,8 +259,12 @@ export class EventTally {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
 
-  /** Returns the unconfirmed call, or a new call with all waiting events, or undefined if there are no events. */
-  next(nowMs: number, nextCall: () => number): TallyCall | undefined {
+  /**
+   * Returns the unconfirmed call, or a new call with all waiting events, or undefined if there are no events. Redis does not count a call
+   * with a repeated number `call` again. `fresh` events count towards the current minute; `late` ones are too late for it, by hour of receipt
+   * in hours since the Unix epoch.
+   */
+  next(nowMs: number, nextCall: () => number) {
     if (this.events === 0) return undefined
     if (!this.#sent) {
       this.#sent = { call: nextCall(), batch: this.#open }
@@ -321,7 +318,7 @@ export type EventVerdict =
   | { readonly kind: 'over' }
   | {
       readonly kind: 'limited'
-      readonly limit: EventLimitName
+      readonly limit: 'eventsPerMinute' | 'eventsPerMonth'
       readonly quota: number
       readonly retryAfterMs: number
     }

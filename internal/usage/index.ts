@@ -18,7 +18,6 @@ export {
   type GuardrailOutcome,
 } from './guardrails.ts'
 export {
-  type EmittedLimits,
   type LimitState,
   LimitsInForce,
   type LockLimitName,

@@ -11,8 +11,6 @@ import { readOverrides, readOverridesVersion, type StoredOverride } from './over
 
 /** Name of a limit that a lock acquisition can exceed. */
 export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
-/** Name of a limit that an event can exceed. */
-export type EventLimitName = 'eventsPerMinute' | 'eventsPerMonth'
 
 /** Soft and hard limit that apply to a tenant; `null` means no limit. */
 export interface LimitBounds {
@@ -26,9 +24,6 @@ export interface LimitBounds {
 export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>> {
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
-
-/** Limits on emitted kinds of usage by kind, each for a UTC month. */
-export type EmittedLimits = ReadonlyMap<string, LimitBounds>
 
 /**
  * Hard limits that an acquisition checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
@@ -66,7 +61,7 @@ export function effectiveLimits(sources: LimitSources): EffectiveLimits {
  * Decides the limits on emitted kinds that apply to a tenant, by kind in alphabetical order, from the same sources. A kind that no source
  * limits is absent.
  */
-export function emittedLimits(sources: LimitSources): EmittedLimits {
+export function emittedLimits(sources: LimitSources): ReadonlyMap<string, LimitBounds> {
   const byKind = (limits: Limits) => new Map((limits.emitted ?? []).map((limit) => [limit.kind, limit]))
   const [spec, defaults] = [byKind(sources.spec), byKind(sources.defaults)]
   const overridden = sources.overrides.flatMap(({ limit, expiresAtMs }) =>
@@ -153,7 +148,7 @@ export interface TenantLimits {
   readonly all: EffectiveLimits
   readonly locks: LockLimits
   /** Decided on each access, because acquisitions do not need it. */
-  readonly emitted: EmittedLimits
+  readonly emitted: ReadonlyMap<string, LimitBounds>
   /** Overrides of the tenant, including expired ones. */
   readonly overrides: readonly StoredOverride[]
 }

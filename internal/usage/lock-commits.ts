@@ -56,7 +56,7 @@ export interface LockCommit {
 }
 
 /**
- * Result of `commitLocks`; see `UsageCommitted`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: Redis
+ * Result of `commitLocks`; see `commitUsage`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: Redis
  * has no meters of the tenant, or has not counted locks since its records moved, and nothing was done.
  */
 export type LocksCommitted =

@@ -24,12 +24,6 @@ export async function tellLimits(redis: RedisConnection): Promise<void> {
   await redis.publish(limitsChannel, '')
 }
 
-/** Dependencies for writing overrides. */
-export interface OverrideParts {
-  readonly pool: Pool
-  readonly clock: Clock
-}
-
 /** Override as stored. Times are in ms since the epoch. */
 export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, 'limit'>> & {
   readonly limit: AnyLimitName
@@ -39,11 +33,6 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
  * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`.
  */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
-
-/** Result of setting an override. With `field`, `problem` completes the sentence that begins with the field: "must be …". */
-export type OverrideWritten =
-  | { readonly kind: 'written' }
-  | { readonly kind: 'refused'; readonly problem: string; readonly field?: 'expiresAt' }
 
 const lastingMsMax = 366 * 24 * 3_600_000
 /** Maximum characters of the reason of an override. */
@@ -55,13 +44,22 @@ const overridesMax = 10_000
 /**
  * Overrides a tenant's hard limit until a given time and writes an audit entry in the same transaction. Call
  * `tellLimits` afterwards; without that call, processes find the override by polling. Repeating the call writes the
- * same values again.
+ * same values again. With `field`, `problem` completes the sentence that begins with the field: "must be …".
  * @throws errors of Postgres; if the commit itself failed, the override may have been written
  */
 export async function setLimitOverride(
-  { pool, clock }: OverrideParts,
+  {
+    pool,
+    clock,
+  }: {
+    readonly pool: Pool
+    readonly clock: Clock
+  },
   setting: OverrideSetting,
-): Promise<OverrideWritten> {
+): Promise<
+  | { readonly kind: 'written' }
+  | { readonly kind: 'refused'; readonly problem: string; readonly field?: 'expiresAt' }
+> {
   const nowMs = clock.now()
   const refused = validate(setting, nowMs)
   if (refused !== undefined) return refused
@@ -98,7 +96,7 @@ export async function setLimitOverride(
  * `setLimitOverride`.
  */
 export async function clearLimitOverride(
-  { pool, clock }: OverrideParts,
+  { pool, clock }: Parameters<typeof setLimitOverride>[0],
   { tenantId, limit, by }: Pick<StoredOverride, 'tenantId' | 'limit'> & { readonly by: string },
 ): Promise<boolean> {
   const nowMs = clock.now()
@@ -116,7 +114,7 @@ export async function clearLimitOverride(
 function validate(
   { hard, expiresAtMs, reason }: OverrideSetting,
   nowMs: number,
-): Extract<OverrideWritten, { kind: 'refused' }> | undefined {
+): Exclude<Awaited<ReturnType<typeof setLimitOverride>>, { kind: 'written' }> | undefined {
   const refuse = (problem: string) => ({ kind: 'refused', problem }) as const
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
     return refuse(`The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`)

@@ -14,15 +14,6 @@ import {
 /** Scope of a query: the whole installation, or at most 1 000 tenants. */
 export type StatsTenants = 'all' | readonly TenantId[]
 
-/** Query for stats. Times are in ms since the epoch. */
-export interface StatsQuery {
-  readonly tenants: StatsTenants
-  readonly fromMs: number
-  readonly toMs: number
-  /** Time span of a point: whole minutes below an hour, otherwise whole hours. See `statsStepMs`. */
-  readonly stepMs: number
-}
-
 /** Stats summed over a time span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
   /** Number of refused calls by cause. */
@@ -69,11 +60,20 @@ export function statsStepMs(spanMs: number, tenantsCount = 1): number {
  * @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is not a whole number of minutes or hours; errors of
  * Postgres
  */
-export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats> {
+export async function readStats(
+  pool: Pool,
+  request: {
+    readonly tenants: StatsTenants
+    readonly fromMs: number
+    readonly toMs: number
+    /** Time span of a point: whole minutes below an hour, otherwise whole hours. See `statsStepMs`. */
+    readonly stepMs: number
+  },
+): Promise<Stats> {
   const { stepMs, tenants } = request
   const fromMs = Math.floor(request.fromMs / stepMs) * stepMs
   const count = Math.ceil((request.toMs - fromMs) / stepMs)
-  checkRequest(request, count)
+  checkRequest(tenants, stepMs, count)
   const ids = tenants === 'all' ? [''] : tenants
   const [from, to] = [fromMs, fromMs + count * stepMs].map((ms) => new Date(ms).toISOString())
   const values = [textArrayParam(ids), from, to, `${stepMs} ms`]
@@ -90,7 +90,7 @@ export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats>
   return { stepMs, points, total: sumsOf({ counts, causes: rows.flatMap(({ causes }) => causes) }) }
 }
 
-function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
+function checkRequest(tenants: StatsTenants, stepMs: number, count: number): void {
   if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`stats are limited to ${pointsMax} points`)
   if (tenants !== 'all' && tenants.length > tenantsMax)
     throw new RangeError(`stats are limited to ${tenantsMax} tenants`)
@@ -98,13 +98,8 @@ function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
     throw new RangeError('the step of stats must be a whole number of minutes or hours')
 }
 
-interface StepCounts {
-  /** Counts in the order of `countColumns`. */
-  readonly counts: readonly number[]
-  readonly causes: readonly Readonly<Record<string, number>>[]
-}
-
-function sumsOf({ counts, causes }: StepCounts): StatsSums {
+/** @param counts in the order of `countColumns` */
+function sumsOf({ counts, causes }: Omit<Awaited<ReturnType<typeof readSums>>[number], 'atMs'>): StatsSums {
   const refusedBy: Record<string, number> = {}
   for (const [cause, calls] of causes.flatMap((each) => Object.entries(each)))
     refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
@@ -127,11 +122,7 @@ const binOf = (step: string) => `date_bin(${step}::interval, at, 'epoch'::timest
 
 const sums = countColumns.map((name) => `sum(${name})::float8`).join(', ')
 
-async function readSums(
-  pool: Pool,
-  stepMs: number,
-  values: readonly unknown[],
-): Promise<(StepCounts & { readonly atMs: number })[]> {
+async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]) {
   const table = tableOf(stepMs)
   const { rows } = await pool.query<[number, Readonly<Record<string, number>>[] | null, ...number[]]>({
     name: `stats-read-${table}`,

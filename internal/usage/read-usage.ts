@@ -7,7 +7,7 @@ import {
   limitNames,
   type OwnKind,
 } from '#internal/tenants/index.ts'
-import { type CurrentUsage, type CurrentUsageParts, readCurrent } from './current-usage.ts'
+import { type CurrentUsage, readCurrent } from './current-usage.ts'
 import {
   type LimitBounds,
   type LimitedTenant,
@@ -21,7 +21,7 @@ import { countAt } from './reading.ts'
 import { findMonthAmounts, findUsage, type HourAmount, listHours } from './store.ts'
 
 /** Dependencies of `readUsage`. */
-export interface ReadUsageParts extends CurrentUsageParts {
+export type ReadUsageParts = Parameters<typeof readCurrent>[0] & {
   readonly clock: Clock
   readonly limits: LimitsInForce
 }

@@ -102,7 +102,6 @@ export const limitOverrides = pgTable(
     limit: text('limit_name').notNull(),
     /** Null means no limit. */
     hard: int8('hard'),
-    // The columns keep their former names, which N−1 reads and writes: until, set_at, set_by.
     expiresAtMs: epochMs('until').notNull(),
     reason: text('reason').notNull(),
     updatedAtMs: epochMs('set_at').notNull(),

@@ -5,9 +5,6 @@ const callsMax = 800
 /** Maximum wait before a call begins. */
 const waitMsMax = 5_000
 
-/** Result of a call. `busy`: too many calls wait, or it waited for too long; it was not run. */
-export type Turn<T> = { readonly kind: 'done'; readonly value: T } | { readonly kind: 'busy' }
-
 /**
  * Runs the calls that count a tenant's usage one after another, in the order of their arrival. Each needs a connection and then waits for
  * the lock of its month, so that without turns one tenant would hold all connections of a pool.
@@ -22,13 +19,20 @@ export class UsageTurns {
     this.#clock = clock
   }
 
-  /** @throws the error of `work`, which does not affect later calls */
-  async run<T>(tenantId: TenantId, work: () => Promise<T>): Promise<Turn<T>> {
+  /**
+   * Runs `work` in its turn. `busy`: too many calls wait, or it waited for too long; it was not run.
+   * @throws the error of `work`, which does not affect later calls
+   */
+  async run<T>(
+    tenantId: TenantId,
+    work: () => Promise<T>,
+  ): Promise<{ readonly kind: 'done'; readonly value: T } | { readonly kind: 'busy' }> {
     if (!this.#calls.take(1, tenantId)) return { kind: 'busy' }
     const untilMs = this.#clock.now() + waitMsMax
-    const turn = (this.#last.get(tenantId) ?? Promise.resolve()).then(
-      async (): Promise<Turn<T>> =>
-        this.#clock.now() > untilMs ? { kind: 'busy' } : { kind: 'done', value: await work() },
+    const turn = (this.#last.get(tenantId) ?? Promise.resolve()).then(async () =>
+      this.#clock.now() > untilMs
+        ? ({ kind: 'busy' } as const)
+        : ({ kind: 'done', value: await work() } as const),
     )
     const ended = turn.then(
       () => undefined,
