@@ -1,9 +1,9 @@
-// Rules that every provider must satisfy. Its conformance.ts describes how the vendor writes and signs a call.
+// Rules that every provider must satisfy. Its kit in test/support/provider-kits describes how the vendor writes and signs a call.
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
-import { type CallHeaders, type ProviderCall, refusalCauses } from '../provider.ts'
-import type { ConformanceKit, UnsignedCall } from './conformance.ts'
+import type { ConformanceKit } from '#test/support/provider-kits/kit.ts'
+import { type CallHeaders, type ProviderCall, refusalCauses, type UnsignedCall } from '../provider.ts'
 import { findProvider, providers } from './registry.ts'
 
 const nowMs = 1_790_000_000_000
@@ -15,12 +15,14 @@ const folders = readdirSync(import.meta.dir, { withFileTypes: true })
   .map((entry) => entry.name)
 const kits: ConformanceKit[] = []
 for (const folder of folders) {
-  const found = (await import(`./${folder}/conformance.ts`)) as { readonly kits: readonly ConformanceKit[] }
+  const found = (await import(`#test/support/provider-kits/${folder}.ts`)) as {
+    readonly kits: readonly ConformanceKit[]
+  }
   kits.push(...found.kits)
 }
 
 describe('registry', () => {
-  test('registry: contains each provider folder once, and each folder has conformance kits', () => {
+  test('registry: contains each provider folder once, and each has conformance kits', () => {
     expect(providers.map(({ name }) => name as string).sort()).toEqual([...folders].sort())
     expect([...new Set(kits.map(({ provider }) => provider.name as string))].sort()).toEqual(
       [...folders].sort(),
@@ -29,7 +31,7 @@ describe('registry', () => {
 
   test.each(folders)('provider folder %s: has every file that README.md lists', (folder) => {
     const files = readdirSync(`${import.meta.dir}/${folder}`)
-    const listed = ['README.md', 'conformance.ts', 'fixtures', 'provider.test.ts']
+    const listed = ['README.md', 'fixtures', 'provider.test.ts']
     expect(listed.filter((name) => !files.includes(name))).toEqual([])
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })

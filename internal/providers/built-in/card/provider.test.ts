@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Stripe } from 'stripe'
+import { kits } from '#test/support/provider-kits/card.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { card } from '../declared.ts'
-import { kits } from './conformance.ts'
 
 const secret = 'whsec_b1T9xq0oKJ'
 const nowMs = 1_794_300_000_000

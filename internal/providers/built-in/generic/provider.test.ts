@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Webhook } from 'standardwebhooks'
+import { kits } from '#test/support/provider-kits/generic.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { generic } from '../declared.ts'
-import { kits } from './conformance.ts'
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 const nowMs = 1_794_300_000_000

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
-import type { ConformanceKit } from '../conformance.ts'
-import { gateway } from './provider.ts'
+import { gateway } from '#internal/providers/built-in/gateway/provider.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const publicKey = 'integration_public_key'
 const timestamp = '2026-09-21T13:33:20Z'

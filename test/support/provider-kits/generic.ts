@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
-import type { ConformanceKit, UnsignedCall } from '../conformance.ts'
-import { generic } from '../declared.ts'
+import { generic } from '#internal/providers/built-in/declared.ts'
+import type { UnsignedCall } from '#internal/providers/provider.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const digest = 'a'.repeat(64)
 const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`

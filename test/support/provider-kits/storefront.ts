@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import type { ConformanceKit } from '../conformance.ts'
-import { storefront } from '../declared.ts'
+import { storefront } from '#internal/providers/built-in/declared.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
 

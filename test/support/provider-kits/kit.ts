@@ -1,10 +1,10 @@
-import type { AnyProvider, ProviderCall, ProviderSettings, Verification } from '../provider.ts'
-
-/** A call before it is signed. Header names are neutral and in lower case. */
-export interface UnsignedCall {
-  readonly body: Uint8Array
-  readonly headers: Readonly<Record<string, string>>
-}
+import type {
+  AnyProvider,
+  ProviderCall,
+  ProviderSettings,
+  UnsignedCall,
+  Verification,
+} from '#internal/providers/provider.ts'
 
 /**
  * Describes one format in which a vendor writes and signs calls, for the shared test suite. Signs independently of the adapter's functions,

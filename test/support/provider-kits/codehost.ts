@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
-import type { ConformanceKit, UnsignedCall } from '../conformance.ts'
-import { codehost } from '../declared.ts'
+import { codehost } from '#internal/providers/built-in/declared.ts'
+import type { UnsignedCall } from '#internal/providers/provider.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const twins = [
   ['x-codehost-signature-256', 'x-hub-signature-256'],

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { TrustedSigner } from '../../vendor-keys/chain.ts'
-import type { ConformanceKit } from '../conformance.ts'
-import { wallet } from './provider.ts'
+import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
+import type { TrustedSigner } from '#internal/providers/vendor-keys/chain.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const names = ['CERT-1', 'CERT-2', 'CERT-3', 'CERT-4', 'CERT-5'] as const
 const webhookId = '1JE4291016473214C'

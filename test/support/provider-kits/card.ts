@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import type { ConformanceKit } from '../conformance.ts'
-import { card } from '../declared.ts'
+import { card } from '#internal/providers/built-in/declared.ts'
+import type { ConformanceKit } from './kit.ts'
 
 const digest = 'a'.repeat(64)
 
