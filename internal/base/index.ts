@@ -43,6 +43,8 @@ export {
   backoffMs,
   type Clock,
   Deadlines,
+  monthEndMs,
+  monthStartMs,
   parseTimestamp,
   systemClock,
   timestampMsMax,

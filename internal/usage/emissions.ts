@@ -1,11 +1,10 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { monthStartMs, type TenantId } from '#internal/base/index.ts'
 import { plainTextForm } from '#internal/http/index.ts'
 import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 import { emittedLimitName, isOwnKind, ownKinds } from '#internal/tenants/index.ts'
 import { type Decided, decideUsage, suspendedDecision, toDecided, type UsageDecision } from './decision.ts'
 import type { LimitBounds } from './limits.ts'
 import type { SoftCrossing } from './meter.ts'
-import { monthStartMs } from './months.ts'
 import { findMonthAmounts, saveSoftCrossings } from './store.ts'
 
 /** Usage reported by another system. */

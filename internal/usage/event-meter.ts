@@ -1,7 +1,6 @@
-import { randomToken, setNewest, type TenantId } from '#internal/base/index.ts'
+import { monthEndMs, randomToken, setNewest, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisScript } from '#internal/storage/index.ts'
 import type { EffectiveLimits } from './limits.ts'
-import { monthEndMs } from './months.ts'
 import {
   defineSeedScript,
   type Failure,

@@ -1,4 +1,4 @@
-import type { Clock } from '#internal/base/index.ts'
+import { type Clock, monthEndMs } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import {
   type AnyLimitName,
@@ -15,7 +15,6 @@ import {
   type LimitsInForce,
   limitState,
 } from './limits.ts'
-import { monthEndMs } from './months.ts'
 import { findOverrides, type StoredOverride } from './overrides.ts'
 import { countAt } from './reading.ts'
 import { findMonthAmounts, findUsage, type HourAmount, listHours } from './store.ts'

@@ -1,6 +1,5 @@
-import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
+import { type Clock, monthEndMs, monthStartMs, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import { monthEndMs, monthStartMs } from './months.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }

@@ -1,5 +1,5 @@
 import { inArray } from 'drizzle-orm'
-import type { TenantId } from '#internal/base/index.ts'
+import { monthEndMs, monthStartMs, type TenantId } from '#internal/base/index.ts'
 import {
   orm,
   type Pool,
@@ -11,7 +11,6 @@ import {
 } from '#internal/storage/index.ts'
 import type { RecordDurability } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from './meter.ts'
-import { monthEndMs, monthStartMs } from './months.ts'
 import type { MeterName } from './reading.ts'
 import { recordEpochs } from './tables.ts'
 

@@ -1,3 +1,8 @@
+declare module '*.sql' {
+  const text: string
+  export default text
+}
+
 declare module '*.lua' {
   const source: string
   export default source
