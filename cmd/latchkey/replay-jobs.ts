@@ -14,13 +14,13 @@ type Changer<Request extends unknown[]> = (
 /** Operations on replays, which both APIs have. */
 export interface ReplayApi {
   readonly preview: (filter: ReplayFilter) => Promise<Reply<Schemas<'public'>['ReplayPreview']>>
-  readonly start: Changer<[body: ReplayStart, idempotencyKey: string]>
+  readonly start: Changer<
+    [body: ReplayFilter & { readonly ratePerSecond: number | undefined }, idempotencyKey: string]
+  >
   readonly read: (replayId: string) => Promise<Reply<Replay>>
   readonly cancel: Changer<[replayId: string]>
   readonly replayEvent: (eventId: string) => Promise<Reply<Schemas<'public'>['EventReplayed']>>
 }
-
-type ReplayStart = ReplayFilter & { readonly ratePerSecond: number | undefined }
 
 /** Returns the operations on replays of the key's tenant. */
 export function publicReplays(api: ApiClient<'public'>): ReplayApi {

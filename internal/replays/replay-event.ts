@@ -14,11 +14,6 @@ export interface ReplayEventRequest {
   readonly cycle?: number
 }
 
-/** Result of a retry. `due_now`: the next attempt was brought forward. `already_queued`: an attempt is due or in progress. */
-export type RetryEventResult =
-  | ReplayEventResult
-  | { readonly kind: 'due_now'; readonly tenantId: TenantId; readonly cycle: number }
-
 /** Result of a replay, with the event's current delivery cycle. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
@@ -42,14 +37,17 @@ export async function replayEvent(
 
 /**
  * Lets an event be attempted now: makes the next attempt of its delivery cycle due, or begins another cycle like `replayEvent` if none is in
- * progress. Publish on `dueChannel` afterwards.
+ * progress. Publish on `dueChannel` afterwards. `due_now`: the next attempt was brought forward. `already_queued`: an attempt is due or in
+ * progress.
  * @throws errors of Postgres; then nothing was changed, or a repeat returns `already_queued`
  */
 export async function retryEvent(
   pool: Pool,
   request: Omit<ReplayEventRequest, 'cycle'>,
   nowMs: number,
-): Promise<RetryEventResult> {
+): Promise<
+  ReplayEventResult | { readonly kind: 'due_now'; readonly tenantId: TenantId; readonly cycle: number }
+> {
   return await withTx(pool, async (client) => {
     const result = await replayIn(client, request, nowMs)
     if (result.kind !== 'already_queued') return result

@@ -60,11 +60,6 @@ interface InvalidReplay {
   readonly field?: 'from'
 }
 
-/** Result of cancelling a replay. `ended`: the replay had already ended. */
-export type CancelReplayResult =
-  | { readonly kind: 'cancelled' | 'ended'; readonly job: ReplayJob }
-  | { readonly kind: 'not_found' }
-
 /** Maximum unfinished replays per tenant. The same maximum applies to replays that cover all tenants. */
 export const unfinishedPerTenantMax = 2
 /** Maximum unfinished replays in total. Replays that wait for the delivery of their tenant's retries are not counted. */
@@ -117,7 +112,9 @@ export async function startReplay(
 export async function cancelReplay(
   pool: Pool,
   request: { readonly id: ReplayId; readonly tenantId?: TenantId; readonly by: string },
-): Promise<CancelReplayResult> {
+): Promise<
+  { readonly kind: 'cancelled' | 'ended'; readonly job: ReplayJob } | { readonly kind: 'not_found' }
+> {
   return await withTx(pool, async (client) => {
     const [cancelled] = await orm(client)
       .update(replays)

@@ -65,11 +65,6 @@ function selectedIds(typed: Form): readonly EventId[] {
   return [...new Set(named.flatMap((text) => parseEventId(text) ?? []))].slice(0, selectedMax)
 }
 
-/** Result of parsing the form of a replay. */
-export type ReplayAsked =
-  | ({ readonly kind: 'asked' } & ReplayRequest)
-  | { readonly kind: 'wrong'; readonly problems: Problems }
-
 /**
  * Parses the form of a replay. A missing end time becomes the end of the current second, so that the replay covers the events in its
  * preview. Pure.
@@ -77,7 +72,7 @@ export type ReplayAsked =
 export function parseReplayForm(
   typed: Form,
   { tenantId, nowMs }: { readonly tenantId: TenantId | undefined; readonly nowMs: number },
-): ReplayAsked {
+): ({ readonly kind: 'asked' } & ReplayRequest) | { readonly kind: 'wrong'; readonly problems: Problems } {
   const ids = selectedIds(typed)
   const to = typed['to'] || timeFieldText(Math.ceil(nowMs / 1_000) * 1_000)
   // The events of an earlier replay are bounded by it.
@@ -310,17 +305,16 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
   )
 }
 
-interface EstimateParts extends Pick<PreviewParts, 'context' | 'asked'>, Pick<ReplayPreview, 'total'> {
-  /** Tenants of the selected events. Undefined for a replay by a filter. */
-  readonly tenantIds: readonly TenantId[] | undefined
-}
-
 function Estimate({
   context: { tenant, tenantLabel },
   asked: { ratePerSecond },
   total: { count, isExact },
   tenantIds,
-}: EstimateParts) {
+}: Pick<PreviewParts, 'context' | 'asked'> &
+  Pick<ReplayPreview, 'total'> & {
+    /** Tenants of the selected events. Undefined for a replay by a filter. */
+    readonly tenantIds: readonly TenantId[] | undefined
+  }) {
   const least = isExact ? '' : 'at least '
   const known = tenant === undefined ? tenantIds : [tenant.id]
   const durationMs = (count / ratePerSecond) * 1_000
