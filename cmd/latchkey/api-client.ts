@@ -84,11 +84,6 @@ export type Reply<Answer> =
   | { readonly kind: 'ok'; readonly body: Answer; readonly text: string }
   | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
 
-/** A stream of server-sent events, or why there is none. */
-export type StreamReply =
-  | { readonly kind: 'ok'; readonly body: ReadableStream<Uint8Array> }
-  | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
-
 /** Address and credential of an API. */
 export interface Connection {
   /** Base URL, without the path of the API. */
@@ -151,7 +146,13 @@ export class ApiClient<Name extends ApiName> {
    * Opens the stream of a subscription. Redirects are not followed. Never rejects.
    * @param lastEventId id of the last handled event; empty without one
    */
-  async openStream(subscription: string, lastEventId: string, signal: AbortSignal): Promise<StreamReply> {
+  async openStream(
+    subscription: string,
+    lastEventId: string,
+    signal: AbortSignal,
+  ): Promise<
+    { readonly kind: 'ok'; readonly body: ReadableStream<Uint8Array> } | Extract<Reply<never>, Problem>
+  > {
     const base = this.#connection.url.replace(/\/+$/, '')
     const url = `${base}/v1/subscriptions/${encodeURIComponent(subscription)}/stream`
     try {

@@ -42,12 +42,10 @@ export function addAuditCommand(program: Program, cli: Cli): void {
 }
 
 function auditText({ tables }: Cli, entries: readonly Schemas<'internal'>['AuditEntry'][]): string {
-  const rows = entries.map(({ occurredAt, actor, action, tenantId, detail }) => [
-    occurredAt,
-    actor,
-    action,
-    tenantId,
-    JSON.stringify(detail),
-  ])
-  return tables.list(['DONE AT', 'ACTOR', 'ACTION', 'TENANT', 'DETAIL'], rows, 'No entries')
+  const detail = (entry: (typeof entries)[number]) => JSON.stringify(entry.detail)
+  return tables.list(
+    entries,
+    { 'DONE AT': 'occurredAt', ACTOR: 'actor', ACTION: 'action', TENANT: 'tenantId', DETAIL: detail },
+    'No entries',
+  )
 }

@@ -18,11 +18,10 @@ import {
   start,
 } from './replay-jobs.ts'
 import { chooseSigningKey, secretOption } from './signing-key.ts'
-import { printable } from './tables.ts'
+import { type Columns, printable } from './tables.ts'
 import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole, typeHint } from './values.ts'
 
 type Api = ApiClient<'public'>
-type AttemptExchange = Schemas<'public'>['EventDetail']['attempts'][number]['exchange']
 
 /** Option with the number of matches of a search, which reads one page. */
 const searchLimitOption = ['--limit <n>', 'maximum number, 1 to 100', parseWhole(1, 100), 50] as const
@@ -179,19 +178,24 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
     ['delivery cycle', event.cycle],
     ['payload', `${event.payloadBytes} bytes, kept until ${event.payloadExpiresOn}`],
   ])
-  const rows = attempts.map(({ cycle, attempt, startedAt, durationMs, exchange, ...end }) => [
-    cycle,
-    attempt,
-    startedAt,
-    durationMs,
-    end.outcome,
-    end.status,
-    end.cause,
-    timingText(exchange),
-  ])
-  const head = ['CYCLE', 'ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'CAUSE', 'STEPS (MS)']
+  const columns: Columns<(typeof attempts)[number]> = {
+    CYCLE: 'cycle',
+    ATTEMPT: 'attempt',
+    'STARTED AT': 'startedAt',
+    MS: 'durationMs',
+    OUTCOME: 'outcome',
+    STATUS: 'status',
+    CAUSE: 'cause',
+    'STEPS (MS)': ({ exchange }) => timingText(exchange),
+  }
   const earlier = hasEarlierAttempts ? ['Earlier attempts are left out'] : []
-  return [fields, '', tables.list(head, rows, 'No attempts'), ...earlier, ...answerLines(attempts)].join('\n')
+  return [
+    fields,
+    '',
+    tables.list(attempts, columns, 'No attempts'),
+    ...earlier,
+    ...answerLines(attempts),
+  ].join('\n')
 }
 
 const answerLinesMax = 10
@@ -209,7 +213,9 @@ function answerLines(attempts: Schemas<'public'>['EventDetail']['attempts']): st
 }
 
 /** Returns the durations of the steps of a call, such as `dns 4, connect 12, tls 22, first byte 480`. */
-function timingText(exchange: AttemptExchange): string | undefined {
+function timingText(
+  exchange: Schemas<'public'>['EventDetail']['attempts'][number]['exchange'],
+): string | undefined {
   if (exchange === undefined) return undefined
   const { isReused, dnsMs, connectMs, tlsMs, firstByteMs } = exchange
   const steps = { dns: dnsMs, connect: connectMs, tls: tlsMs, 'first byte': firstByteMs }

@@ -12,6 +12,7 @@ import { randomToken } from '#internal/base/index.ts'
 import { type Cli, exitCodes, type JsonOption, jsonOption, type Problem, type Program } from './cli.ts'
 import { configFor } from './connect.ts'
 import { replaceFile } from './profiles.ts'
+import type { Columns } from './tables.ts'
 import { parseMoment } from './values.ts'
 
 interface FileOptions extends JsonOption {
@@ -97,14 +98,14 @@ async function add(cli: Cli, name: string, { role, namespace, expires, ...option
 async function list(cli: Cli, options: FileOptions) {
   const opened = await open(cli, options)
   if ('problem' in opened) return opened
-  const rows = opened.entries.map(({ name, roles, namespaces, expiresAt }) => [
-    name,
-    roles.join(', '),
-    namespaces?.join(', ') ?? 'all',
-    expiresAt ?? '',
-  ])
+  const columns: Columns<OperatorEntry> = {
+    NAME: 'name',
+    ROLES: ({ roles }) => roles.join(', '),
+    NAMESPACES: ({ namespaces }) => namespaces?.join(', ') ?? 'all',
+    'EXPIRES AT': ({ expiresAt }) => expiresAt ?? '',
+  }
   return {
-    text: cli.tables.list(['NAME', 'ROLES', 'NAMESPACES', 'EXPIRES AT'], rows, 'No operators'),
+    text: cli.tables.list(opened.entries, columns, 'No operators'),
     json: opened.entries.map(({ tokenSha256: _hash, ...rest }) => rest),
   }
 }

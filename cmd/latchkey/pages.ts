@@ -28,15 +28,13 @@ export interface ListOptions extends JsonOption {
   readonly after?: string | undefined
 }
 
-interface Page<Item> {
-  readonly items: readonly Item[]
-  readonly next?: string
-}
-
 /** Reads pages until there are enough items, and notes how to continue. The JSON of a list is an array. */
 export async function listPages<Item>(
   { limit, after }: ListOptions,
-  read: (page: { readonly limit: number; readonly after: string | undefined }) => Promise<Reply<Page<Item>>>,
+  read: (page: {
+    readonly limit: number
+    readonly after: string | undefined
+  }) => Promise<Reply<{ readonly items: readonly Item[]; readonly next?: string }>>,
   show: (items: readonly Item[]) => string,
 ): Promise<Result> {
   const pages = await readPages({ limit, after }, read)

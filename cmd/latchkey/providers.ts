@@ -7,6 +7,7 @@ import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
 import { capturedCallBytesMax, parseProviderFile, type ReadProvider, readText } from './provider-file.ts'
 import { providerTemplate } from './provider-template.ts'
+import type { Columns } from './tables.ts'
 
 const testHelp = `
 The file of --call is JSON: {"headers":{"X-Signature":"…"},"body":"…"}, with bodyBase64 in place of body
@@ -54,27 +55,20 @@ export function addProvidersCommand(program: Program, cli: Cli): void {
     .action(cli.action(async (name, options) => cli.answer(await create(name, options.file), options)))
 }
 
-interface PackSpec {
-  readonly title?: string | undefined
-}
-
 function list({ tables }: Cli): Result {
   const declared = packNames.flatMap((name) => {
     const pack = findPack(name)
     if (pack === undefined) return []
-    const { title = name } = JSON.parse(pack.text) as PackSpec
+    const { title = name } = JSON.parse(pack.text) as { readonly title?: string }
     return [{ name, title, aliases: pack.aliases, isVerified: !pack.isUnverified }]
   })
-  const rows = declared.map(({ name, title, aliases, isVerified }) => [
-    name,
-    title,
-    isVerified ? 'verified' : 'unverified',
-    aliases.join(', '),
-  ])
-  return {
-    text: tables.list(['NAME', 'VENDOR', 'STATE', 'ALIASES'], rows, 'No declarations'),
-    json: declared,
+  const columns: Columns<(typeof declared)[number]> = {
+    NAME: 'name',
+    VENDOR: 'title',
+    STATE: ({ isVerified }) => (isVerified ? 'verified' : 'unverified'),
+    ALIASES: ({ aliases }) => aliases.join(', '),
   }
+  return { text: tables.list(declared, columns, 'No declarations'), json: declared }
 }
 
 function show(name: string): Result {
@@ -88,7 +82,7 @@ function show(name: string): Result {
     name: _name,
     samples: _samples,
     ...spec
-  } = JSON.parse(pack.text) as PackSpec & {
+  } = JSON.parse(pack.text) as { readonly title?: string } & {
     readonly name?: string
     readonly samples?: unknown
   }

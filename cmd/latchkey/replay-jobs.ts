@@ -1,7 +1,7 @@
 import type { ApiClient, Reply, Schemas } from './api-client.ts'
 import { type Cli, exitCodes, type Result } from './cli.ts'
 import { filterWords, parseReplayId, type ReplayFilter } from './event-filters.ts'
-import { printable } from './tables.ts'
+import { type Columns, printable } from './tables.ts'
 import { fromOption, parseTime, parseWhole } from './values.ts'
 
 type Replay = Schemas<'public'>['Replay']
@@ -155,33 +155,35 @@ function failedHint({ id, outcome }: Replay): string | undefined {
 
 /** Returns a table of replays. */
 export function replaysText({ tables }: Cli, replays: readonly Replay[]): string {
-  const rows = replays.map(({ id, state, progress, total, createdAt, filter, requestedBy }) => [
-    createdAt,
-    id,
-    state,
-    countText(total),
-    progress,
-    filter.tenantId ?? 'all',
-    requestedBy,
-  ])
-  const head = ['STARTED AT', 'ID', 'STATE', 'EVENTS', 'PROGRESS', 'TENANT', 'REQUESTED BY']
-  return tables.list(head, rows, 'No replays')
+  const columns: Columns<Replay> = {
+    'STARTED AT': 'createdAt',
+    ID: 'id',
+    STATE: 'state',
+    EVENTS: ({ total }) => countText(total),
+    PROGRESS: 'progress',
+    TENANT: ({ filter }) => filter.tenantId ?? 'all',
+    'REQUESTED BY': 'requestedBy',
+  }
+  return tables.list(replays, columns, 'No replays')
 }
 
 /** Returns a table of events. */
 export function eventsText({ tables }: Cli, events: readonly EventSummary[]): string {
   const isListed = events.some(({ attemptCount }) => attemptCount !== undefined)
-  const rows = events.map((event) => {
-    const { receivedAt, id, provider, type, state, origin } = event
-    const facts = [event.attemptCount, event.lastStatus ?? event.lastCause, event.nextAttemptAt]
-    return [receivedAt, id, provider, type, state, String(origin['kind']), ...(isListed ? facts : [])]
-  })
-  const head = ['RECEIVED AT', 'ID', 'PROVIDER', 'TYPE', 'STATE', 'ORIGIN']
-  return tables.list(
-    [...head, ...(isListed ? ['ATTEMPTS', 'LAST STATUS', 'NEXT ATTEMPT'] : [])],
-    rows,
-    'No events',
-  )
+  const columns: Columns<EventSummary> = {
+    'RECEIVED AT': 'receivedAt',
+    ID: 'id',
+    PROVIDER: 'provider',
+    TYPE: 'type',
+    STATE: 'state',
+    ORIGIN: ({ origin }) => String(origin['kind']),
+  }
+  const ofAttempts: Columns<EventSummary> = {
+    ATTEMPTS: 'attemptCount',
+    'LAST STATUS': ({ lastStatus, lastCause }) => lastStatus ?? lastCause,
+    'NEXT ATTEMPT': 'nextAttemptAt',
+  }
+  return tables.list(events, isListed ? { ...columns, ...ofAttempts } : columns, 'No events')
 }
 
 function countText({ count, isExact }: Replay['total']): string {

@@ -2,7 +2,7 @@ import type { SettingValue } from '#internal/settings/index.ts'
 import type { ApiClient, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { type ClientOptions, profileOption, withApi } from './connect.ts'
-import { printable } from './tables.ts'
+import { type Columns, printable } from './tables.ts'
 import { findTenantId } from './tenants.ts'
 import { parseWhole } from './values.ts'
 
@@ -101,10 +101,10 @@ async function listAll(cli: Cli, api: Api): Promise<Result> {
   ]
   if (all.kind === 'problem') return all
   if (own.kind === 'problem') return own
-  const rows = own.body.items.map((each) => [each.tenantId, ...rowOf(each)])
-  const ofTenants = rows.length === 0 ? [] : [cli.tables.list(['TENANT', ...head], rows, '')]
+  const { items } = own.body
+  const ofTenants = items.length === 0 ? [] : [cli.tables.list(items, { TENANT: 'tenantId', ...columns }, '')]
   const text = [settingsText(cli, all.body.items), ...ofTenants].join('\n\n')
-  return { text, json: [...all.body.items, ...own.body.items] }
+  return { text, json: [...all.body.items, ...items] }
 }
 
 async function listOfTenant(cli: Cli, api: Api, tenantId: string): Promise<Result> {
@@ -114,16 +114,16 @@ async function listOfTenant(cli: Cli, api: Api, tenantId: string): Promise<Resul
   return { text: settingsText(cli, items), json: items.map((each) => ({ tenantId, ...each })) }
 }
 
-const head = ['SETTING', 'VALUE', 'VERSION', 'SET AT', 'SET BY'] as const
+const columns = {
+  SETTING: 'name',
+  VALUE: ({ value }) => printed(value),
+  VERSION: ({ version }) => (version === 0 ? 'default' : version),
+  'SET AT': ({ version, updatedAt }) => (version === 0 ? '' : updatedAt),
+  'SET BY': ({ version, updatedBy }) => (version === 0 ? '' : updatedBy),
+} as const satisfies Columns<Setting>
 
 function settingsText({ tables }: Cli, items: readonly Setting[]): string {
-  return tables.list(head, items.map(rowOf), 'No settings')
-}
-
-function rowOf({ name, value, version, updatedAt, updatedBy }: Setting) {
-  return version === 0
-    ? [name, printed(value), 'default', '', '']
-    : [name, printed(value), version, updatedAt, updatedBy]
+  return tables.list(items, columns, 'No settings')
 }
 
 /** A setting of a tenant, or of the installation without one. */

@@ -1,6 +1,7 @@
 import type { ApiClient } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
+import type { Columns } from './tables.ts'
 
 /** Adds `latchkey subscriptions list|delete`, about the places in the events that pulls and listeners have. */
 export function addSubscriptionsCommand(program: Program, cli: Cli): void {
@@ -26,15 +27,14 @@ async function list({ tables }: Cli, api: ApiClient<'public'>): Promise<Result> 
   const reply = await api.call('listSubscriptions', {})
   if (reply.kind === 'problem') return reply
   const { items } = reply.body
-  const rows = items.map(({ name, types, providers, acknowledgedAt, availableAt, expiresAt }) => [
-    name,
-    [...providers, ...types].join(' ') || 'all',
-    acknowledgedAt,
-    availableAt,
-    expiresAt,
-  ])
-  const head = ['NAME', 'EVENTS', 'ACKNOWLEDGED AT', 'HELD UNTIL', 'EXPIRES AT']
-  return { text: tables.list(head, rows, 'No subscriptions'), json: items }
+  const columns: Columns<(typeof items)[number]> = {
+    NAME: 'name',
+    EVENTS: ({ providers, types }) => [...providers, ...types].join(' ') || 'all',
+    'ACKNOWLEDGED AT': 'acknowledgedAt',
+    'HELD UNTIL': 'availableAt',
+    'EXPIRES AT': 'expiresAt',
+  }
+  return { text: tables.list(items, columns, 'No subscriptions'), json: items }
 }
 
 async function remove(api: ApiClient<'public'>, name: string): Promise<Result> {

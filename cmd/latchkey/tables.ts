@@ -3,6 +3,14 @@ import { styleText } from 'node:util'
 /** Cell of a table. An absent value is shown as a hyphen. */
 export type Cell = string | number | boolean | null | undefined
 
+/** Columns of a table by their heads: a member of the item, or what a function returns for it. */
+export type Columns<Item> = Readonly<
+  Record<
+    string,
+    { [Name in keyof Item]-?: Item[Name] extends Cell ? Name : never }[keyof Item] | ((item: Item) => Cell)
+  >
+>
+
 type Colour = 'green' | 'yellow' | 'red'
 
 /** Colours of cells that are one of these words. */
@@ -47,10 +55,13 @@ export class Tables {
     this.#isColoured = isColoured
   }
 
-  /** Returns a table with a head, or `none` without rows. */
-  list(head: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
-    if (rows.length === 0) return none
-    return this.#columns([head, ...rows], (row) => row === 0)
+  /** Returns a table with a head and a row for each item, or `none` without items. */
+  list<Item>(items: readonly Item[], columns: Columns<Item>, none: string): string {
+    if (items.length === 0) return none
+    const rows = items.map((item) =>
+      Object.values(columns).map((cell) => (typeof cell === 'function' ? cell(item) : (item[cell] as Cell))),
+    )
+    return this.#columns([Object.keys(columns), ...rows], (row) => row === 0)
   }
 
   /** Returns one line for each field that has a value. */

@@ -3,7 +3,7 @@ import type { ApiClient, Reply, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Problem, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
-import { printable } from './tables.ts'
+import { type Columns, printable } from './tables.ts'
 import { explainTenant, type Pause } from './tenant-why.ts'
 
 type Api = ApiClient<'internal'>
@@ -101,14 +101,14 @@ async function readTenant(api: Api, named: string): Promise<Reply<TenantDetail>>
 }
 
 function tenantsText({ tables }: Cli, tenants: readonly Schemas<'internal'>['TenantSummary'][]): string {
-  const rows = tenants.map(({ namespace, name, slug, isReady, suspended, reason, createdAt, id }) => [
-    `${namespace}/${name}`,
-    slug,
-    isReady ? 'ready' : suspended ? 'suspended' : reason,
-    createdAt,
-    id,
-  ])
-  return tables.list(['TENANT', 'SLUG', 'STATE', 'CREATED AT', 'ID'], rows, 'No tenants')
+  const columns: Columns<(typeof tenants)[number]> = {
+    TENANT: ({ namespace, name }) => `${namespace}/${name}`,
+    SLUG: 'slug',
+    STATE: ({ isReady, suspended, reason }) => (isReady ? 'ready' : suspended ? 'suspended' : reason),
+    'CREATED AT': 'createdAt',
+    ID: 'id',
+  }
+  return tables.list(tenants, columns, 'No tenants')
 }
 
 function detailText({ tables }: Cli, tenant: TenantDetail): string {
@@ -125,22 +125,19 @@ function detailText({ tables }: Cli, tenant: TenantDetail): string {
     ['records in', [tenant.recordStore, tenant.earlierRecordStore].filter(Boolean).join(', before ')],
     ['created at', tenant.createdAt],
   ])
-  const conditionRows = conditions.map(({ type, status, reason, message }) => [type, status, reason, message])
-  const keyRows = keys.map(({ name, scopes, prefix, expiresAt }) => [
-    name,
-    scopes.join(' '),
-    prefix,
-    expiresAt,
-  ])
   return [
     fields,
-    tables.list(['CONDITION', 'STATUS', 'REASON', 'MESSAGE'], conditionRows, 'No conditions'),
     tables.list(
-      ['PROVIDER', 'URL'],
-      urls.map(({ provider, url }) => [provider, url]),
-      'No providers',
+      conditions,
+      { CONDITION: 'type', STATUS: 'status', REASON: 'reason', MESSAGE: 'message' },
+      'No conditions',
     ),
-    tables.list(['KEY', 'SCOPES', 'PREFIX', 'EXPIRES AT'], keyRows, 'No API keys'),
+    tables.list(urls, { PROVIDER: 'provider', URL: 'url' }, 'No providers'),
+    tables.list(
+      keys,
+      { KEY: 'name', SCOPES: ({ scopes }) => scopes.join(' '), PREFIX: 'prefix', 'EXPIRES AT': 'expiresAt' },
+      'No API keys',
+    ),
   ].join('\n\n')
 }
 

@@ -3,7 +3,6 @@ import { choicesOf, type Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
-import type { Cell } from './tables.ts'
 import { isoTime, parseProvider, parseTime } from './values.ts'
 
 /** Adds `latchkey usage` and `latchkey refused`, which show the usage of the key's tenant and the calls that were refused. */
@@ -51,29 +50,23 @@ export function addUsageCommands(program: Program, cli: Cli): void {
 }
 
 function usageText({ tables }: Cli, { limits, hours }: Schemas<'public'>['Usage']): string {
-  const rows = limits.map(({ limit, used, soft, hard, state, resetsAt }): readonly Cell[] => [
-    limit,
-    used,
-    soft,
-    hard,
-    state,
-    resetsAt,
-  ])
   const amounts = new Map<string, number>()
   for (const { kind, amount } of hours) amounts.set(kind, (amounts.get(kind) ?? 0) + amount)
+  const totals = [...amounts].map(([kind, amount]) => ({ kind, amount }))
   return [
-    tables.list(['LIMIT', 'USED', 'SOFT', 'HARD', 'STATE', 'RESETS AT'], rows, 'No limit applies'),
-    tables.list(['KIND', 'AMOUNT'], [...amounts], 'No usage in this time'),
+    tables.list(
+      limits,
+      { LIMIT: 'limit', USED: 'used', SOFT: 'soft', HARD: 'hard', STATE: 'state', 'RESETS AT': 'resetsAt' },
+      'No limit applies',
+    ),
+    tables.list(totals, { KIND: 'kind', AMOUNT: 'amount' }, 'No usage in this time'),
   ].join('\n\n')
 }
 
 function refusedText({ tables }: Cli, calls: readonly Schemas<'public'>['RefusedCall'][]): string {
-  const rows = calls.map(({ refusedAt, provider, cause, sourceAddress, id }) => [
-    refusedAt,
-    provider,
-    cause,
-    sourceAddress,
-    id,
-  ])
-  return tables.list(['REFUSED AT', 'PROVIDER', 'CAUSE', 'SOURCE', 'ID'], rows, 'No refused calls')
+  return tables.list(
+    calls,
+    { 'REFUSED AT': 'refusedAt', PROVIDER: 'provider', CAUSE: 'cause', SOURCE: 'sourceAddress', ID: 'id' },
+    'No refused calls',
+  )
 }

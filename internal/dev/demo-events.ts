@@ -1,11 +1,8 @@
 import { createHmac, randomUUID } from 'node:crypto'
 
-/** Provider whose calls the demo imitates. */
-export type DemoProvider = 'card' | 'storefront' | 'codehost' | 'generic'
-
 /** Event in the format of its provider, before it is signed. */
 export interface DemoEvent {
-  readonly provider: DemoProvider
+  readonly provider: 'card' | 'storefront' | 'codehost' | 'generic'
   readonly body: string
   /** All request headers except the signature. */
   readonly headers: Readonly<Record<string, string>>

@@ -8,11 +8,6 @@ export interface FolderLock {
   release(): void
 }
 
-/** Result of locking a folder. `pid` identifies the process that holds the lock, if known. */
-export type LockResult =
-  | { readonly kind: 'locked'; readonly lock: FolderLock }
-  | { readonly kind: 'taken'; readonly pid: number | undefined }
-
 /** Databases of all held locks. These references prevent garbage collection, which would close a database and so release its folder. */
 const held = new Set<Database>()
 
@@ -20,8 +15,14 @@ const held = new Set<Database>()
  * Locks a folder for this process by an exclusive transaction on a SQLite file, because Bun has no flock. The kernel releases the lock of
  * that file when the process ends, even after kill -9. The stored pid is used in messages only.
  * @param waitMs maximum wait while another process holds the lock; 0 tries once
+ * @returns the lock, or the id of the process that holds it, if known
  */
-export function lockFolder(dir: string, waitMs = 0): LockResult {
+export function lockFolder(
+  dir: string,
+  waitMs = 0,
+):
+  | { readonly kind: 'locked'; readonly lock: FolderLock }
+  | { readonly kind: 'taken'; readonly pid: number | undefined } {
   const pidPath = join(dir, 'lock.pid')
   const database = new Database(join(dir, 'lock.db'), { create: true })
   try {

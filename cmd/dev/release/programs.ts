@@ -15,15 +15,16 @@ const mtime = new Date('1985-10-26T08:15:00Z')
 /** Platforms of the compiled program, as Bun names them. Each x64 runs on processors with SSE4.2. */
 export const programTargets = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'] as const
 
-/** Platform of a compiled program. */
-export type ProgramTarget = (typeof programTargets)[number]
-
 /**
  * Compiles the program for a platform, and writes it with its licences to `latchkey-<version>-<target>.tar.gz` in a folder. Bun fetches the
  * runtime of another platform from the npm registry once. Equal sources give an equal archive. @param scratch folder for the
  * program without archive, which stays there @throws with the output of Bun
  */
-export async function buildProgram(target: ProgramTarget, folder: string, scratch: string): Promise<void> {
+export async function buildProgram(
+  target: (typeof programTargets)[number],
+  folder: string,
+  scratch: string,
+): Promise<void> {
   const path = join(scratch, target, 'latchkey')
   mkdirSync(join(scratch, target), { recursive: true })
   const { options, entryPoints } = compileCommand(root)
