@@ -66,23 +66,11 @@ export const actions = [
 /** An action that needs permission. */
 export type Action = (typeof actions)[number]
 
-/** Kubernetes verb and subresource that grant an action. */
-interface ActionRule {
-  readonly verb: 'get' | 'create' | 'update'
-  /** Subresource of `tenants`; '' for the tenant itself. */
-  readonly subresource:
-    | ''
-    | 'payloads'
-    | 'replays'
-    | 'subscriptions'
-    | 'settings'
-    | 'simulations'
-    | 'events'
-    | 'usage'
-}
-
-/** Kubernetes permission for each action. The subresources exist only in RBAC rules, not as API endpoints. */
-export const actionRules: Readonly<Record<Action, ActionRule>> = {
+/**
+ * Kubernetes verb and subresource of `tenants` that grant each action; '' for the tenant itself. The subresources exist only in RBAC rules,
+ * not as API endpoints.
+ */
+export const actionRules = {
   see: { verb: 'get', subresource: '' },
   readPayloads: { verb: 'get', subresource: 'payloads' },
   replay: { verb: 'create', subresource: 'replays' },
@@ -93,7 +81,9 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   // For services that ingest events they have verified and report their own usage.
   ingestEvents: { verb: 'create', subresource: 'events' },
   emitUsage: { verb: 'create', subresource: 'usage' },
-}
+} as const satisfies Readonly<
+  Record<Action, { readonly verb: 'get' | 'create' | 'update'; readonly subresource: string }>
+>
 
 /** Returns the right that permits an action, as roles and documents name it, such as `create tenants/replays`. */
 export function rightOf(action: Action): string {

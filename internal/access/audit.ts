@@ -1,36 +1,34 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
-/** Actions of the audit log: the plural of a subject, and what was done. */
-export const auditActions = [
-  ...(['callbacks.resumed', 'callbacks.tested', 'events.ingested', 'events.replayed'] as const),
-  ...([
-    'events.retried',
-    'notifications.tested',
-    'payloads.pulled',
-    'payloads.read',
-    'payloads.searched',
-    'records.epoch_lost',
-    'replays.cancelled',
-    'replays.started',
-  ] as const),
-  ...(['sessions.ended', 'sessions.started', 'settings.cleared', 'settings.set'] as const),
-  ...(['simulations.advanced', 'simulations.cancelled', 'simulations.started', 'stats.made_up'] as const),
-  ...(['subscriptions.deleted', 'subscriptions.moved', 'subscriptions.written'] as const),
-  ...(['tenants.adopted', 'tenants.changed', 'tenants.created', 'tenants.credentials'] as const),
-  ...(['tenants.deleted', 'tenants.restored'] as const),
-  ...(['usage.committed', 'usage.emitted', 'usage.override_cleared', 'usage.override_set'] as const),
-  'usage.soft_limit_crossed',
-] as const
-/** An action of the audit log; one of `auditActions`. */
-export type AuditAction = (typeof auditActions)[number]
-type Subject<Name> = Name extends `${infer Before}.${string}` ? `${Before}.` : never
+/** Actions of the audit log, by their subject. */
+const auditSubjects = {
+  callbacks: ['resumed', 'tested'],
+  events: ['ingested', 'replayed', 'retried'],
+  notifications: ['tested'],
+  payloads: ['pulled', 'read', 'searched'],
+  records: ['epoch_lost'],
+  replays: ['cancelled', 'started'],
+  sessions: ['ended', 'started'],
+  settings: ['cleared', 'set'],
+  simulations: ['advanced', 'cancelled', 'started'],
+  stats: ['made_up'],
+  subscriptions: ['deleted', 'moved', 'written'],
+  tenants: ['adopted', 'changed', 'created', 'credentials', 'deleted', 'restored'],
+  usage: ['committed', 'emitted', 'override_cleared', 'override_set', 'soft_limit_crossed'],
+} as const
+
+/** An action of the audit log: a subject in the plural, and what was done, such as `replays.started`. */
+export type AuditAction = {
+  [Subject in keyof typeof auditSubjects]: `${Subject}.${(typeof auditSubjects)[Subject][number]}`
+}[keyof typeof auditSubjects]
 /** Filter of the audit log: an action, or a subject with a dot for all its actions, such as `replays.`. */
-export type AuditActionFilter = AuditAction | Subject<AuditAction>
+export type AuditActionFilter = AuditAction | `${keyof typeof auditSubjects}.`
 /** All values of the filter by action. */
-export const auditActionFilters = [
-  ...new Set(auditActions.flatMap((action) => [action.replace(/\w+$/, '') as Subject<AuditAction>, action])),
-] as readonly AuditActionFilter[]
+export const auditActionFilters = Object.entries(auditSubjects).flatMap(([subject, done]) => [
+  `${subject}.`,
+  ...done.map((each) => `${subject}.${each}`),
+]) as readonly AuditActionFilter[]
 
 /** An entry of the audit log. */
 export interface AuditEntry {
@@ -47,7 +45,7 @@ export interface AuditEntry {
 export interface AuditRecord extends Omit<AuditEntry, 'action'> {
   readonly id: number
   readonly occurredAtMs: number
-  /** One of `auditActions`, or an action of another version. */
+  /** An `AuditAction`, or an action of another version. */
   readonly action: string
 }
 
@@ -68,15 +66,6 @@ export interface AuditFilter {
   readonly limit?: number | undefined
   /** Maximum entries that the query examines; at least `limit` + 1, default and maximum 50 000. */
   readonly examinedMax?: number | undefined
-}
-
-/** A page of the audit log. */
-export interface AuditPage {
-  readonly entries: readonly AuditRecord[]
-  /**
-   * Value of `beforeId` for the next page; undefined if this is the last page. A page with fewer entries than `limit` can have a next page.
-   */
-  readonly next: number | undefined
 }
 
 const removedMax = 5_000
@@ -128,7 +117,16 @@ function valuesOf({ actor, action, tenantId, detail }: AuditEntry, nowMs: number
  * Returns a page of the audit log, newest entries first. Examines at most `examinedMax` entries by an index, so that a page can contain
  * fewer matches than `limit` although later pages contain more. Takes no locks. @throws errors of Postgres
  */
-export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
+export async function listAudit(
+  pool: Pool,
+  filter: AuditFilter = {},
+): Promise<{
+  readonly entries: readonly AuditRecord[]
+  /**
+   * Value of `beforeId` for the next page; undefined if this is the last page. A page with fewer entries than `limit` can have a next page.
+   */
+  readonly next: number | undefined
+}> {
   const limit = limitOf(filter)
   const { actor, action, fromMs, toMs } = filter
   const values: unknown[] = []

@@ -86,17 +86,17 @@ const OperatorsFile = Type.Object(
 /** An operator as written in a file; `tokenSha256` is hexadecimal. */
 export type OperatorEntry = Static<typeof Entry>
 
-/** Result of reading operators. A problem names the place in the file and never quotes a value. */
-export type OperatorsRead =
+/**
+ * Parses a YAML or JSON file of operators, such as `operators: [{name: ada, roles: [admin], tokenSha256: …}]`. A problem names the place in
+ * the file and never quotes a value. Pure.
+ */
+export function parseOperators(text: string):
   | {
       readonly kind: 'ok'
       readonly operators: readonly Operator[]
       readonly entries: readonly OperatorEntry[]
     }
-  | { readonly kind: 'invalid'; readonly problem: string }
-
-/** Parses a YAML or JSON file of operators, such as `operators: [{name: ada, roles: [admin], tokenSha256: …}]`. Pure. */
-export function parseOperators(text: string): OperatorsRead {
+  | { readonly kind: 'invalid'; readonly problem: string } {
   const document = parseDocument(text, { prettyErrors: false, strict: true })
   const [error] = document.errors
   if (error) return { kind: 'invalid', problem: `is not YAML: ${error.code}` }

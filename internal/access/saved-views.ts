@@ -25,21 +25,6 @@ const removedMax = 5_000
 /** Key of the advisory locks that serialize the writes of each owner. */
 const saveLock = 7_260_116
 
-/** Result of saving a view. */
-export type ViewSaved =
-  | { readonly kind: 'saved' }
-  /** A view of this name existed. It has the new filter now. */
-  | { readonly kind: 'replaced' }
-  /** The owner has the maximum number of views. Nothing was saved. */
-  | { readonly kind: 'full' }
-
-interface NewView extends SavedView {
-  /** Name of the owner, as `actorName` returns it. */
-  readonly owner: string
-  /** Tenant with whose data the view is deleted. */
-  readonly tenantId: TenantId | null
-}
-
 /**
  * Returns an actor's saved views by name, and marks them as seen, at most once a day. `owner` is a name that `actorName` returned.
  * @throws errors of Postgres
@@ -66,7 +51,22 @@ export async function listSavedViews(
 }
 
 /** Saves a view, in place of the owner's view of the same name. Repeating it is safe. @throws errors of Postgres */
-export function saveView(pool: Pool, view: NewView, nowMs: number): Promise<ViewSaved> {
+export function saveView(
+  pool: Pool,
+  view: SavedView & {
+    /** Name of the owner, as `actorName` returns it. */
+    readonly owner: string
+    /** Tenant with whose data the view is deleted. */
+    readonly tenantId: TenantId | null
+  },
+  nowMs: number,
+): Promise<
+  | { readonly kind: 'saved' }
+  /** A view of this name existed. It has the new filter now. */
+  | { readonly kind: 'replaced' }
+  /** The owner has the maximum number of views. Nothing was saved. */
+  | { readonly kind: 'full' }
+> {
   const { owner, name, tenantId, query } = view
   return withTx(pool, async (client) => {
     const db = orm(client)

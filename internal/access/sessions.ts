@@ -25,14 +25,8 @@ export interface Session {
   readonly csrfToken: string
 }
 
-/** Result of a session lookup. */
-export type SessionFound =
-  | { readonly kind: 'session'; readonly session: Session }
-  | { readonly kind: 'none' }
-  | Unavailable
-
 /** Result of signing in. `token` is the value of the cookie and must not appear anywhere else. */
-export type SessionStarted =
+type SessionStarted =
   | { readonly kind: 'started'; readonly token: string; readonly session: Session }
   /** The maximum number of sessions is reached. */
   | { readonly kind: 'full' }
@@ -106,7 +100,12 @@ export function createSessions({
      * Finds a session that has not ended. A session ends at its `endsAtMs`, after an hour without use, by signing out, and when its API key
      * becomes invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
      */
-    async find(token: string, { isUse = true } = {}): Promise<SessionFound> {
+    async find(
+      token: string,
+      { isUse = true } = {},
+    ): Promise<
+      { readonly kind: 'session'; readonly session: Session } | { readonly kind: 'none' } | Unavailable
+    > {
       if (!tokenPattern.test(token)) return { kind: 'none' }
       const nowMs = clock.now()
       const now = new Date(nowMs)

@@ -17,12 +17,6 @@ export interface Verdict<T> {
   readonly keepUntilMs: number
 }
 
-/** A group of callers with its own maximum of pending reviews, so that no group can use up the maximum of all callers. */
-export interface VerdictShare {
-  readonly name: string
-  readonly pendingMax: number
-}
-
 /** Caches review results for a short time. Concurrent requests for the same key share one review. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
@@ -37,10 +31,14 @@ export class VerdictCache<T> {
 
   /**
    * Returns the cached result or the result of `ask`; undefined if the maximum of pending reviews is reached, either in total or for the
-   * share.
+   * share, a group of callers with its own maximum, so that no group can use up the maximum of all callers.
    * @throws errors of `ask`
    */
-  async get(key: string, share: VerdictShare, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
+  async get(
+    key: string,
+    share: { readonly name: string; readonly pendingMax: number },
+    ask: () => Promise<Verdict<T>>,
+  ): Promise<T | undefined> {
     const { clock, pendingMax } = this.#options
     const known = this.#known.get(key)
     if (known !== undefined && clock.now() < known.keepUntilMs) return known.value
