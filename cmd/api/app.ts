@@ -47,13 +47,11 @@ export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 
     readonly publicUrl?: string | undefined
   }
 
-/** A running API process. */
 export interface Api extends ServerAddress {
   readonly opsPort: number
   readonly directory: Directory
 }
 
-/** Listen address of a server. */
 export interface ServerAddress {
   /** Actual port, also when the configured port is 0. */
   readonly port: number
@@ -61,12 +59,10 @@ export interface ServerAddress {
   readonly url: string
 }
 
-/** Dependencies of the public port. */
 export interface ApiPortParts extends Core {
   readonly usage: Usage
   /** Logs and counts a finished request. */
   observe(event: RequestEvent, cause: unknown): void
-  /** Returns the link of an error to its page in the documentation. */
   readonly errorLink?: ServerOptions<Principal, ApiKeyScope>['errorLink']
 }
 

@@ -35,21 +35,18 @@ import type { Usage } from './usage.ts'
 /** Settings of the webhook intake and of its stores. */
 export interface IntakeConfig extends IntakeSettings, DatabaseSettings, RedisSettings {
   readonly egressProxy?: string | undefined
-  readonly certificates?: CertificateConfig
-}
-
-/** Replaces parts of the infrastructure in which vendors publish certificates and keys, in tests. */
-export interface CertificateConfig {
-  readonly sources?: CertificateSources
-  /** Root certificates that signing certificates must chain to, in PEM. */
-  readonly roots?: readonly string[]
-  /** CA certificate of the servers that provide the signing certificates, in PEM. */
-  readonly serverCa?: string
-  readonly resolve?: Resolve
-  /** Private networks in which certificate servers are allowed. */
-  readonly cidrs?: readonly string[]
-  /** Port of these servers in place of 443, for addresses without a port. */
-  readonly port?: number
+  readonly certificates?: {
+    readonly sources?: CertificateSources
+    /** Root certificates that signing certificates must chain to, in PEM. */
+    readonly roots?: readonly string[]
+    /** CA certificate of the servers that provide the signing certificates, in PEM. */
+    readonly serverCa?: string
+    readonly resolve?: Resolve
+    /** Private networks in which certificate servers are allowed. */
+    readonly cidrs?: readonly string[]
+    /** Port of these servers in place of 443, for addresses without a port. */
+    readonly port?: number
+  }
 }
 
 /** Dependencies of the webhook intake that other parts of the API share. */

@@ -7,17 +7,6 @@ import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Dependencies of simulations. */
-export interface SimulationParts {
-  readonly pool: Pool
-  readonly directory: Directory
-  /** Accepts simulated calls in this process, without the network. */
-  readonly intake: Intake
-  readonly stats: StatsTally
-  /** Returns the retention for tenants that do not set their own. */
-  readonly retentionDefaults: () => RetentionDays
-}
-
 /** Poll interval in ms. A simulated event that another process scheduled can be late by at most this long. */
 const pollMs = 500
 const turnMsMax = 10_000
@@ -25,7 +14,21 @@ const turnMsMax = 10_000
 /** Starts the loop that sends due simulated events until the scope closes. Returns the dependencies of the simulation routes. */
 export async function startSimulations(
   host: Host,
-  { pool, directory, intake, stats, retentionDefaults }: SimulationParts,
+  {
+    pool,
+    directory,
+    intake,
+    stats,
+    retentionDefaults,
+  }: {
+    readonly pool: Pool
+    readonly directory: Directory
+    /** Accepts simulated calls in this process, without the network. */
+    readonly intake: Intake
+    readonly stats: StatsTally
+    /** Returns the retention for tenants that do not set their own. */
+    readonly retentionDefaults: () => RetentionDays
+  },
 ): Promise<Simulations> {
   const signer = new CallSigner()
   const simulator = new Simulator({

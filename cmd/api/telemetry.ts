@@ -85,7 +85,6 @@ export function observeRequests(
   })
 }
 
-/** Declares gauges that are read at each scrape. */
 export function registerGauges(metrics: Metrics, directory: Directory, waiters: Waiters): void {
   const { gauge } = unlabelled(metrics)
   gauge('latchkey_records_waiters_count', 'Checks waiting for a locked key.', () => waiters.count)

@@ -8,7 +8,6 @@ import type { Directory } from '#internal/tenants/index.ts'
 import { LimitsInForce, limitsChannel, Meter, type SoftCrossing } from '#internal/usage/index.ts'
 import type { ApiHost } from './telemetry.ts'
 
-/** Dependencies of `startUsage`. */
 export interface UsageParts {
   readonly pool: Pool
   readonly redis: RedisConnection

@@ -13,7 +13,6 @@ import { createRequestObserver } from '#internal/http/index.ts'
 import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
 import { openBackofficePort } from './port.ts'
 
-/** Configuration of the backoffice. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
   'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl' | 'docsUrl'

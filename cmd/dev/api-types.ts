@@ -4,7 +4,6 @@ import { typedDocuments } from '#cmd/latchkey/contract.ts'
 import { defaultLimits, publicContract } from '#internal/openapi/index.ts'
 import './typescript-6.preload.ts'
 
-/** Path of the generated types of the record API. */
 export const apiTypesPath = 'clients/typescript/src/api.generated.ts'
 
 /** Returns the types of the schemas of the public OpenAPI document, as the client library in TypeScript uses them. */

@@ -161,7 +161,6 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
   return { service: { core, api, tenants }, sink, internal }
 }
 
-/** Returns the URL that signs in to the dashboard. */
 function dashboardUrl({ url, token }: { readonly url: string; readonly token: string }): string {
   return `${url}/sign-in#token=${token}`
 }

@@ -44,7 +44,6 @@ function pythonSamplesText(): string {
     .join('')
 }
 
-/** Returns the samples of a normalized type, one for each provider that has it. */
 function samplesOf(providers: (typeof eventCatalogue)[number]['providers']) {
   return providers.map(({ provider, providerRawType, example }) => ({
     provider,

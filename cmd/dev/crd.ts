@@ -15,7 +15,6 @@ interface Resource {
   readonly columns: readonly Schema[]
   readonly selectableFields?: readonly { readonly jsonPath: string }[]
   readonly description: string
-  /** Schema of `metadata.name`. */
   readonly name: Schema
   readonly spec: Schema
   readonly status: Schema
@@ -73,7 +72,6 @@ export function crdText(resource: Resource, source: string): string {
   return heading + stringify(definition, { version: '1.1', lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-/** A column of `kubectl get`. */
 export function column(name: string, type: string, description: string, jsonPath: string) {
   return { name, type, description, jsonPath }
 }

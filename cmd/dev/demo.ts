@@ -9,19 +9,6 @@ import type { StoreAddress } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { knowsSampleKey, sampleTenant } from './welcome.ts'
 
-/** Inputs of the demo. */
-export interface DemoOptions {
-  readonly config: Pick<Config<'dev'>, 'devDemo'>
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly database: StoreAddress
-  readonly directory: Directory
-  /** Base URL of the API, without a trailing slash. */
-  readonly apiUrl: string
-  /** Prints a line to standard output. */
-  readonly say: (line: string) => void
-  readonly statsNote: StatsNote
-}
-
 /** Dashboard note that is shown above charts with generated statistics. */
 export interface StatsNote {
   /** Returns the note for charts that contain generated statistics, and undefined for other charts. */
@@ -59,7 +46,20 @@ export function createStatsNote(): StatsNote {
  * Generates a history of statistics, then sends demo traffic of the sample tenant until the scope closes: first a burst, then about one
  * event every four seconds. Does nothing without the sample tenants, or if the demo is switched off.
  */
-export async function startDemo(host: Host, options: DemoOptions): Promise<void> {
+export async function startDemo(
+  host: Host,
+  options: {
+    readonly config: Pick<Config<'dev'>, 'devDemo'>
+    readonly env: Readonly<Record<string, string | undefined>>
+    readonly database: StoreAddress
+    readonly directory: Directory
+    /** Base URL of the API, without a trailing slash. */
+    readonly apiUrl: string
+    /** Prints a line to standard output. */
+    readonly say: (line: string) => void
+    readonly statsNote: StatsNote
+  },
+): Promise<void> {
   const { config, env, database, directory, apiUrl, say, statsNote } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return

@@ -2,7 +2,6 @@ import { DeclarationSchema } from '#internal/providers/index.ts'
 import { acceptedProviderNames, ProviderStatus } from '#internal/tenants/index.ts'
 import { column, crdText, structural } from './crd.ts'
 
-/** Path of the generated definition of Providers. */
 export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
 
 const reserved = `[${acceptedProviderNames.map((name) => `'${name}'`).join(', ')}]`

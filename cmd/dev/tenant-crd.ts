@@ -1,7 +1,6 @@
 import { Tenant, TenantStatus } from '#internal/tenants/index.ts'
 import { column, crdText, structural } from './crd.ts'
 
-/** Path of the generated definition of Tenants. */
 export const tenantCrdPath = 'crds/latchkey.dev_tenants.yaml'
 
 /** Returns the definition of Tenants, whose spec is the schema that a folder's manifests are checked with. */

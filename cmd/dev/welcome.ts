@@ -85,7 +85,6 @@ export function repeating(say: (line: string) => void, scrolledAway: () => strin
   }
 }
 
-/** Maximum lines of refused calls a second. */
 export const refusedLinesPerSecondMax = 10
 
 /** Returns a function that prints a line for each refused call, except those of the demo: provider, cause and tenant. Never throws. */

@@ -8,14 +8,14 @@ import { startFeedMarks } from './feed-marks.ts'
 import { startReplays } from './replays.ts'
 import { startRetention } from './retention.ts'
 
-/** Settings of the forwarder. */
-export type ForwarderConfig = DeliveriesConfig & CommonConfig
-
 /** Connection pool for the tenant directory and the settings. Deliveries have their own pool. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
 /** Starts the forwarder: what every process has, then deliveries. The forwarder has no public port. */
-export async function startForwarder(host: Host, config: ForwarderConfig): Promise<ServingPorts> {
+export async function startForwarder(
+  host: Host,
+  config: DeliveriesConfig & CommonConfig,
+): Promise<ServingPorts> {
   const core = await openCore(host, config, {
     ...stores,
     check: 'deliveries',

@@ -14,12 +14,10 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Settings of deliveries. */
 export interface DeliveriesConfig
   extends DatabaseSettings,
     Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {}
 
-/** Dependencies of deliveries. */
 export interface DeliveriesParts extends KeyRingParts {
   readonly redis: RedisConnection
   readonly directory: Directory

@@ -16,7 +16,6 @@ interface Operations {
 /** Name of an API: the public one with an API key, or the internal one with a token. */
 export type ApiName = keyof Operations
 
-/** Schemas of an API's answers. */
 export type Schemas<Name extends ApiName> = (Name extends 'public'
   ? publicApi.components
   : internalApi.components)['schemas']
@@ -98,7 +97,6 @@ const callMsMax = 60_000
 const answerBytesMax = 32 * 1024 * 1024
 const messageCharsMax = 1_000
 
-/** Client of one API of the service. */
 export class ApiClient<Name extends ApiName> {
   readonly #name: Name
   readonly #connection: Connection

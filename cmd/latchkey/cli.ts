@@ -9,7 +9,6 @@ export const exitCodes = { ok: 0, failed: 1, misused: 2, notFound: 3, refused: 4
 /** Exit code of a command. Undefined for a process that sets its own exit code. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes] | undefined
 
-/** Program that commands are added to. */
 export type Program = Command
 
 /** A run of `latchkey`: surroundings and result of its command. */
@@ -26,7 +25,6 @@ export class Cli {
     this.tables = new Tables(terminal.isColoured)
   }
 
-  /** Returns the action of a command: does its work and keeps the exit code. */
   action<Args extends unknown[]>(
     work: (...args: Args) => Promise<ExitCode>,
   ): (...args: Args) => Promise<void> {
@@ -94,7 +92,6 @@ function jsonTextOf(result: Result): string {
   return JSON.stringify(toWire(json), null, 2)
 }
 
-/** Value of the option `--json`. */
 export interface JsonOption {
   readonly json?: true | undefined
 }

@@ -33,7 +33,6 @@ export function filterOptions() {
   return eventFilterOptions()
 }
 
-/** Returns both documents as a caller gets them. */
 function documents(): { readonly public: Document; readonly internal: Document } {
   const both = { public: publicContract(defaultLimits()), internal: internalDocument() }
   return JSON.parse(JSON.stringify(both)) as ReturnType<typeof documents>

@@ -19,7 +19,6 @@ interface Filters {
 // Frozen, since Bun writes what a macro returned at each use of a constant.
 const optionsOf = Object.freeze(filterOptions())
 
-/** Parses an id of a replay. */
 export const parseReplayId = parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined))
 
 /** Parsers of texts that the command checks itself; the API checks the others. */
@@ -46,7 +45,6 @@ export function withFilters<Command>(
   return command
 }
 
-/** Returns the values of the options that `withFilters` added, by the names of the API. */
 export function parseFilters<Operation extends keyof Filters>(
   operation: Operation,
   options: object,

@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type ApiClient, reasonText } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
-/** An event of a stream. */
 export interface StreamedEvent {
   /** Id that acknowledges the event and all before it. */
   readonly streamId: string

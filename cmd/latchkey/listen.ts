@@ -223,7 +223,6 @@ class Listener {
   readonly #cli: Cli
   readonly #options: ListenerOptions
   #failed: string[] = []
-  /** The repetition that is under way. */
   #repeating: Promise<void> | undefined
 
   constructor(cli: Cli, options: ListenerOptions) {
@@ -339,7 +338,6 @@ function problemOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'failed'
 }
 
-/** Returns the fields of an event of a stream. */
 function fieldsOf(text: string): EventFields {
   return JSON.parse(text) as EventFields
 }

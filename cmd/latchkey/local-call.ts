@@ -24,7 +24,6 @@ export async function localCall(
     readonly event: EventFields
     /** JSON as received, whose numbers a parser could change. */
     readonly payload: string
-    /** JSON of the headers. */
     readonly headers: string
   },
   { url, key, nowMs }: { readonly url: string; readonly key: SigningKey; readonly nowMs: number },

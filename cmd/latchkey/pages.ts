@@ -22,7 +22,6 @@ export const afterOption = [
   'continues an earlier list at the cursor that it printed',
 ] as const
 
-/** Options of a command that lists. */
 export interface ListOptions extends JsonOption {
   readonly limit: number
   readonly after?: string | undefined

@@ -89,7 +89,6 @@ const sources = {
   },
 } as const
 
-/** Returns the address and the credential of an API in the environment. */
 export function environmentOf(config: Config<'latchkey'>, api: ApiName): Partial<Connection> {
   const [url, credential] =
     api === 'public' ? [config.url, config.apiKey] : [config.internalUrl, config.token]

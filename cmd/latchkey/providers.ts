@@ -14,7 +14,6 @@ The file of --call is JSON: {"headers":{"X-Signature":"…"},"body":"…"}, with
 for bytes, and with method, url and at (its time) if they are signed. The secret is read from
 --secret-file, or asked for; it is never printed. The output has the signature that the secret makes.`
 
-/** Adds the command group `providers`, which lists, checks and starts declarations of providers. */
 export function addProvidersCommand(program: Program, cli: Cli): void {
   const providers = program.command('providers').description('the providers whose webhooks are accepted')
   providers

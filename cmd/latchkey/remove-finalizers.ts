@@ -56,7 +56,6 @@ export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
     )
 }
 
-/** Returns the numbers of Tenants and Providers that had the finalizer. */
 async function removeFinalizers(
   operator: string | undefined,
   namespaces: readonly string[] | undefined,

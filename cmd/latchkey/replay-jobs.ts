@@ -33,7 +33,6 @@ export function publicReplays(api: ApiClient<'public'>): ReplayApi {
   }
 }
 
-/** Returns the operations on replays of any tenants. */
 export function internalReplays(api: ApiClient<'internal'>): ReplayApi {
   return {
     preview: (body) => api.call('previewReplay', { body }),
@@ -48,7 +47,6 @@ const rateMax = 1_000
 const waitAgainMs = 1_000
 const waitMsMax = 600_000
 
-/** Argument with the id of a replay. */
 export const replayArgument = ['<id>', 'id of the replay', parseReplayId] as const
 
 /** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
@@ -63,7 +61,6 @@ export function replayOptions(nowMs: number) {
   } as const
 }
 
-/** A replay to start. */
 export interface ReplayJob {
   readonly filter: ReplayFilter
   readonly ratePerSecond: number | undefined
@@ -83,7 +80,6 @@ export async function preview(cli: Cli, api: ReplayApi, filter: ReplayFilter) {
   return { text, json: reply.body, isEmpty: total.count === 0 }
 }
 
-/** Starts a replay. */
 export async function start(cli: Cli, api: ReplayApi, job: ReplayJob): Promise<Result> {
   const { filter, ratePerSecond, key: idempotencyKey } = job
   const started = await api.start({ ...filter, ratePerSecond }, idempotencyKey)
@@ -121,7 +117,6 @@ export async function replayEvent(api: ReplayApi, eventId: string): Promise<Resu
   return { text, json: reply.body }
 }
 
-/** Returns a replay with its progress. */
 export function replayResult({ tables }: Cli, replay: Replay): Result {
   const { filter, skipped } = replay
   const skips = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
@@ -153,7 +148,6 @@ function failedHint({ id, outcome }: Replay): string | undefined {
   return count === 0 ? undefined : `latchkey events list --replay ${id} --outcome failed`
 }
 
-/** Returns a table of replays. */
 export function replaysText({ tables }: Cli, replays: readonly Replay[]): string {
   const columns: Columns<Replay> = {
     'STARTED AT': 'createdAt',
@@ -167,7 +161,6 @@ export function replaysText({ tables }: Cli, replays: readonly Replay[]): string
   return tables.list(replays, columns, 'No replays')
 }
 
-/** Returns a table of events. */
 export function eventsText({ tables }: Cli, events: readonly EventSummary[]): string {
   const isListed = events.some(({ attemptCount }) => attemptCount !== undefined)
   const columns: Columns<EventSummary> = {

@@ -64,7 +64,6 @@ export class Tables {
     return this.#columns([Object.keys(columns), ...rows], (row) => row === 0)
   }
 
-  /** Returns one line for each field that has a value. */
   details(fields: readonly (readonly [name: string, value: Cell])[]): string {
     const given = fields.filter(([, value]) => value !== null && value !== undefined && value !== '')
     return this.#columns(given, () => false)
@@ -78,7 +77,6 @@ export class Tables {
     })
   }
 
-  /** Adds a colour to a text on a terminal. */
   paint(style: Colour | 'bold', text: string): string {
     return this.#isColoured ? styleText(style, text, { validateStream: false }) : text
   }

@@ -9,7 +9,6 @@ export interface Pause {
   readonly since: string | null
 }
 
-/** Input of `explainTenant`. */
 export interface TenantFacts {
   readonly tenant: Pick<
     TenantDetail,
@@ -31,7 +30,6 @@ export interface TenantFacts {
 export interface TenantExplanation {
   /** Reason of a condition, or one of `NoCallback`, `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string
-  /** One sentence. */
   readonly sentence: string
   /** Command that ends it. Words in capitals are to be filled in. Absent if nothing holds the tenant, or the sentence says what to do. */
   readonly command?: string

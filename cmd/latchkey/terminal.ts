@@ -32,7 +32,6 @@ export interface Question {
 /** Maximum bytes of standard input, which only has a key or a token. */
 export const inputBytesMax = 64 * 1024
 
-/** Returns the terminal of this process. */
 export function processTerminal(): Terminal {
   const { env, stdin, stdout, stderr } = process
   return {

@@ -32,7 +32,6 @@ export function fromOption(text: string, nowMs: number) {
   return ['--from <time>', description, parseTime(nowMs)] as const
 }
 
-/** Formats a time for the API. */
 export function isoTime(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString()
 }
@@ -82,13 +81,11 @@ export function parseUrl(text: string): string {
   throw new InvalidArgumentError('It must be an http or https URL without user and password.')
 }
 
-/** Parses the base URL of the service. */
 export function parseBaseUrl(text: string): string {
   if (isBaseUrl(text)) return text.replace(/\/+$/, '')
   throw new InvalidArgumentError('It must be an http or https URL without user, query and fragment.')
 }
 
-/** Parses the name of a profile. */
 export function parseProfile(text: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)) return text
   throw new InvalidArgumentError('It must be 1 to 64 letters, digits, dots, underscores and hyphens.')

@@ -12,7 +12,6 @@ export async function applyMigrations(
     waitSeconds,
   }: {
     readonly log: Logger
-    /** Name of the connection in Postgres. */
     readonly applicationName: string
     /** Maximum wait in seconds for Postgres to become usable. */
     readonly waitSeconds: number

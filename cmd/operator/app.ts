@@ -29,7 +29,6 @@ import {
 } from '#internal/tenants/index.ts'
 import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
 
-/** Settings of the operator. */
 export type OperatorConfig = Pick<
   Config<'operator'>,
   | 'callbackCidrsMax'

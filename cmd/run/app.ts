@@ -10,7 +10,6 @@ import type { Config } from '#internal/config/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
 import { startService } from './service.ts'
 
-/** Configuration of `latchkey run`. */
 export type RunConfig = Omit<Config<'run'>, 'keyRing'> & { readonly keyRing: KeyRing }
 
 /**

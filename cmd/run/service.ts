@@ -29,7 +29,6 @@ import type { Config } from '#internal/config/index.ts'
 import { documentationPath } from '#internal/dashboard/index.ts'
 import { createErrorLinks, urlHost } from '#internal/http/index.ts'
 
-/** Configuration of the whole service in one process. */
 export type ServiceConfig = ApiConfig &
   DeliveriesConfig &
   Omit<BackofficePortConfig, 'drainMs'> &

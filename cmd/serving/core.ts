@@ -19,14 +19,11 @@ export interface Core extends KeyRingParts, Stores {
   readonly onNotified: OnNotified
 }
 
-/** Options of `openCore`: the readiness check of the start, and the Postgres pool. */
-export type CoreOptions = Pick<OpsPortOptions, 'check' | 'reason'> & Omit<PostgresOptions, 'url' | 'tls'>
-
 /** Opens, in this order: ops port, stores, settings, tenants, key ring, statistics. Call once per process. */
 export async function openCore(
   host: Host,
   config: CommonConfig,
-  { check, reason, ...pool }: CoreOptions,
+  { check, reason, ...pool }: Pick<OpsPortOptions, 'check' | 'reason'> & Omit<PostgresOptions, 'url' | 'tls'>,
 ): Promise<Core> {
   const ops = await openOpsPort(host, { ...config, check, reason })
   const stores = await openStores(host, config, pool)

@@ -19,7 +19,6 @@ import { openPostgres } from './stores.ts'
 import type { Host } from './telemetry.ts'
 import { tenantPartsOf } from './tenant-data.ts'
 
-/** Options of `openFolderTenants`. */
 export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' | 'rules'> {
   readonly database: StoreAddress
   readonly redis: RedisConnection
@@ -36,7 +35,6 @@ export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' 
   readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
 }
 
-/** Tenants of a folder of manifests. */
 export interface FolderTenants {
   readonly source: FolderSource
   readonly pool: Pool

@@ -18,7 +18,6 @@ export interface KeyRingParts {
   readonly keyRingGate: KeyRingGate
 }
 
-/** Options of `openKeyRing`. */
 export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing

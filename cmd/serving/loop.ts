@@ -2,7 +2,6 @@ import { type LoopOptions, type SupervisedLoop, superviseLoop } from '#internal/
 import type { ChannelListener, RedisConnection } from '#internal/storage/index.ts'
 import type { Host } from './telemetry.ts'
 
-/** Options of `openLoop`. */
 export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
   /** Runs once after the loop has stopped; errors are ignored. */
   readonly lastTurn?: () => Promise<void>

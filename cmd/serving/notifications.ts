@@ -9,7 +9,6 @@ import type { Host } from './telemetry.ts'
 /** Called for each notification that was stored for the owner of a tenant. Must not throw. */
 export type OnNotified = (type: NotificationType) => void
 
-/** Dependencies of notifications in a process. */
 export interface NotificationParts {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -18,7 +17,6 @@ export interface NotificationParts {
   readonly onNotified: OnNotified
 }
 
-/** Returns the dependencies of notifications that are the same for all of them. */
 export function noticePartsOf({
   directory,
   settings,

@@ -18,7 +18,6 @@ export type CommonConfig = DatabaseSettings &
     readonly keyRingReplacesLost?: boolean
   }
 
-/** Options of `openOpsPort`. */
 export interface OpsPortOptions extends BindConfig {
   readonly opsPort: number
   /** Name of the readiness check that fails until `markStarted`. */
@@ -26,7 +25,6 @@ export interface OpsPortOptions extends BindConfig {
   readonly reason: string
 }
 
-/** An open ops port. */
 export interface OpsPort {
   /** Actual port, also when the configured port is 0. */
   readonly port: number

@@ -43,7 +43,6 @@ export function databaseOf(settings: DatabaseSettings): StoreAddress {
   }
 }
 
-/** Returns the Redis address for all connections of a process. */
 export function redisOf(settings: RedisSettings): StoreAddress {
   return {
     url: settings.redisUrl,
@@ -66,7 +65,6 @@ export interface Stores {
   readonly redis: RedisConnection
 }
 
-/** Pool options that the caller can set. */
 export type PostgresOptions = Omit<PoolOptions, 'connectTimeoutMs' | 'onIdleError'>
 
 const connectMsMax = 2_000

@@ -15,7 +15,6 @@ import {
   unlabelled,
 } from '#internal/telemetry/index.ts'
 
-/** Telemetry of a long-running process. */
 export type ProcessTelemetry = Awaited<ReturnType<typeof createProcessTelemetry>>
 
 /** A running process: its telemetry, and the scope that closes its resources. */
@@ -23,8 +22,10 @@ export interface Host extends ProcessTelemetry {
   readonly scope: Scope
 }
 
-/** Options of `createProcessTelemetry`. */
-export interface TelemetryOptions {
+const tracesCloseMs = 2000
+
+/** Creates the logger, metrics, tracing and health checks of a process. Call once per process. */
+export async function createProcessTelemetry(options: {
   readonly service: string
   readonly version: string
   readonly logLevel: LogLevel
@@ -34,12 +35,7 @@ export interface TelemetryOptions {
   readonly otlpHeaders?: Readonly<Record<string, string>> | undefined
   readonly otelServiceName?: string | undefined
   readonly otelSamplerRatio?: number
-}
-
-const tracesCloseMs = 2000
-
-/** Creates the logger, metrics, tracing and health checks of a process. Call once per process. */
-export async function createProcessTelemetry(options: TelemetryOptions) {
+}) {
   const { service, version } = options
   const log = createLogger({
     level: options.logLevel,

@@ -41,7 +41,6 @@ export interface Unavailable {
 /** Result of authorization. */
 export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refused' } | Unavailable
 
-/** Tenants that an actor can see in lists. */
 export type Visibility =
   | { readonly kind: 'all' }
   /** Requested namespaces that the actor can see; the list can be empty. */
@@ -64,7 +63,6 @@ export interface AccessObserver {
   ): void
 }
 
-/** Dependencies of `createAccess`. */
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock

@@ -30,7 +30,6 @@ export const auditActionFilters = Object.entries(auditSubjects).flatMap(([subjec
   ...done.map((each) => `${subject}.${each}`),
 ]) as readonly AuditActionFilter[]
 
-/** An entry of the audit log. */
 export interface AuditEntry {
   /** Name returned by `actorName`: 1 to 200 printable characters. */
   readonly actor: string

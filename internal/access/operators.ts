@@ -128,7 +128,6 @@ export function parseOperators(text: string):
   return { kind: 'ok', operators, entries }
 }
 
-/** Options of `OperatorsInFile`. */
 export interface OperatorsInFileOptions {
   readonly path: string
   /** Called when the file has become valid, or invalid with the problem. While it is invalid, its last valid content applies. */

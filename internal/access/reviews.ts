@@ -107,7 +107,6 @@ export interface AccessPlace {
   readonly name?: string | undefined
 }
 
-/** Result of an access review. */
 export type AccessVerdict =
   | { readonly kind: 'allowed' }
   | { readonly kind: 'refused' }

@@ -54,7 +54,6 @@ export async function listSavedViews(
 export function saveView(
   pool: Pool,
   view: SavedView & {
-    /** Name of the owner, as `actorName` returns it. */
     readonly owner: string
     /** Tenant with whose data the view is deleted. */
     readonly tenantId: TenantId | null

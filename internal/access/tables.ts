@@ -16,7 +16,6 @@ export const sessions = pgTable('sessions', {
   endsAt: at('ends_at'),
 })
 
-/** Saved views of the event list, by owner and name. */
 export const savedViews = pgTable(
   'saved_views',
   {

@@ -1,6 +1,5 @@
 import { type Clock, setNewest } from '#internal/base/index.ts'
 
-/** Limits of a verdict cache. */
 export interface VerdictCacheOptions {
   readonly clock: Clock
   /** Maximum age of a cached result. */

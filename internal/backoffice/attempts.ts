@@ -8,7 +8,6 @@ import type { AttemptDetail } from './http-attempt-answers.ts'
 const answerCharsMax = 4_096
 const signatureHeader = 'webhook-signature'
 
-/** Returns the attempts of an event as the actor may see them. */
 export function attemptDetails(
   redactor: Redactor,
   actor: Actor,

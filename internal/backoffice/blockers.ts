@@ -158,7 +158,6 @@ async function ofTenants(
   )
 }
 
-/** Returns the pauses of all tenants, and those of the tenants that the caller may see. */
 export async function pausesOf(
   { access }: Pick<SharedDeskParts, 'access'>,
   actor: Actor,

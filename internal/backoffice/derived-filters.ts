@@ -19,7 +19,6 @@ import { defined, type Outcome, ok } from './outcome.ts'
 
 type Definitions = typeof eventFilters
 
-/** Names of the filters that have a statement. */
 type NameWith<Part extends keyof EventFilterDefinition> = {
   [Name in FilterName]: Definitions[Name][Part] extends null ? never : Name
 }[FilterName]
@@ -41,7 +40,6 @@ function parseParts<Part extends keyof EventFilterDefinition>(part: Part): Parts
 
 const params = parseParts('param')
 
-/** Returns the query parameters of the event list in an API. */
 export function eventListParams({ name }: Pick<SharedApi<never>, 'name'>) {
   return {
     from: timeParam('Received then or later.'),
@@ -54,7 +52,6 @@ export function eventListParams({ name }: Pick<SharedApi<never>, 'name'>) {
 /** Body fields that choose the events of a search of payloads. */
 export const searchFilterFields = parseParts('search')
 
-/** Filters of a search of payloads. */
 export type SearchFilter = Pick<EventListRequest, NameWith<'search'>>
 
 /** Schemas of the items in the lists of a subscription's filter. */
@@ -102,7 +99,6 @@ export function parseReplayFilter({
   })
 }
 
-/** Filter in the answers about a replay. */
 export const replayFilterAnswer = objectOf(
   { from: time(at('00:00:00')) },
   {
@@ -139,22 +135,20 @@ export function replayFilterWords(filter: ReplayFilter, durationText: (ms: numbe
   })
 }
 
-/** An option of the command line. */
-interface FilterOption {
-  /** Name of the filter in the API. */
-  readonly name: string
-  readonly flags: string
-  readonly text: string
-  /** Set of values. */
-  readonly choices?: readonly string[] | undefined
-  readonly bounds: { readonly minimum: number; readonly maximum: number } | undefined
-  /** Words for the value in the description of a replay. */
-  readonly summary?: string | null
-}
-
 /** Returns the options of the command line by the operation of the API that they filter. */
 export function eventFilterOptions(): Readonly<
-  Record<'listEvents' | 'searchPayloads' | 'startReplay', readonly FilterOption[]>
+  Record<
+    'listEvents' | 'searchPayloads' | 'startReplay',
+    readonly {
+      readonly name: string
+      readonly flags: string
+      readonly text: string
+      readonly choices?: readonly string[] | undefined
+      readonly bounds: { readonly minimum: number; readonly maximum: number } | undefined
+      /** Words for the value in the description of a replay. */
+      readonly summary?: string | null
+    }[]
+  >
 > {
   const options = definitions.map(([name, { param, field, flag, shownReplay, search }]) => {
     const { minimum, maximum } = param.schema

@@ -70,7 +70,6 @@ export interface EventFilterDefinition {
   readonly feed: TSchema | null
 }
 
-/** Flags of an option and its text. */
 type FilterFlag = readonly [flags: string, text: string]
 
 /** A `Filter` of the dashboard, which checks the other members. */
@@ -101,7 +100,6 @@ export const originLabels = {
 
 const outcomeLabels = { delivered: 'Delivered', failed: 'Failed again', pending: 'Pending' } as const
 
-/** Returns a field with the choice of one of these values. */
 function choiceField<const Name extends string, const Value extends string>(
   { name, label }: { readonly name: Name; readonly label: string },
   values: readonly Value[],
@@ -234,7 +232,6 @@ const statusParam: Param<StatusFilter> = {
   schema: statusSchema,
 }
 
-/** The filters of events. */
 export const eventFilters = {
   state: {
     param: wordParam('State of the event.', eventStates),

@@ -67,7 +67,6 @@ export type EventListRequest = PageRequest &
   } & {
     /** Events that this replay queued, of its first 1 000. */
     readonly replayId?: ReplayId | undefined
-    /** Outcome in the replay `replayId`. */
     readonly outcome?: ReplayEventOutcome | undefined
   }
 

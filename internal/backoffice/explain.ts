@@ -24,7 +24,6 @@ import { type Blocker, blockerState } from './states.ts'
 
 type Attempt = NonNullable<DeliveryProgress['lastAttempt']>
 
-/** Input of an explanation. */
 export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
@@ -241,7 +240,6 @@ function explainQueue(facts: Facts): Explanation {
   }
 }
 
-/** Reads why an event is where it is. */
 export async function explainEvent(
   parts: SharedDeskParts,
   actor: Actor,

@@ -42,7 +42,6 @@ const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts
   return pageFrom(entries, next)
 }
 
-/** Use cases of the lock history. */
 export const lockCases = { list: listLocks }
 
 const refusedIdForm = new RegExp(idPattern('ref'))
@@ -86,7 +85,6 @@ function redactCall({ directory, redactorOf }: SharedDeskParts, call: RefusedCal
   }
 }
 
-/** Use cases of refused calls. */
 export const refusedCases = { list: listRefused }
 
 const searchCharsMax = 200
@@ -112,5 +110,4 @@ const listEntries: UseCase<
   })
 }
 
-/** Use cases of the audit log. */
 export const auditCases = { list: listEntries }

@@ -40,10 +40,8 @@ import {
   wordOf,
 } from './http-schemas.ts'
 
-/** Id of the event of the examples. */
 export const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 
-/** Returns a time of the day of the examples. */
 export const at = (clock: string) => `2026-11-21T${clock}.000Z`
 /** Field of a write that tells a repeat. */
 export const isNew = described('false for a repeat, which changed nothing.', flag(true))
@@ -57,7 +55,6 @@ export const Removed = answer('Removed', objectOf({ existed }))
 export type Removed = ValueOf<typeof Removed>
 
 const tenant = 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs'
-/** Id of the tenant of the examples. */
 export const tenantId = idOf('ten', tenant)
 const tenantFields = {
   id: tenantId,
@@ -74,7 +71,6 @@ const tenantFields = {
 /** A tenant as it appears in lists. */
 export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 export type TenantSummary = ValueOf<typeof TenantSummary>
-/** A page of tenants. */
 export const TenantPage = pageOf('TenantPage', TenantSummary)
 
 const condition = objectOf({
@@ -205,7 +201,6 @@ export const RefusedCall = answer(
   }),
 )
 export type RefusedCall = ValueOf<typeof RefusedCall>
-/** A page of refused calls. */
 export const RefusedPage = pageOf('RefusedPage', RefusedCall)
 
 const limitName = (example: string) => described(`${limitNameText}.`, text(example))
@@ -243,9 +238,7 @@ const limitFields = {
 }
 const hour = objectOf({ hour: time(at('08:00:00')), kind: text('events'), amount: whole(312) })
 
-/** The limits that apply to a tenant. */
 export const Limits = answer('TenantLimits', objectOf(limitFields))
-/** The limits that apply to a tenant, with its usage by hour. */
 export const Usage = answer(
   'Usage',
   objectOf({
@@ -254,7 +247,6 @@ export const Usage = answer(
   }),
 )
 
-/** Decision of a guardrail. */
 export const Guardrail = answer(
   'Guardrail',
   objectOf(
@@ -319,7 +311,6 @@ export const CallbackTested = answer(
 
 export type CallbackTested = ValueOf<typeof CallbackTested>
 
-/** A stored notification that tests its receiver. */
 export const NotificationTested = answer(
   'NotificationTested',
   objectOf({
@@ -338,19 +329,15 @@ const settingFields = {
   version: described('0 while it is not set.', whole(7)),
 }
 const settingChange = { updatedAt: time(at('09:00:00')), updatedBy: text('user:ada') }
-/** A runtime setting with its value. */
 export const Setting = answer('Setting', objectOf(settingFields, settingChange))
 
-/** The runtime settings with their values. */
 export const Settings = answer('Settings', objectOf({ items: listOf(Setting) }))
-/** The settings that tenants have of their own. */
 export const TenantSettings = answer(
   'TenantSettings',
   objectOf({
     items: listOf(answer('TenantSetting', objectOf({ tenantId, ...settingFields, ...settingChange }))),
   }),
 )
-/** Result of changing a runtime setting. */
 export const SettingChanged = answer(
   'SettingChanged',
   objectOf({
@@ -360,7 +347,6 @@ export const SettingChanged = answer(
     previousValue: described('Stored value before; null if it was not set.', value(null)),
   }),
 )
-/** Result of clearing a runtime setting. */
 export const SettingCleared = answer(
   'SettingCleared',
   objectOf({
@@ -389,7 +375,6 @@ const chargeback = objectOf({
   stepSeconds: whole(60),
 })
 
-/** A simulation with its events. */
 export const Simulation = answer(
   'Simulation',
   objectOf({
@@ -418,11 +403,9 @@ export const Simulation = answer(
     endedAt: orNull(time(null)),
   }),
 )
-/** A page of simulations. */
 export const SimulationPage = pageOf('SimulationPage', Simulation)
 /** Result of advancing or cancelling a simulation. */
 export const SimulationChanged = answer('SimulationChanged', objectOf({ simulation: Simulation, isNew }))
-/** Result of starting a simulation. */
 export const SimulationStarted = answer(
   'SimulationStarted',
   objectOf(
@@ -465,5 +448,4 @@ const auditEntry = answer(
     detail: of<unknown>({ type: 'object' })({ eventId }),
   }),
 )
-/** A page of the audit log. */
 export const AuditPage = pageOf('AuditPage', auditEntry, '4711')

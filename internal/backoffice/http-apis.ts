@@ -17,7 +17,6 @@ import { refusalError } from './http-refusals.ts'
 import { type Aside, type Caller, createRoute, type RouteApi, type UseCaseRoute } from './http-route.ts'
 import { ownTenant } from './reach.ts'
 
-/** Dependencies of the routes of the internal API. */
 export interface InternalParts {
   readonly backoffice: Backoffice
   readonly access: Pick<Access, 'authenticate'>
@@ -27,16 +26,13 @@ export interface InternalParts {
 export interface TenantRouteParts {
   readonly backoffice: TenantDesks
   readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey'>
-  /** Calls under way, by tenant. */
   readonly calls: Shares
 }
 
 /** API in which a shared route is made. */
 export interface SharedApi<Parts> {
   readonly name: KeyApi
-  /** Start of all paths. */
   readonly base: string
-  /** Start of the paths of one tenant. */
   readonly tenantBase: string
   /** Parameters that choose the tenants of a list. The public API has none, since its keys have one tenant. */
   readonly tenantParams: typeof tenantParams
@@ -199,7 +195,6 @@ const publicRules: RouteApi<TenantRouteParts> = {
   },
 }
 
-/** Defines a route of the internal API. */
 export function internalRoute<Query extends Params, Body extends TSchema, Value>(
   definition: UseCaseRoute<Query, Body, Backoffice, Value>,
 ): RoomRoute<InternalParts, AdmittingRoute<unknown>> {

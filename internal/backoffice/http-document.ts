@@ -14,7 +14,6 @@ import type { UseCaseRoute } from './http-route.ts'
 /** Parts of the documentation that all operations of an API share. */
 export interface ApiDocumentation {
   readonly security: NonNullable<Operation['security']>
-  /** Errors of every operation. */
   readonly commonErrors: readonly ErrorCode[]
   /** Descriptions of error statuses. */
   readonly errorTexts: Readonly<Record<number, string>>
@@ -30,7 +29,6 @@ const writeTexts = {
   202: 'Started, by this call or by an earlier one; the work continues after this response.',
 } as const
 
-/** Documents a route as an operation of its API. */
 export function operationOf(
   { security, commonErrors, errorTexts, rightText }: ApiDocumentation,
   definition: DocumentedRoute,

@@ -61,7 +61,6 @@ const origin = answer(
     ...mayGrow,
   })(origins.service.example),
 )
-/** An event as it appears in lists. */
 export const EventSummary = answer(
   'EventSummary',
   objectOf(
@@ -114,7 +113,6 @@ export const EventSummary = answer(
     },
   ),
 )
-/** A page of events. */
 export const EventPage = pageOf('EventPage', EventSummary, eventId)
 
 /** An event with its payload, which use cases return as the text that was received. */
@@ -127,7 +125,6 @@ export const StoredPayload = answer(
 )
 /** Result of ingesting an event of another service. */
 export const EventIngested = answer('EventIngested', objectOf({ id: idOf('evt', eventId), isNew }))
-/** Result of replaying one event. */
 export const EventReplayed = answer(
   'EventReplayed',
   objectOf({
@@ -187,7 +184,6 @@ const skipped = of<Readonly<Partial<Record<string, number>>>>({
   additionalProperties: { type: 'integer' },
 })({ payload_expired: 3 })
 
-/** A replay job. */
 export const Replay = answer(
   'Replay',
   objectOf({
@@ -215,11 +211,9 @@ export const Replay = answer(
     ),
   }),
 )
-/** A page of replay jobs. */
 export const ReplayPage = pageOf('ReplayPage', Replay)
 /** Result of starting or cancelling a replay job. */
 export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, isNew }))
-/** Preview of a replay. */
 export const ReplayPreview = answer(
   'ReplayPreview',
   objectOf({ total: countOf(1), examples: listOf(EventSummary) }, { newest: EventSummary }),

@@ -177,7 +177,6 @@ function explainEvent<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Returns the routes of events that both APIs have. */
 export function eventRoutes<Parts>(api: SharedApi<Parts>) {
   return [
     listEvents(api),

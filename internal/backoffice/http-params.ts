@@ -34,13 +34,11 @@ import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const idOwners = { ten: 'a tenant', evt: 'an event', rpl: 'a replay', sim: 'a simulation' } as const
 
-/** Types of ids by their prefix. */
 export interface Ids extends Record<keyof typeof idOwners, string> {
   readonly ten: TenantId
   readonly evt: EventId
 }
 
-/** Returns the schema of an id in requests. */
 export function idSchema<Prefix extends keyof Ids>(prefix: Prefix, options: SchemaOptions = {}) {
   const expected = `the id of ${idOwners[prefix]}: ${prefix}_ and 26 characters`
   return t.Unsafe<Ids[Prefix]>(t.String({ pattern: idPattern(prefix), expected, ...options }))
@@ -127,7 +125,6 @@ export async function withNamed<Name, Value>(
   return { ...notFound, problem: malformedText(name, pathParams[name]) }
 }
 
-/** Returns the error text for a malformed path parameter. */
 export function malformedText(name: string, { schema }: PathParam): string {
   return `"${name}" must be ${expectation(schema)}`
 }

@@ -70,7 +70,6 @@ const searchFields = {
 
 const searchTenant = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }
 
-/** Returns the route that searches payloads. */
 export function searchPayloads<Parts>(api: SharedApi<Parts>) {
   const isPublic = api.name === 'public'
   // In the public API the tenant is that of the key, so both APIs have the same type.

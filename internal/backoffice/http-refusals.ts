@@ -3,7 +3,6 @@ import type { Refusal } from './outcome.ts'
 
 const tooManyRetryMs = 60_000
 
-/** Returns the error of a refusal. */
 export function refusalError(refusal: Refusal): ApiError {
   switch (refusal.kind) {
     case 'forbidden':

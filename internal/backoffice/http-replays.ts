@@ -125,7 +125,6 @@ function cancelReplay<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Returns the routes of replays. */
 export function replayRoutes<Parts>(api: SharedApi<Parts>) {
   return [previewReplay(api), startReplay(api), listReplays(api), readReplay(api), cancelReplay(api)]
 }

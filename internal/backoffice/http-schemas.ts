@@ -35,28 +35,20 @@ type ObjectOf<Required, Optional> = {
 export const of =
   <Value>(schema: JsonSchema) =>
   (example?: unknown): DocumentedAnswer<Value> => ({ schema, example })
-/** A text. */
 export const text = of<string>({ type: 'string' })
-/** An integer. */
 export const whole = of<number>({ type: 'integer' })
-/** A boolean. */
 export const flag = of<boolean>({ type: 'boolean' })
 /** A time in RFC 3339, in UTC. */
 export const time = of<Time>({ type: 'string', format: 'date-time', pattern: 'Z$' })
-/** A time that use cases return as text, too. */
 export const timeText = of<string>(time().schema)
-/** Headers by name. */
 export const headers = of<Readonly<Record<string, string>>>({
   type: 'object',
   additionalProperties: { type: 'string' },
 })
-/** One of these words. */
 export const wordOf = <const Word extends string>(words: readonly Word[], example?: NoInfer<Word>) =>
   of<Word>({ type: 'string', enum: words })(example)
-/** This word. */
 export const constant = <const Word extends string>(word: Word) =>
   of<Word>({ type: 'string', const: word })(word)
-/** An id with this prefix. */
 export const idOf = <Prefix extends string>(prefix: Prefix, example?: string) =>
   of<Prefix extends keyof Ids ? Ids[Prefix] : string>({ type: 'string', pattern: idPattern(prefix) })(example)
 /** One of these words, to which a minor version may add. */
@@ -74,13 +66,11 @@ export const orNull = <Value>({ schema, example }: DocumentedAnswer<Value>) =>
 /** A list, by default with one example. */
 export const listOf = <Item>({ schema, example }: DocumentedAnswer<Item>, examples: unknown = [example]) =>
   of<readonly Item[]>({ type: 'array', items: schema })(examples)
-/** A value with a description. */
 export const described = <Value>(description: string, { schema, example }: DocumentedAnswer<Value>) =>
   of<Value>({ ...schema, description })(example)
 /** A value that the example of its object omits. */
 export const unshown = <Value>({ schema }: DocumentedAnswer<Value>) => of<Value>(schema)()
 
-/** An object with these required and optional fields. */
 export function objectOf<
   Required extends Fields,
   // oxlint-disable-next-line typescript/no-generated-empty-object-type -- no optional fields
@@ -103,7 +93,6 @@ export function answer<Value>(
   return { schema: named(name, schema), example }
 }
 
-/** Defines the response of a paged list. */
 export function pageOf<Item>(name: string, item: DocumentedAnswer<Item>, next?: string) {
   const description =
     'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'

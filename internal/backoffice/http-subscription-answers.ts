@@ -18,7 +18,6 @@ import {
 } from './http-schemas.ts'
 
 const subscriptionExample = '0b3e7f0a-4a51-4d0a-9a51-1f5f6a8d4c11'
-/** A subscription. */
 export const Subscription = answer(
   'Subscription',
   objectOf({
@@ -42,9 +41,7 @@ export const Subscription = answer(
     ),
   }),
 )
-/** All subscriptions of a tenant. */
 export const SubscriptionList = answer('SubscriptionList', objectOf({ items: listOf(Subscription) }))
-/** Result of writing a subscription. */
 export const SubscriptionChanged = answer(
   'SubscriptionChanged',
   objectOf({ subscription: Subscription, isNew }),
@@ -74,7 +71,6 @@ const pulledEvent = answer(
   ),
 )
 
-/** Events of a pull. */
 export const EventsPulled = answer(
   'EventsPulled',
   objectOf(
@@ -95,7 +91,6 @@ export const EventsPulled = answer(
   ),
 )
 
-/** A stream of server-sent events. */
 export const EventStream = described(
   'Server-sent events (`text/event-stream`), each with an `id` and the event as `data`.',
   of<EventPages>(text().schema)(

@@ -87,7 +87,6 @@ function placed<Value>(
   )
 }
 
-/** Returns the routes of subscriptions that both APIs have. */
 export function subscriptionRoutes<Parts>(api: SharedApi<Parts>) {
   const base = `${api.tenantBase}/subscriptions`
   const path = `${base}/:subscriptionName`

@@ -48,7 +48,6 @@ const GuardrailBody = t.Object(
   strict,
 )
 
-/** Returns the route that reads a tenant's usage. */
 export function readUsageRoute<Parts>(api: SharedApi<Parts>) {
   return api.route({
     method: 'GET',
@@ -71,7 +70,6 @@ export function readUsageRoute<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Routes of usage, its limits, and guardrails. */
 export const usageRoutes = [
   readUsageRoute(internalApi),
   internalRoute({

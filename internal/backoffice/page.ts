@@ -48,7 +48,6 @@ export function readPage<At>(
     : ok({ after: position, limit })
 }
 
-/** Returns a page with the cursor of the next page. */
 export function pageFrom<Item>(items: readonly Item[], next: Position | undefined): Outcome<Page<Item>> {
   return ok({ items, next: next?.toString() })
 }

@@ -9,20 +9,6 @@ import {
 import { invalid, ok } from './outcome.ts'
 import type { UseCase } from './parts.ts'
 
-/** A captured `POST` to verify. Nothing of it is stored or logged. */
-export interface CapturedCall {
-  /** Name or alias of a declared provider. */
-  readonly provider: string
-  /** URL as the vendor called it, for signatures over it. */
-  readonly url: string
-  /** Lines of the form `Name: value`. */
-  readonly headers: string
-  readonly body: string
-  readonly secret: string
-  /** Time of the call, RFC 3339. Default: now. */
-  readonly at?: string | undefined
-}
-
 const headersMax = 100
 
 /** Lists the names of the providers whose calls `trace` can verify. */
@@ -30,7 +16,21 @@ const list: UseCase<undefined, readonly string[]> = ({ directory }) =>
   Promise.resolve(ok(declaredNames(directory.declarations())))
 
 /** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. Pure. */
-const trace: UseCase<CapturedCall, CallTrace> = ({ directory, clock }, _actor, captured) => {
+const trace: UseCase<
+  {
+    /** Name or alias of a declared provider. */
+    readonly provider: string
+    /** URL as the vendor called it, for signatures over it. */
+    readonly url: string
+    /** Lines of the form `Name: value`. */
+    readonly headers: string
+    readonly body: string
+    readonly secret: string
+    /** Time of the call, RFC 3339. Default: now. */
+    readonly at?: string | undefined
+  },
+  CallTrace
+> = ({ directory, clock }, _actor, captured) => {
   const { provider, url, body, secret, at } = captured
   const declaration = findDeclaration(provider, directory.declarations())
   if (declaration === undefined)
@@ -68,5 +68,4 @@ function parseHeaders(text: string): Headers | string {
   return headers
 }
 
-/** Use cases of providers. */
 export const providerCases = { list, trace }

@@ -181,5 +181,4 @@ async function cancel(
     : ok({ replay: result.job, isNew: result.kind === 'cancelled' })
 }
 
-/** Use cases of replays. */
 export const replayCases = { preview, start, read: readCounted, ofEvent, list, cancel }

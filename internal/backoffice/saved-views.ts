@@ -21,7 +21,6 @@ const list: UseCase<void, { readonly items: readonly SavedView[] }> = async ({ p
 /** Saves a view of the actor, in place of the actor's view of the same name. `isNew` is false if there was one. */
 const save: UseCase<
   SavedView & {
-    /** Tenant that the filter names. */
     readonly tenantId?: TenantId | undefined
   },
   Done

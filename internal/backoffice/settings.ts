@@ -154,5 +154,4 @@ function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['pre
     : `it is ${String(present.value)} in version ${present.version}, by ${present.updatedBy}`
 }
 
-/** Use cases of settings. */
 export const settingCases = { list, listOfTenants, read, write, clear }

@@ -158,7 +158,6 @@ async function advance(
     : ok({ simulation: result.simulation, isNew: result.kind === 'advanced' })
 }
 
-/** Cancels a simulation. */
 async function cancel(
   parts: DeskParts,
   actor: Actor,
@@ -172,5 +171,4 @@ async function cancel(
     : ok({ simulation: result.simulation, isNew: result.kind === 'cancelled' })
 }
 
-/** Use cases of simulations. */
 export const simulationCases = { list, read, start, advance, cancel }

@@ -41,7 +41,6 @@ export const eventPositions = {
   Record<string, { readonly title: string; readonly severity: Severity; readonly badge?: string }>
 >
 
-/** A pause by a runtime setting. */
 export interface Pause {
   /** Null for all tenants. */
   readonly tenantId: TenantId | null

@@ -57,7 +57,6 @@ async function reachStats(
   return ok(scope.value.kind === 'all' ? 'all' : scope.value.tenantIds)
 }
 
-/** Use cases of statistics. */
 export const statsCases = { read, rank }
 
 /** Ranks all tenants by accepted events. @throws errors of Postgres */

@@ -26,7 +26,6 @@ import { conflict, notFound, type Outcome, ok, overloaded } from './outcome.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Lists the subscriptions of a tenant by name. */
 const list: SharedUseCase<TenantId, { readonly items: readonly Subscription[] }> = async (
   parts,
   actor,
@@ -195,7 +194,6 @@ const release: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Don
   request,
 ) => withToken(parts, actor, request, () => releaseEvents(parts.pool, request, request.delaySeconds))
 
-/** Extends the lease of a pull. */
 const extend: SharedUseCase<LeaseToken & { readonly leaseSeconds: number }, Done> = (parts, actor, request) =>
   withToken(parts, actor, request, () => extendLease(parts.pool, request, request.leaseSeconds))
 

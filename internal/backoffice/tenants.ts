@@ -97,7 +97,6 @@ export type TenantRef =
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
-/** Finds the tenant that a reference identifies. */
 async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Outcome<TenantSummary>> {
   if (ref.by === 'keyPrefix' && !keyPrefixForm.test(ref.text))
     return invalid('Name an API key by its first 11 characters, including lk_')
@@ -222,5 +221,4 @@ const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> 
   return ok(Object.fromEntries(allowed) as Record<Action, boolean>)
 }
 
-/** Use cases of tenants. */
 export const tenantCases = { list, find, read, permissions }

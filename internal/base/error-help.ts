@@ -2,7 +2,6 @@ import type { ErrorCode } from './api-error.ts'
 
 /** Text of an error's page in the documentation. */
 export interface ErrorHelp {
-  /** When a call gets it. */
   readonly when: string
   /** What the caller does next, and what holds after it: whether anything was written, whether a repetition is safe. */
   readonly next: string

@@ -1,4 +1,3 @@
-/** Maximum rows of a list page. */
 const pageMax = 100
 
 /** Checks that a page limit is from 1 to 100. @throws RangeError whose message contains `listed`, the name of the listed items */

@@ -64,7 +64,6 @@ export const flag: ValueKind<boolean> = {
   },
 }
 
-/** One word from a closed set. */
 export function oneOf<const T extends string>(words: readonly T[]): ValueKind<T> {
   return {
     name: words.join(', '),
@@ -75,7 +74,6 @@ export function oneOf<const T extends string>(words: readonly T[]): ValueKind<T>
   }
 }
 
-/** Any text of one line. */
 export function line(name: string): ValueKind<string> {
   return {
     name,
@@ -195,7 +193,6 @@ function decode(value: string | undefined): string | undefined {
   }
 }
 
-/** Returns the result for a valid value. */
 export function ok<T>(value: T): ParsedValue<T> {
   return { kind: 'ok', value }
 }

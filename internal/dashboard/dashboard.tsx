@@ -37,7 +37,6 @@ export interface DashboardOptions {
   readStatusVersion(): Promise<string>
 }
 
-/** Dependencies of every route. */
 export interface DashboardParts extends DashboardOptions {
   readonly assets: ReturnType<typeof createAssets>
   readonly live: ReturnType<typeof createLiveStreams>
@@ -57,7 +56,6 @@ export interface Dashboard {
   answerUnknown(call: Call): Promise<Answered | undefined>
   /** Closes the live streams, because open streams would keep the server from stopping. Idempotent. */
   close(): void
-  /** Returns the number of open live streams, for the metric. */
   liveCount(): number
 }
 

@@ -152,7 +152,6 @@ function JumpDialog(parts: FrameParts) {
   )
 }
 
-/** Renders the logo. */
 export function Mark() {
   return (
     <svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
@@ -262,7 +261,6 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
   )
 }
 
-/** Renders the form for the namespaces that lists cover. */
 export function NamespacesForm(
   props: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'> & { readonly id: string },
 ) {

@@ -12,7 +12,6 @@ interface Follower {
 const tickMs = 3_000
 /** Time until the first tick, as a share of the interval: what the user has just begun changes at once. */
 const firstTickShare = 1 / 3
-/** Interval at which the status is read. */
 const statusMs = 1_000
 const slowEvery = 5
 const lifeMs = 600_000
@@ -75,7 +74,6 @@ export function createLiveStreams(
       isClosed = true
       for (const stream of Array.from(streams.keys())) stream.end()
     },
-    /** Returns the number of open streams, for the metric. */
     count: () => streams.size,
   }
 }

@@ -29,7 +29,6 @@ export const sections = [
   { name: 'audit', label: 'Audit log', path: '/audit', group: 'Platform' },
 ] as const
 
-/** Name of a section of the dashboard. */
 export type SectionName = (typeof sections)[number]['name']
 
 /** Rights of the actor on a tenant, by action. */
@@ -64,7 +63,6 @@ export interface ActionContext extends PageContext {
   readonly form: Form
 }
 
-/** A page to render. */
 export interface Shown {
   readonly kind: 'page'
   readonly title: string
@@ -123,7 +121,6 @@ export async function withBlockers<Item>(
   return items.map((item) => ({ ...item, blockers: blockers.get(tenantIdOf(item)) ?? [] }))
 }
 
-/** Returns a page to render. */
 export function shown(title: string, body: ComponentChildren, status = 200): Shown {
   return { kind: 'page', title, body, status }
 }

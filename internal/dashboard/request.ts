@@ -65,7 +65,6 @@ export function safePath(text: string | undefined): string {
   return text.includes('\\') ? '/' : text
 }
 
-/** Form fields by name. */
 export type Form = Readonly<Record<string, string>>
 
 const fieldsMax = 100

@@ -16,7 +16,6 @@ import {
   sessionTokenOf,
 } from './request.ts'
 
-/** A call with a valid session. */
 export interface SignedInCall {
   readonly call: Call
   readonly session: Session

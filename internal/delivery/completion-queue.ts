@@ -16,7 +16,6 @@ import type { Delivery } from './delivery.ts'
 import { breakerOpenMs } from './health.ts'
 import type { ForwarderObserver } from './telemetry.ts'
 
-/** Dependencies of a completion queue. */
 export interface CompletionQueueOptions {
   readonly pool: Pool
   readonly leaseToken: string

@@ -34,7 +34,6 @@ import { Loader } from './loader.ts'
 import { type PreparedTarget, type PreparedTargets, type SendParts, sendDelivery } from './target.ts'
 import type { AttemptReport, ForwarderObserver } from './telemetry.ts'
 
-/** Dependencies of a deliverer. */
 export interface DelivererOptions extends SendParts {
   readonly pool: Pool
   readonly clock: Clock

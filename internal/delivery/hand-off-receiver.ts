@@ -18,7 +18,6 @@ export interface HandOffReceiverOptions {
   readonly deliverer: Deliverer
   /** Publishes an offer to receive messages on this channel. May reject. */
   publishOffer(message: string, channel: string): Promise<unknown>
-  /** Returns the duration of the next lease. */
   leaseMs(): number
   /** Returns the tenant queues of which this process accepts nothing, or `all`. */
   refused(): ReadonlySet<QueueId> | 'all'

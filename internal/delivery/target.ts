@@ -28,12 +28,10 @@ export interface PreparedTarget extends PreparedDestination {
   readonly isUnreadable: boolean
 }
 
-/** A tenant that has a callback. */
 export interface CalledTenant extends DirectoryTenant {
   readonly callback: DirectoryCallback
 }
 
-/** Returns whether a tenant has a callback. */
 export function hasCallback(tenant: DirectoryTenant): tenant is CalledTenant {
   return tenant.callback !== undefined
 }
@@ -133,7 +131,6 @@ export function originOfUrl(url: string): string {
   return `${URL.parse(url)?.origin ?? ''}/…`
 }
 
-/** Dependencies of `sendDelivery`. */
 export interface SendParts {
   readonly outbound: Outbound
   readonly tracing: Tracing

@@ -16,7 +16,6 @@ export type Random = () => number
  * the event at once with a failure: `mended` at the first call only, so that a replay delivers the event, and `broken` at each call.
  */
 export const demoOutcomes = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
-/** One of `demoOutcomes`. */
 export type DemoOutcome = (typeof demoOutcomes)[number]
 /** Request header with the outcome of a demo event. Callbacks find it in the body, which contains the headers of the event. */
 export const demoHeader = 'x-demo-traffic'

@@ -22,7 +22,6 @@ export interface DemoTarget {
 
 /** Rare steps: a repeated event, which the API accepts, and three kinds of events that the API refuses. */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
-/** Kind of a demo step. */
 export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps | typeof burstFailures)[number]
 
 const callMsMax = 5_000

@@ -9,7 +9,6 @@ import { poll, StoreStartError } from './processes.ts'
 export type ChoosePort = (wanted: {
   /** Purpose of the port, as shown in messages. */
   readonly name: string
-  /** Environment variable that sets the port. */
   readonly env: string
   readonly port: number
 }) => Promise<number>
@@ -35,7 +34,6 @@ export function freePort(port = 0, host = '127.0.0.1'): Promise<number> {
   })
 }
 
-/** Returns whether a port can be listened on now. */
 export function isPortFree(port: number, host?: string): Promise<boolean> {
   return freePort(port, host).then(
     () => true,

@@ -12,18 +12,6 @@ export interface RunAs {
   readonly gid: number
 }
 
-/** Command line of a child process, and the signals that stop it. */
-export interface ChildOptions {
-  readonly argv: readonly string[]
-  readonly runAs: RunAs | undefined
-  /** File to which both output streams are appended. */
-  readonly logPath: string
-  /** Signal for an orderly shutdown of the child. */
-  readonly stopSignal: NodeJS.Signals
-  /** Signal sent, without waiting, when our process exits before the child has been stopped. */
-  readonly exitSignal: NodeJS.Signals
-}
-
 /** Child process that ends when our process ends, unless our process is killed by SIGKILL. */
 export interface Child {
   readonly pid: number
@@ -63,7 +51,22 @@ const owned = new Map<number, NodeJS.Signals>()
  * Starts a child in a session of its own, so that Ctrl-C at the terminal reaches only our process, which chooses the order of shutdown. The
  * environment is minimal, so that an inherited PGOPTIONS or LD_PRELOAD does not affect the child.
  */
-export function spawnChild({ argv, runAs, logPath, stopSignal, exitSignal }: ChildOptions): Child {
+export function spawnChild({
+  argv,
+  runAs,
+  logPath,
+  stopSignal,
+  exitSignal,
+}: {
+  readonly argv: readonly string[]
+  readonly runAs: RunAs | undefined
+  /** File to which both output streams are appended. */
+  readonly logPath: string
+  /** Signal for an orderly shutdown of the child. */
+  readonly stopSignal: NodeJS.Signals
+  /** Signal sent, without waiting, when our process exits before the child has been stopped. */
+  readonly exitSignal: NodeJS.Signals
+}): Child {
   const log = openSync(logPath, 'a', 0o600)
   try {
     if (fstatSync(log).size > logBytesMax) ftruncateSync(log)

@@ -59,7 +59,6 @@ const charsKeptMax = 16 * 1024 * 1024
 /** Maximum characters of a header or field that is shown in one line. */
 const fieldCharsMax = 128
 const idsCountedMax = 10_000
-/** Maximum lines of deliveries a second. */
 export const linesPerSecondMax = 20
 const wordCharsMax = 48
 

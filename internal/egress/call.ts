@@ -160,7 +160,6 @@ function memoized<Arguments extends readonly (string | readonly string[])[], Res
 /** Resolves a name to all its addresses, in the order in which they are tried. Rejects if the name has no address. */
 export type Resolve = (name: string) => Promise<readonly string[]>
 
-/** Result of resolving a name. */
 export type Resolved =
   | { readonly kind: 'addresses'; readonly addresses: readonly string[] }
   | { readonly kind: 'failed'; readonly cause: 'no_address' | 'too_many' | 'timeout' }

@@ -1,7 +1,6 @@
 import { isIP } from 'node:net'
 import { type AddressBlock, blockNames, blocksNeverCalled, checkAddress, isNeverPublic } from './address.ts'
 
-/** A callback URL, split into its parts. */
 export interface CallbackUrl {
   readonly scheme: 'http' | 'https'
   /** ASCII host name without a final dot, or an address without brackets. IPv4 addresses are always in dotted decimal. */
@@ -63,7 +62,6 @@ export interface CallbackBounds {
   readonly ports: readonly number[] | 'any'
 }
 
-/** Rules for the addresses of a callback. */
 export interface CallbackRules extends CallbackBounds {
   /** Non-public networks that the tenant lists. */
   readonly allowedCIDRs: readonly string[]

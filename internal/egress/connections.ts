@@ -24,7 +24,6 @@ export interface EgressProxy {
 
 /** Route of outgoing connections: direct or through a proxy. */
 export interface ConnectPath {
-  /** Proxy that opens each connection by CONNECT. */
   readonly egressProxy: EgressProxy | undefined
   /** PEM certificates that are trusted instead of the CAs of the runtime. */
   readonly ca: string | undefined

@@ -198,7 +198,6 @@ export interface Attempt {
 export interface AttemptExchange extends CallTrace {
   /** URL that was called. */
   readonly url: string
-  /** Number of signatures in `webhook-signature`. */
   readonly signatures: number
   readonly traceparent?: string | undefined
   /** Explanation of a missing response. */

@@ -222,7 +222,6 @@ export interface RequeueCandidate {
   readonly eventId: EventId
   /** Payload for an event whose stored payload was deleted by retention. Without a new payload such an event gets no delivery cycle. */
   readonly payload?: string
-  /** Day on which the new payload expires. */
   readonly payloadExpiresOn?: Day
 }
 

@@ -25,7 +25,6 @@ export interface CallbackTrouble {
 /** What blocks or slows the deliveries of a tenant queue. Each value is present only if it applies. */
 export interface DestinationStatus {
   readonly suspendedCallback: { readonly cause: string; readonly suspendedAtMs: number } | undefined
-  /** End of the open time of the circuit breaker. */
   readonly breakerEndsAtMs: number | undefined
   readonly trouble: CallbackTrouble | undefined
 }

@@ -38,17 +38,6 @@ export interface FeedEvent {
   readonly position: FeedPosition
 }
 
-/** Events in the order of the feed. */
-export interface FeedPage {
-  readonly events: readonly FeedEvent[]
-  /** Position up to which all events are examined. */
-  readonly examinedTo: FeedPosition
-  /** Whether more events can follow. */
-  readonly hasMore: boolean
-  /** Whether the position is beyond all transactions, as after a restore into another cluster of Postgres. */
-  readonly isBeyondEnd: boolean
-}
-
 /** Maximum events that a page examines. Examining them takes some milliseconds. */
 const examinedMax = 1_000
 
@@ -116,7 +105,15 @@ export async function readFeed(
     readonly limit: number
   },
   nowMs: number,
-): Promise<FeedPage> {
+): Promise<{
+  readonly events: readonly FeedEvent[]
+  /** Position up to which all events are examined. */
+  readonly examinedTo: FeedPosition
+  /** Whether more events can follow. */
+  readonly hasMore: boolean
+  /** Whether the position is beyond all transactions, as after a restore into another cluster of Postgres. */
+  readonly isBeyondEnd: boolean
+}> {
   const { tenantId, filter, after, limit } = request
   if (!(limit >= 1 && limit <= 100)) throw new RangeError('a page of a feed has 1 to 100 events')
   const { rows } = await pool.query<FeedRow>({

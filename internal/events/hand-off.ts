@@ -44,7 +44,6 @@ export interface HandOffOffer {
   readonly leaseToken: string
   /** Sequence number. A hand-off names its offer: the forwarder counts the lease from the offer, which is always older. */
   readonly number: number
-  /** Duration of the leases. */
   readonly leaseMs: number
   /** Tenant queues whose deliveries the forwarder does not accept, or `all`. */
   readonly refused: readonly string[] | 'all'
@@ -58,7 +57,6 @@ const eventBytesMax = 16 * 1024
 const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
 const perQueueMax = 32
-/** Maximum characters of a message that is read. */
 const messageCharsMax = 8 * 1024 * 1024
 /** Time after which a forwarder that makes no offers gets nothing more. It makes one each second. */
 const offerMsMax = 2_500
@@ -80,7 +78,6 @@ export function decodeOffer(message: string): HandOffOffer | undefined {
   return { leaseToken, number, leaseMs, refused }
 }
 
-/** Form of `randomToken`. */
 const tokenForm = /^[\w-]{22}$/
 const queueIdCharsMax = 64
 
@@ -121,7 +118,6 @@ export function encodeHandOff(
 /** Decodes a message to a forwarder. Returns undefined for an invalid message. */
 export function decodeHandOff(message: string):
   | {
-      /** Number of the offer on which it is based. */
       readonly offerNumber: number
       readonly leaseMs: number
       readonly events: readonly { readonly claim: ClaimedDelivery; readonly content: EventContent }[]
@@ -229,7 +225,6 @@ export interface HandOffPlan {
   readonly leaseMs: number
 }
 
-/** Dependencies of `HandOffs`. */
 export interface HandOffsOptions {
   /** Publishes a message, and returns whether a subscriber got it. May reject. */
   publish(channel: string, message: string): Promise<boolean>

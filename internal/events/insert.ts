@@ -148,7 +148,6 @@ export function queuesToWake(events: readonly ReceivedEvent[]): QueueId[] {
   return [...ids].sort()
 }
 
-/** Returns the partitions that these events and their attempts need. */
 export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[] {
   const wanted = new Map<string, WantedPartition>()
   const add = (one: WantedPartition) => wanted.set(`${one.table} ${one.day}`, one)

@@ -160,13 +160,11 @@ function columnConditions(
 class Parameters {
   readonly values: unknown[] = []
 
-  /** Adds a parameter and returns its placeholder. */
   add(value: unknown): string {
     this.values.push(value)
     return `$${this.values.length}`
   }
 
-  /** Creates the source from the SQL of its candidates, and adds conditions on their events. */
   source(
     kind: EventSource['kind'],
     { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
@@ -222,7 +220,6 @@ const ofEvent = (column: string) =>
 const failedColumns = `${failedEventColumns}, 'delivery_failed' AS state,
   CASE WHEN origin = 'provider' THEN NULL ELSE ${ofEvent('origin_by')} END AS origin_by`
 
-/** Reads failed events from the table `failed_deliveries`. */
 function failedSource(request: SourceRequest): EventSource {
   const { tenantId, ...rest } = restOf(request.filter)
   const parameters = new Parameters()

@@ -147,7 +147,6 @@ export interface EventSummary {
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   readonly payloadBytes: number
-  /** Day on which the payload expires. */
   readonly payloadExpiresOn: Day
   readonly state: EventState
   readonly origin: EventOrigin
@@ -159,7 +158,6 @@ export interface EventSummary {
 
 /** Events to read, with their maximum number. */
 export interface EventScan extends SourceRequest {
-  /** Maximum events to return. */
   readonly rowsMax: number
 }
 
@@ -190,7 +188,6 @@ export const selectedColumns = `e.id, e.tenant_id AS "tenantId", e.provider, e.s
   e.payload_bytes AS "payloadBytes", to_char(e.payload_expires_on, 'YYYY-MM-DD') AS "payloadExpiresOn", e.state, e.cycle,
   floor(extract(epoch FROM e.completed_at) * 1000)::bigint AS "completedAtMs", e.origin, e.origin_by AS "originBy"`
 
-/** A row of `selectedColumns`. */
 export interface EventRow extends Omit<EventSummary, 'receivedAtMs' | 'origin'> {
   readonly origin: OriginKind
   readonly originBy: string | null

@@ -5,28 +5,6 @@ import { type EventFilter, rangeBeyond, rangeOf } from './list-source.ts'
 import { withinBytes } from './model.ts'
 import { hasCome } from './view.ts'
 
-/** Payloads to examine: of one tenant's events of a filter, newest first. */
-export interface PayloadScanRequest {
-  readonly filter: EventFilter & { readonly tenantId: TenantId; readonly fromMs: number }
-  /** Continues after this event: `examinedTo` of the previous scan. */
-  readonly after?: EventId | undefined
-  /** Returns whether a payload matches. Must not throw. */
-  matches(payload: string): boolean
-  /** Maximum matches, 1 to 100. */
-  readonly limit: number
-}
-
-/** Matching events, and how far the scan got. */
-export interface PayloadScan {
-  readonly events: readonly EventSummary[]
-  /** Events of the filter whose payloads were read. */
-  readonly examinedCount: number
-  /** Events whose payload is too large to be searched, or has expired. */
-  readonly skippedCount: number
-  /** Last event that was examined, where the next scan continues; undefined if the scan is complete. */
-  readonly examinedTo: EventId | undefined
-}
-
 /** Bounds of a scan: events, bytes of payloads, and time, which is checked between statements. */
 const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
 /** Payloads that are read and examined at once: the event loop waits for them. */
@@ -52,9 +30,30 @@ CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND
  */
 export async function scanPayloads(
   pool: Pool,
-  { filter, after, matches, limit }: PayloadScanRequest,
+  {
+    filter,
+    after,
+    matches,
+    limit,
+  }: {
+    readonly filter: EventFilter & { readonly tenantId: TenantId; readonly fromMs: number }
+    /** Continues after this event: `examinedTo` of the previous scan. */
+    readonly after?: EventId | undefined
+    /** Returns whether a payload matches. Must not throw. */
+    matches(payload: string): boolean
+    /** Maximum matches, 1 to 100. */
+    readonly limit: number
+  },
   now: () => number,
-): Promise<PayloadScan> {
+): Promise<{
+  readonly events: readonly EventSummary[]
+  /** Events of the filter whose payloads were read. */
+  readonly examinedCount: number
+  /** Events whose payload is too large to be searched, or has expired. */
+  readonly skippedCount: number
+  /** Last event that was examined, where the next scan continues; undefined if the scan is complete. */
+  readonly examinedTo: EventId | undefined
+}> {
   const startedAtMs = now()
   const whole = rangeOf(filter, startedAtMs)
   const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')

@@ -11,12 +11,10 @@ export interface Progress {
   readonly lastByteAtMs: number
 }
 
-/** Returns the progress of a body that begins now. */
 export function startProgress(nowMs: number): Progress {
   return { score: scoreAtStart, lastByteAtMs: nowMs }
 }
 
-/** Returns the score at `nowMs`. */
 export function scoreAt({ score, lastByteAtMs }: Progress, nowMs: number): number {
   return score * 2 ** ((lastByteAtMs - nowMs) / halfLifeMs)
 }
@@ -91,7 +89,6 @@ export function chooseVictims<Body extends Candidate>(candidates: readonly Body[
 
 interface Ranked<Body> {
   readonly body: Body
-  /** Score at the time of the ranking. */
   readonly score: number
   isChosen: boolean
 }

@@ -27,7 +27,6 @@ export interface RequestObserverOptions {
   readonly sampler?: Pick<Sampler, 'keeps'>
   /** Counts requests by tenant, too. Default: false. */
   readonly tenants?: {
-    /** Returns the slug of a tenant. */
     slugOf(tenantId: string): string | null | undefined
     /** Starts of the paths of each area of the API. Other paths count as `other`. */
     readonly areas: Readonly<Record<string, readonly string[]>>

@@ -203,7 +203,6 @@ export function createCallParser<Body extends TSchema, Query extends TSchema>(
 
 const noFields = new TextEncoder().encode('{}')
 
-/** Returns one parameter for each property of a query schema, with the values from the examples. */
 function queryParameters(schema: TSchema, examples: Examples): Parameter[] {
   const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
   return Object.entries(schema.properties as Record<string, TSchema>).map(([name, property]) => ({

@@ -180,7 +180,6 @@ function describe(error: ValueError): string {
 
 const nameLengthMax = 64
 
-/** Returns the name of a field from its JSON pointer. */
 function fieldName(pointer: string): string {
   if (pointer === '') return 'The body'
   return quoteName(pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))

@@ -148,7 +148,6 @@ export interface Entry {
 export interface Authority<Principal, Scope extends string> {
   /** Returns the owner of the key in the Authorization header, or an error. */
   authorize(authorization: string | null, scope: Scope): Principal | ApiError
-  /** Returns the name of a principal for the log. */
   nameOf(principal: Principal): string
 }
 

@@ -361,7 +361,6 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   )
 }
 
-/** Creates the entry of a row of the route table. */
 function createEntry<Principal, Scope extends string>(
   route: Route<Principal, Scope>,
   authority: Authority<Principal, Scope>,

@@ -146,7 +146,6 @@ export class Callers {
     return tenant ? this.byTenant(tenant, known.name) : { kind: 'stranger' }
   }
 
-  /** Returns the caller of a provider's calls for a tenant. */
   byTenant(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
     const callers = this.#preparedFor(tenant)
     let caller = callers.get(name)
@@ -159,7 +158,6 @@ export class Callers {
     return retentionOf(tenant.retention, this.#settings.retention)
   }
 
-  /** Returns the prepared callers of a tenant by the names of their providers. */
   #preparedFor(tenant: DirectoryTenant): Map<string, Caller | RefusedCaller> {
     const declarations = this.#options.directory.declarations()
     if (declarations !== this.#declarations) {

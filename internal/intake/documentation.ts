@@ -53,7 +53,6 @@ function parametersOf(provider: string, { names, description, schema }: Provider
   })
 }
 
-/** Returns the values that `valueOf` finds in the example calls, as examples under the names of the calls. */
 function examplesOf(valueOf: (call: ExampleCall) => unknown, withSummary = false): Examples {
   return Object.fromEntries(
     Object.entries(exampleCalls).flatMap(([name, call]): [string, Example][] => {

@@ -12,9 +12,7 @@ export interface DeadEntry {
   readonly reason: 'unreadable' | 'refused'
 }
 
-/** Dependencies of the drain. */
 export interface DrainOptions {
-  /** Redis connection of the spool. */
   readonly redis: RedisConnection
   /** Stores events without starting new delivery cycles. The events must be sorted by dedupe key, without duplicates. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>

@@ -211,7 +211,6 @@ export class EventQueue implements Accepting {
   }
 }
 
-/** Dependencies of `SizeClassQueues`. */
 export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
   /** Stores large events on a separate connection with a longer timeout. */
   readonly storeLarge: EventQueueOptions['storeBatch']

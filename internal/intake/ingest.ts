@@ -45,7 +45,6 @@ export interface IngestRequest {
 /** Dependencies of `ingestEvent`. */
 export interface IngestParts {
   readonly storing: StoreBatchOptions
-  /** Returns the declarations in force. */
   declarations(): Declarations
   retentionDefaults(): RetentionDays
   /** Awaited before a new event is stored. If it throws, nothing is stored. */
@@ -143,21 +142,7 @@ function eventOf(
   })
 }
 
-/** Type of events that test a callback. */
 const testEventType = 'latchkey.test'
-
-/** A test event to create. */
-interface TestEventFields {
-  readonly tenant: DirectoryTenant
-  /** Name of the caller that sends it. */
-  readonly actor: string
-  /** Test events with the same key are the same event. Omit it for a new event. */
-  readonly idempotencyKey?: string | undefined
-  readonly retention: RetentionDays
-  readonly nowMs: number
-  /** Default: an event of type `latchkey.test`. */
-  readonly content?: TestEventContent | undefined
-}
 
 /** Content of a test event, in the format of a provider. */
 export interface TestEventContent {
@@ -183,7 +168,16 @@ export function createTestEvent({
   nowMs,
   content: { provider, ...content } = testContent,
   ...fields
-}: TestEventFields): ReceivedEvent {
+}: {
+  readonly tenant: DirectoryTenant
+  readonly actor: string
+  /** Test events with the same key are the same event. Omit it for a new event. */
+  readonly idempotencyKey?: string | undefined
+  readonly retention: RetentionDays
+  readonly nowMs: number
+  /** Default: an event of type `latchkey.test`. */
+  readonly content?: TestEventContent | undefined
+}): ReceivedEvent {
   const { idempotencyKey = randomToken() } = fields
   const origin = { kind: 'test', actor } as const
   // A hash, so that the id of a provider's event equals it only on purpose.

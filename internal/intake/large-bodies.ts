@@ -11,7 +11,6 @@ export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'>
   readonly published?: { readonly source: KeySource; readonly text: string } | undefined
 }
 
-/** Response of the worker. */
 export interface ReadResponse {
   readonly number: number
   readonly reading: ProviderEvent | Refused

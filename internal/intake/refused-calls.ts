@@ -39,7 +39,6 @@ export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]
 /** A refused call as recorded. Its tenant can see all fields. */
 export interface RefusedCall {
   readonly tenantId: TenantId
-  /** Retention in days. */
   readonly days: number
   readonly provider: ProviderName
   readonly cause: RefusedCause
@@ -159,7 +158,6 @@ function idOf(atMs: number, rest: Uint8Array): string {
   return `ref_${encodeBase32(bytes)}`
 }
 
-/** Returns the smallest id of a time. */
 const firstIdAt = (atMs: number) => idOf(atMs, new Uint8Array(idLength))
 
 function expiresOn({ atMs, days }: NotedCall): string {

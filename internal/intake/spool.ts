@@ -41,9 +41,7 @@ export const spoolScripts = {
   stats: spoolScript('stats', 'no-writes'),
 } as const
 
-/** Entry of the spool, decoded. */
 export interface SpoolEntry {
-  /** Id of the entry in the stream. */
   readonly entryId: string
   /** Event id as stored, valid or not; '' if missing. */
   readonly eventId: string

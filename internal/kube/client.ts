@@ -19,7 +19,6 @@ export interface ObjectList<T> {
   readonly resourceVersion: string
 }
 
-/** Limits of a list. */
 export interface ListBounds<T extends KubeObject = KubeObject> {
   /** Objects per page; default 500. */
   readonly pageSize?: number
@@ -143,7 +142,6 @@ async function listPages<T extends KubeObject>(
   return unavailable('aborted by the caller')
 }
 
-/** Returns the query parameters of a selection. */
 export function selectors({ labelSelector, fieldSelector }: Selection): Record<string, string> {
   return {
     ...(labelSelector !== undefined && { labelSelector }),

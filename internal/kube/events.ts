@@ -25,7 +25,6 @@ export const kubeEvents = resource<KubeEvent>({
   plural: 'events',
 })
 
-/** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly client: KubeClient
   /** Name of the reporting controller, such as `latchkey.dev/operator`. */

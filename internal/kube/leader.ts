@@ -33,7 +33,6 @@ export type ElectionEvent =
   | { readonly kind: 'released'; readonly fence: number; readonly error?: unknown }
   | { readonly kind: 'trouble'; readonly error: unknown }
 
-/** Options of an election. */
 export interface ElectionOptions {
   readonly client: KubeClient
   readonly namespace: string

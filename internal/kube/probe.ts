@@ -2,7 +2,6 @@ import type { Endpoint } from './endpoint.ts'
 import { isObject, type KubeFailure } from './failure.ts'
 import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
-/** Result of a probe. */
 export type ProbeResult =
   | {
       readonly kind: 'ok'

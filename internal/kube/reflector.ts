@@ -15,7 +15,6 @@ export type ReflectorTrouble =
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
   | { readonly kind: 'stalled' }
 
-/** Options of a reflector. */
 export interface ReflectorOptions<T extends KubeObject> {
   readonly name: string
   readonly transport: Transport

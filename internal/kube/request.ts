@@ -1,7 +1,6 @@
 /** Pool of concurrent calls that a call belongs to. `lease`: Lease renewals only; `list`: lists; `call`: all other calls. */
 export type CallShare = 'lease' | 'list' | 'call'
 
-/** A request to the API server. */
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
@@ -24,7 +23,6 @@ export interface KubeRequest {
   readonly signal?: AbortSignal | undefined
 }
 
-/** A request for a stream of events. */
 export type WatchRequest = Pick<KubeRequest, 'path' | 'query' | 'secret' | 'msMax' | 'signal'>
 
 /** A stream of bytes with one reader. The reader must close it. */

@@ -27,7 +27,6 @@ export const watchBounds = {
   pingMs: 5_000,
 }
 
-/** Options of a watch pool. */
 export interface WatchPoolOptions {
   readonly endpoint: Endpoint
   readonly userAgent: string

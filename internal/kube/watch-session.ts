@@ -115,7 +115,6 @@ export class WatchSession {
     })
   }
 
-  /** Number of open streams. */
   get streams(): number {
     return this.#streams.size
   }
@@ -181,7 +180,6 @@ function usableOf(streamsMax: number): number {
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 
-/** One stream of a watch session. */
 export class WatchStream implements KubeStream {
   readonly #stream: ClientHttp2Stream
   readonly #onFinished: () => void

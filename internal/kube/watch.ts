@@ -5,7 +5,6 @@ import { collectionPath, type KubeObject, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 import type { Timing } from './waits.ts'
 
-/** Reason that a watch ended. */
 export type WatchEnd =
   /** The server ended the watch. */
   | { readonly kind: 'closed' }
@@ -20,7 +19,6 @@ export interface WatchOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** resourceVersion at which the watch starts. */
   readonly resourceVersion: string
   /**
    * Time after which the server ends the watch. A value from 300 to 600 limits both the delay that an unnoticed lost connection causes and

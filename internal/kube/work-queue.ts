@@ -5,7 +5,6 @@ import { systemTiming, type Timing } from './waits.ts'
 /** Result of a successful run: the key is done, or runs again after a delay. */
 export type WorkOutcome = { readonly kind: 'done' } | { readonly kind: 'again'; readonly afterMs: number }
 
-/** Options of a work queue. */
 export interface WorkQueueOptions {
   readonly name: string
   /** Maximum concurrent runs; a key never runs twice at the same time. */
@@ -243,7 +242,6 @@ export class DueTimes {
     return this.#heap.length
   }
 
-  /** Returns the earliest due time. */
   first(): number | undefined {
     return this.#heap[0]?.dueAtMs
   }

@@ -45,7 +45,6 @@ export interface ResponseObject {
   readonly content: { readonly 'application/json'?: Media; readonly 'text/event-stream'?: Media }
 }
 
-/** Operations by path and method. */
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
 /** An operation that Latchkey calls on the callback. Latchkey reads only the status and the headers of its response. */
@@ -53,7 +52,6 @@ export interface OutboundOperation extends Omit<Operation, 'responses'> {
   readonly responses: Readonly<Record<string, Omit<ResponseObject, 'content'>>>
 }
 
-/** The properties of a route that appear in the document. */
 export type DocumentedRoute = Pick<RoomRoute<never, unknown>, 'method' | 'path' | 'operation'>
 
 /** Builds the operations of routes and collects the components that they reference. */
@@ -126,7 +124,6 @@ export class DocumentBuilder {
     }
   }
 
-  /** Returns the error responses by status, with an example for every error code. */
   errorAnswers(
     codes: readonly ErrorCode[],
     texts: Readonly<Record<number, string>> = {},
@@ -309,7 +306,6 @@ export interface Server {
 /** The host from which the document was read. Behind a proxy that adds a path, it is not the whole URL. */
 export const ownServer: Server = { url: '/', description: 'The host that serves this document.' }
 
-/** Documents the route that serves the document itself. */
 export function documentRoute(path: string): DocumentedRoute {
   const answers = { 200: { description: 'OpenAPI 3.1.', schema: { type: 'object' } } }
   return {

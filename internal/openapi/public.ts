@@ -205,7 +205,6 @@ const Event = named('Event', {
   properties: eventProperties,
 })
 
-/** Name of the example webhook call that produces the example event. */
 export const exampleEventCall = 'card'
 
 const exampleEvent = {

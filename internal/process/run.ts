@@ -1,7 +1,6 @@
 import type { Logger } from '#internal/telemetry/index.ts'
 import { OwnedScope, type Scope } from './scope.ts'
 
-/** Options of `runProcess`. */
 export interface RunOptions {
   readonly name: string
   readonly log: Logger

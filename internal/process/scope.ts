@@ -3,7 +3,6 @@ import type { Logger } from '#internal/telemetry/index.ts'
 
 /** Resource that a process opens at start-up. */
 export interface Step<T> {
-  /** Name of the resource in the log. */
   readonly name: string
   readonly open: () => T | Promise<T>
   /** Closes the resource within `closeMsMax` and within `leftMs`, the remaining shutdown time. Errors are logged. */

@@ -64,7 +64,6 @@ export interface EventTypes {
   readonly cases: readonly CatalogueCase[]
   /** Returns the normalized type of a verified call; undefined for an unlisted raw type and if no case applies. Never throws. */
   typeOf(rawType: string, body: JsonObject): string | undefined
-  /** Returns a payload that leads to the case. */
   sampleOf(one: CatalogueCase): JsonObject
 }
 
@@ -106,7 +105,6 @@ function withMembers(base: JsonObject, members: CatalogueCase['example']): JsonO
   return members.reduce((payload, [path, value]) => replace(payload, path.split('.'), () => value), base)
 }
 
-/** Returns a copy of a payload that fulfils a condition. */
 function fulfil(payload: JsonObject, condition: Condition): JsonObject {
   return replace(payload, condition.path.split('.'), (value) => {
     if ('values' in condition)
@@ -145,7 +143,6 @@ export interface CatalogueEntry {
     readonly provider: ProviderName
     readonly since: string
     readonly sources: readonly TypeSource[]
-    /** Raw type of the example. */
     readonly providerRawType: string
     /** Payload of an event of this type. */
     readonly example: JsonObject

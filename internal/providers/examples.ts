@@ -10,7 +10,6 @@ export const formMedia = 'application/x-www-form-urlencoded'
 /** Example of a provider's call and its response. */
 export interface ExampleCall {
   readonly summary: string
-  /** Provider name in the path. */
   readonly provider: string
   readonly media: 'application/json' | typeof formMedia
   /** Request headers. Signatures cover the compact JSON text of the body. */

@@ -18,7 +18,6 @@ export interface KnownProvider {
   readonly adapter: AnyProvider
   /** Whether tenants must accept that no call of the vendor was compared with the declaration. */
   readonly isUnverified: boolean
-  /** The declaration as JSON, of a declared provider. */
   readonly declared?: string
 }
 

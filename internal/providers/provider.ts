@@ -80,12 +80,10 @@ export interface Refused {
   readonly cause: RefusalCause
 }
 
-/** Creates a refusal. */
 export function refused(cause: RefusalCause): Refused {
   return { kind: 'refused', cause }
 }
 
-/** Result of checking a signature. */
 export type Verification = { readonly kind: 'verified' } | Refused
 
 /**
@@ -116,7 +114,6 @@ export interface HandshakeAnswer {
 
 /** Answers to calls by which a vendor checks the URL. */
 export interface Handshakes<Keys = unknown> {
-  /** Methods of these calls. */
   readonly methods: ReadonlySet<string>
   /** Answers a handshake; undefined for a call that is none. Never throws. */
   answer(call: ProviderCall, keys: Keys): HandshakeAnswer | Refused | undefined
@@ -146,7 +143,6 @@ export interface Adapter<Keys> {
   /** Writes a simulated event as the vendor does. Undefined if events of the provider cannot be simulated. */
   readonly write?: (
     event: {
-      /** Id of the provider. */
       readonly id: string
       readonly rawType: string
       /** Payload of the vendor's shape. */
@@ -218,7 +214,6 @@ export function header(
   return { names, description, schema }
 }
 
-/** Schema of an event id in a header. */
 export const eventIdSchema: JsonSchema = {
   type: 'string',
   minLength: 1,
@@ -226,12 +221,10 @@ export const eventIdSchema: JsonSchema = {
   pattern: '^[^\\x00-\\x20,\\x7f\\xa0]+$',
 }
 
-/** Returns the names of headers in lower case. */
 export function lowerNames(...headers: readonly Pick<ProviderHeader, 'names'>[]): string[] {
   return headers.flatMap(({ names }) => names.map((name) => name.toLowerCase()))
 }
 
-/** Returns a call with a JSON body. */
 export function jsonCall(body: JsonObject, headers: Readonly<Record<string, string>> = {}): UnsignedCall {
   return {
     body: Buffer.from(JSON.stringify(body)),

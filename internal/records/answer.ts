@@ -7,7 +7,6 @@ import { RecordsUnavailable } from './store.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
-/** Returns the JSON text of the response to a check. */
 export function acquiredText(acquired: Acquired): string {
   switch (acquired.kind) {
     case 'hit':
@@ -27,7 +26,6 @@ export function hitText(record: string): string {
   return `{"cached":true,"record":${record}}`
 }
 
-/** Returns the outcome of a check as a metric label. */
 export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   switch (acquired.kind) {
     case 'error':

@@ -6,12 +6,10 @@ import { type AcquireOutcome, type CheckOutcome, suggestRetryMs } from './record
 import type { BatchCheck } from './requests.ts'
 import type { AcquireInput, RecordStore } from './store.ts'
 
-/** Batch of checks of one tenant. */
 export interface Batch {
   readonly tenant: RecordTenant
   readonly requestId: string
   readonly size: number
-  /** Parses the check at an index of the batch. */
   check(index: number): Parsed<BatchCheck>
 }
 
@@ -46,7 +44,6 @@ export async function checkBatch(records: Records, batch: Batch): Promise<Answer
 
 type Outcome = AcquireOutcome | ApiError
 
-/** State of one batch. */
 class BatchRun {
   /** Outcome per check; undefined while the check has no outcome. */
   readonly outcomes: (Outcome | undefined)[]
@@ -140,7 +137,6 @@ function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   return slices
 }
 
-/** Result of one check in the response to a batch. */
 interface Result {
   readonly text: string
   readonly outcome: CheckOutcome

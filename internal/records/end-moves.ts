@@ -4,7 +4,6 @@ import { endMove, listMovedTenants, type MovedTenant } from '#internal/tenants/i
 import { readDurableMeters } from '#internal/usage/index.ts'
 import { findLastFence } from './durable-store.ts'
 
-/** Dependencies of `endMoves`. */
 export interface MoveParts {
   /** Gives at most one connection at a time to a run. Not the pool of durable records, whose connections calls wait for. */
   readonly pool: Pool
@@ -14,7 +13,6 @@ export interface MoveParts {
   closeRedis(tenantId: TenantId): Promise<void>
   /** Returns the bytes of a tenant's records and locks in Redis. */
   bytesInRedis(tenantId: TenantId): Promise<number>
-  /** Returns a tenant's last fence in Redis. */
   lastFenceInRedis(tenantId: TenantId): Promise<number>
 }
 

@@ -40,7 +40,6 @@ export function noteEnded(note: NoteLock, address: RecordAddress, reply: Reply):
     note(address, { kind: 'taken_over', fence: Number(fence), atMs: Number(atMs) })
 }
 
-/** Records that a lock ended with a saved record. */
 export function noteSaved(
   note: NoteLock,
   address: RecordAddress,
@@ -60,7 +59,6 @@ export function noteRemoved(note: NoteLock, address: RecordAddress, [, , fence, 
   if (fence !== undefined) note(address, { kind: 'released', fence: Number(fence), atMs: Number(atMs) })
 }
 
-/** Records an extended lock. */
 export function noteExtended(note: NoteLock, address: RecordAddress, reply: Reply): void {
   const [, fence, heldMs, atMs] = reply
   note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })

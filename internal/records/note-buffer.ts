@@ -2,7 +2,6 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { LockNote } from './lock-history.ts'
 import type { RecordAddress } from './record.ts'
 
-/** Limits of a note buffer. */
 export interface NoteBufferBounds {
   /** Maximum notes of all tenants together. */
   readonly notesMax: number
@@ -58,7 +57,6 @@ export class NoteBuffer {
     this.#bounds = bounds
   }
 
-  /** Number of buffered notes. */
   get size(): number {
     return this.#count
   }

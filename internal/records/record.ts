@@ -53,13 +53,11 @@ export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 /** Result of a save. `lost`: the lock token no longer owns a lock. `exists`: a different response was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
-/** Result of a fetch. */
 export type FetchOutcome =
   | { readonly kind: 'hit'; readonly record: string }
   | LongOutcome
   | { readonly kind: 'none' }
 
-/** Result of extending a lock. */
 export type ExtendOutcome =
   | { readonly kind: 'extended'; readonly fence: number; readonly expiresInMs: number }
   | { readonly kind: 'lost' }

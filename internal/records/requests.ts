@@ -1,7 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { type Documented, type JsonSchema, plainText } from '#internal/http/index.ts'
 
-/** Maximum checks of a batch. */
 export const batchChecksMax = 100
 /** Maximum duration of a lock in seconds. */
 export const lockSecondsMax = 900

@@ -9,7 +9,6 @@ import type {
   SaveOutcome,
 } from './record.ts'
 
-/** Input of an acquisition. */
 export interface AcquireInput extends RecordAddress, Lifetimes {
   /** New token. It becomes the token of the lock if the lock is acquired. */
   readonly lockToken: string
@@ -27,7 +26,6 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   readonly long?: 'sized' | 'whole'
 }
 
-/** Input of a save. */
 export interface SaveInput extends RecordAddress {
   /** Token of the lock; empty for a save without a lock. */
   readonly lockToken: string

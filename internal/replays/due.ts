@@ -10,7 +10,6 @@ export interface ReplayTurn {
   readonly signal?: AbortSignal
 }
 
-/** An ended replay. */
 export interface EndedReplay extends ReplayJob {
   readonly endedAtMs: number
 }

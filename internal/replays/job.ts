@@ -23,7 +23,6 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly toMs?: number
   /** Only events that this earlier replay queued, of its first 1 000. The start stores them as `ids`. */
   readonly replayId?: ReplayId
-  /** Outcome in the replay `replayId`. */
   readonly outcome?: ReplayEventOutcome
 }
 
@@ -45,7 +44,6 @@ export function askedFilterOf({ asked, ...filter }: StoredFilter): ReplayFilter 
 
 /** States of a replay. `queued`: not started. `completed`, `cancelled` and `failed` are final. */
 export const replayStates = ['queued', 'running', 'completed', 'cancelled', 'failed'] as const
-/** State of a replay; one of `replayStates`. */
 export type ReplayState = (typeof replayStates)[number]
 
 /** Number of events. If `isExact` is false, `count` is a lower bound. */
@@ -77,7 +75,6 @@ export interface ReplayJob {
   readonly cause: string | null
   /** Outcome of the first queued events, as last counted; null before the first count. */
   readonly outcome: ReplayOutcome | null
-  /** `progressText` of the job. */
   readonly progress: string
   readonly createdAtMs: number
   readonly startedAtMs: number | null
@@ -122,7 +119,6 @@ export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJ
   }
 }
 
-/** Creates the id of a replay that is started at this time. */
 export function createReplayId(nowMs: number): ReplayId {
   return createEventId(nowMs, 0).replace('evt_', 'rpl_') as ReplayId
 }

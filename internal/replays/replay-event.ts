@@ -3,7 +3,6 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { beginCycles, type CycleOutcome, hastenDelivery } from '#internal/events/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 
-/** Request to deliver one event again. */
 export interface ReplayEventRequest {
   readonly eventId: EventId
   /** Filters by tenant. Omit it for an event of any tenant. */
@@ -14,7 +13,6 @@ export interface ReplayEventRequest {
   readonly cycle?: number
 }
 
-/** Result of a replay, with the event's current delivery cycle. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
   | { readonly kind: Exclude<CycleOutcome, 'queued' | 'already_queued' | 'changed'> }

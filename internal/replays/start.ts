@@ -28,7 +28,6 @@ import {
 import { withReplayedIds } from './outcome.ts'
 import { replays } from './tables.ts'
 
-/** Request to start a replay. */
 export interface StartReplayRequest {
   readonly filter: ReplayFilter
   /** Number of events to queue per second, 1 to 1 000. */

@@ -25,7 +25,6 @@ import {
 } from '#internal/tenants/index.ts'
 import type { SettingsRead } from './store.ts'
 
-/** Name of a setting with a definition of its own. */
 export type FixedSettingName =
   | 'forwarding.paused'
   | `providers.${BuiltInProviderName}.paused`
@@ -35,17 +34,15 @@ export type FixedSettingName =
   | 'records.durability'
   | 'retention.payloadDays'
   | 'retention.eventDays'
-/** Name of a platform's default limit on an emitted kind, such as `limits.exports.rowsPerMonth.hard`. */
-export type EmittedSettingName = `limits.${EmittedLimitName}.${'soft' | 'hard'}`
-/** Name of the pause of a declared provider, such as `providers.slack.paused`, with the provider's own name, not an alias. */
-export type DeclaredPauseName = `providers.${string}.paused`
 /** Name of a setting, as a user types it. */
-export type SettingName = FixedSettingName | EmittedSettingName | DeclaredPauseName
+export type SettingName =
+  | FixedSettingName
+  | `limits.${EmittedLimitName}.${'soft' | 'hard'}`
+  | `providers.${string}.paused`
 
 /** Value of a setting. */
 export type SettingValue = boolean | number | string
 
-/** Definition of a setting. */
 export interface SettingDefinition {
   /** `any`: the setting can apply to the installation or to one tenant. */
   readonly scope: 'any' | 'installation'
@@ -142,12 +139,10 @@ export function settingNameSchema(ofTenant: boolean) {
   }
 }
 
-/** Returns whether a string is the name of a setting. */
 export function isSettingName(name: string): name is SettingName {
   return isFixedName(name) || emittedOf(name) !== undefined || pausedProviderOf(name) !== undefined
 }
 
-/** Returns the definition of a setting. */
 export function definitionOf(name: SettingName): SettingDefinition {
   if (isFixedName(name)) return settingDefinitions[name]
   const provider = pausedProviderOf(name)
@@ -224,11 +219,9 @@ export interface RuntimeSettings {
   readonly version: number
   /** True if forwarding is paused for all tenants. */
   readonly isForwardingPaused: boolean
-  /** Tenants for which forwarding is paused. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
   /** Returns whether intake of a provider is paused for a tenant. Performs two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
-  /** Number of active pause settings. */
   readonly pauses: number
   /** Fraction of log lines about successes that are written, 0 to 1. */
   readonly logShare: number
@@ -370,7 +363,6 @@ function namesText(name: string): string {
     : '`latchkey settings list` shows all'
 }
 
-/** Checks the name and the value of a setting. */
 export function checkSetting(input: SettingInput & { readonly value: unknown }) {
   const named = checkSettingName(input)
   if (named.kind !== 'ok') return { ...named, kind: 'refused' as const }
@@ -380,7 +372,6 @@ export function checkSetting(input: SettingInput & { readonly value: unknown }) 
   return { kind: 'refused' as const, problem }
 }
 
-/** Returns whether a value is valid for a setting. */
 export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
   return Value.Check(definitionOf(name).schema, value)
 }

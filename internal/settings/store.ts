@@ -37,7 +37,6 @@ export interface StoredSetting
 
 /** A consistent snapshot of all stored settings. */
 export interface SettingsRead {
-  /** Increases with every write of any setting. */
   readonly version: number
   readonly settings: readonly StoredSetting[]
 }
@@ -150,7 +149,6 @@ export async function listTenantSettings(pool: Pool): Promise<readonly TenantSet
   })
 }
 
-/** A setting to clear, and the actor that clears it. */
 export interface SettingClearing {
   readonly name: string
   /** Tenant of the setting; null for the whole installation. */
@@ -163,7 +161,6 @@ export interface SettingClearing {
   readonly expectedVersion?: number | undefined
 }
 
-/** A setting to write with its value, and the actor that writes it. */
 export interface SettingWriting extends SettingClearing {
   readonly value: unknown
 }
@@ -182,7 +179,6 @@ export type SettingWritten =
   | { readonly kind: 'conflict'; readonly present: StoredSetting | undefined }
   | { readonly kind: 'refused'; readonly problem: string }
 
-/** Dependencies of writing settings. */
 export interface WritingParts {
   readonly pool: Pool
   readonly clock: Clock

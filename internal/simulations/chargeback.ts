@@ -4,7 +4,6 @@ import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulati
 /** Number of events of a dispute. */
 export const stepsCount = 3
 
-/** One event of a dispute. */
 export interface DisputeStep {
   /** Id of the simulation. All other ids derive from it. */
   readonly id: string

@@ -32,10 +32,8 @@ import { type CallSigner, merge, type Sample, sampleOf } from './simulated-call.
 import { createSimulationId, simulationBytesMax } from './simulation.ts'
 import { refuseUnready } from './start.ts'
 
-/** Dependencies of the simulation of an event. */
 export interface EventSimulationParts {
   readonly callers: Pick<Callers, 'byTenant'>
-  /** Returns the declarations in force. */
   declarations(): Declarations
   readonly clock: Clock
   readonly intake: AcceptContext
@@ -218,7 +216,6 @@ interface WantedEvent {
   readonly occurredAtMs: number
 }
 
-/** A call with the caller that accepts it. */
 interface WrittenCall extends Pick<ReceivedCall, 'headers' | 'body'> {
   readonly caller: Caller
   readonly isSigned: boolean

@@ -26,12 +26,10 @@ export const chargebackReasons = [
   'subscription_cancelled',
   'general',
 ] as const
-/** Reason of a dispute; one of `chargebackReasons`. */
 export type ChargebackReason = (typeof chargebackReasons)[number]
 
 /** Providers whose disputes can be simulated. */
 export const simulatedProviders = ['card', 'wallet'] as const
-/** Provider of a simulation; one of `simulatedProviders`. */
 export type SimulatedProvider = (typeof simulatedProviders)[number]
 const simulatedProviderOf = (name: AcceptedProviderName) =>
   simulatedProviders.find((each) => each === neutralProviderName(name))
@@ -212,7 +210,6 @@ export function eventsOf(
   }))
 }
 
-/** Creates a simulation id for this time. */
 export function createSimulationId(nowMs: number): SimulationId {
   return createEventId(nowMs, 0).replace('evt_', 'sim_') as SimulationId
 }

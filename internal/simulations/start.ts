@@ -82,7 +82,6 @@ export interface StartSimulationRequest {
   readonly idempotencyKey?: string | undefined
   /** False to return only a simulation that was started before with the same key, and to start no new one. Default: true. */
   readonly isReady?: boolean
-  /** Retention in days. */
   readonly days: number
 }
 

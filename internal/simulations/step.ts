@@ -18,7 +18,6 @@ export interface ClaimedStep {
   readonly isTooLate: boolean
 }
 
-/** Parameters of a claim. */
 export interface ClaimRequest {
   /** Owner token of the claim. `completeStep` must be called with the same token. */
   readonly lease: string

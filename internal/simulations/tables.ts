@@ -24,5 +24,4 @@ export const simulations = pgTable('simulations', {
   expiresOn: date('expires_on').notNull(),
 })
 
-/** A row of `simulations`. */
 export type SimulationRow = typeof simulations.$inferSelect

@@ -2,7 +2,6 @@ import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
 import { type FeedPosition, feedStart, findReadyFeeds } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
-/** Dependencies of the news of a process. */
 export interface FeedNewsOptions {
   /** Pool with `eventReadSettings`. */
   readonly pool: Pool
@@ -88,7 +87,6 @@ export class FeedNews {
 /** Reader of a feed that waits for news. It remembers news that come while it reads. */
 export class FeedReader {
   readonly tenantId: TenantId
-  /** Position up to which the feed is read. */
   after: FeedPosition = feedStart
   readonly #clock: Clock
   readonly #closing = new AbortController()

@@ -11,7 +11,6 @@ export const waitSecondsMax = 20
 /** Maximum events of a pull. */
 export const pullEventsMax = 100
 
-/** A pull of a subscription. */
 export interface PullRequest extends SubscriptionPlace {
   /** Maximum events, 1 to 100. */
   readonly limit: number
@@ -75,7 +74,6 @@ export async function pullEvents(pool: Pool, request: PullRequest, nowMs: number
 
 /** A pull that waits for events. */
 export interface WaitingPull extends PullRequest {
-  /** Maximum wait. */
   readonly waitMs: number
   /** Ends the wait when it aborts. */
   readonly gone: AbortSignal

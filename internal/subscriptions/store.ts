@@ -27,7 +27,6 @@ export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilt
   readonly deleteAfterIdleDays?: number | undefined
 }
 
-/** Result of writing a subscription. */
 export type WriteResult =
   | { readonly kind: 'changed' | 'unchanged'; readonly subscription: Subscription }
   /** `deleted`: subscriptions that had not been used for their days. */

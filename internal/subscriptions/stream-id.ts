@@ -7,7 +7,6 @@ export interface StreamId {
   readonly position: FeedPosition
 }
 
-/** Formats the id of an event in a stream. */
 export function streamIdOf({ token, position: { transaction, eventId } }: StreamId): string {
   return `${token}.${transaction}.${eventId}`
 }

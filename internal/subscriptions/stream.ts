@@ -26,7 +26,6 @@ export interface EventPages {
   close(): void
 }
 
-/** A stream to open. */
 export interface StreamRequest extends SubscriptionPlace {
   /** Id of the last event that the caller has handled; an empty text without one. An id of an earlier lease is ignored. */
   readonly lastStreamId: string
@@ -40,13 +39,10 @@ export type OpenedStream =
   | { readonly kind: 'held'; readonly availableAtMs: number }
   | { readonly kind: 'unknown' | 'beyond_end' | 'too_many' }
 
-/** Dependencies of streams. */
 export interface EventStreamsOptions {
-  /** Pool with `eventReadSettings`. */
   readonly pool: Pool
   readonly clock: Clock
   readonly news: FeedNews
-  /** Ends all streams when it aborts. */
   readonly ending: AbortSignal
   /** Called with the error of an unavailable store, after which all affected streams end. Must not throw. */
   onTrouble(cause: unknown): void

@@ -28,7 +28,6 @@ export interface SubscriptionPlace {
   readonly name: SubscriptionName
 }
 
-/** Filter of a subscription. */
 export interface SubscriptionFilter {
   /** Names of providers; empty for all. */
   readonly providers: readonly string[]
@@ -58,6 +57,5 @@ export interface StoredSubscription extends Subscription {
   readonly position: FeedPosition
   /** Lowest id of the events of this subscription. */
   readonly receivedFrom: string
-  /** Changes with every write. */
   readonly version: string
 }

@@ -6,7 +6,6 @@ export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly
 /** Checks one dependency of the process. The check has a time limit; an exception counts as a failure. */
 export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>
 
-/** Result of one check, with its name. */
 export interface NamedCheck {
   readonly name: string
   readonly ok: boolean

@@ -23,7 +23,6 @@ export interface OwnedLogger extends Logger {
   close(): void
 }
 
-/** Options of `createLogger`. */
 export interface LoggerOptions {
   readonly level: LogLevel
   readonly service: string
@@ -160,7 +159,6 @@ export class Sampler {
   share = 1
   #owed = 0
 
-  /** Returns whether to write the next line. */
   keeps(): boolean {
     if (this.share >= 1) return true
     this.#owed += this.share

@@ -47,7 +47,6 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
     )
   }
 
-  /** Returns all samples for the renderer. */
   samples(name: string): Sample[] {
     const samples: Sample[] = []
     for (const { values, series } of this.#series.values()) {
@@ -64,7 +63,6 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 }
 
-/** Series of a counter. */
 export class CounterSeries implements Series {
   #value = 0
 
@@ -78,12 +76,10 @@ export class CounterSeries implements Series {
   }
 }
 
-/** Series of a gauge. */
 export class GaugeSeries implements Series {
   #value = 0
   #isShown = true
 
-  /** Replaces the value. */
   set(value: number): void {
     this.#value = value
     this.#isShown = true
@@ -94,7 +90,6 @@ export class GaugeSeries implements Series {
     this.#isShown = false
   }
 
-  /** Adds `by`, which can be negative. */
   add(by: number): void {
     this.#value += by
   }
@@ -104,7 +99,6 @@ export class GaugeSeries implements Series {
   }
 }
 
-/** Series of a histogram. */
 export class HistogramSeries implements Series {
   readonly #bounds: readonly number[]
   readonly #counts: Float64Array

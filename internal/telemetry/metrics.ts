@@ -28,13 +28,10 @@ export interface HistogramOptions<Labels extends readonly string[]> extends Metr
   readonly buckets: readonly number[]
 }
 
-/** Counter with labels; `with(values)` returns a series. */
 type Counter<Labels extends readonly string[]> = Pick<MetricFamily<Labels, CounterSeries>, 'with'>
 
-/** Gauge with labels; `with(values)` returns a series. */
 type Gauge<Labels extends readonly string[]> = Pick<MetricFamily<Labels, GaugeSeries>, 'with'>
 
-/** Histogram with labels; `with(values)` returns a series. */
 type Histogram<Labels extends readonly string[]> = Pick<MetricFamily<Labels, HistogramSeries>, 'with'>
 
 /** Metrics of one process. Declaring a name twice throws an error; an invalid name throws a RangeError. */

@@ -1,10 +1,8 @@
-/** Kind of a span. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'consumer' | 'producer'
 
 /** Attributes of a span. The rules for log fields apply: few, short, no secrets. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** Options of a span. */
 export interface SpanOptions {
   readonly kind?: SpanKind
   /** `traceparent` header of the caller. It takes precedence over the active span. */
@@ -12,7 +10,6 @@ export interface SpanOptions {
   readonly attributes?: SpanAttributes
 }
 
-/** Active span. */
 export interface TraceSpan {
   set(attributes: SpanAttributes): void
   /** Marks the span as failed. `reason` must come from a closed set. */
@@ -34,7 +31,6 @@ export interface Tracing {
   close(timeoutMs: number): Promise<void>
 }
 
-/** Options of `createTracing`. */
 export interface TracingOptions {
   /** Base URL of the OTLP/HTTP receiver, to which `/v1/traces` is appended. Undefined disables tracing. */
   readonly endpoint: string | undefined

@@ -2,7 +2,6 @@ import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import { encodedSql } from './directory-codec.ts'
 
-/** An API key in a directory row. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
   /** `encodedSql.key`. */

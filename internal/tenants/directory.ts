@@ -22,7 +22,6 @@ export async function notifyDirectories(redis: RedisConnection): Promise<void> {
   await redis.publish(directoryChannel, '')
 }
 
-/** Options of a directory. */
 export interface DirectoryOptions {
   readonly pool: Pool
   readonly clock: Clock

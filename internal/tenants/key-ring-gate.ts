@@ -16,7 +16,6 @@ export interface UnfitRing {
   readonly sealedWith: readonly string[]
 }
 
-/** Options of a key ring gate. */
 export interface KeyRingGateOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing

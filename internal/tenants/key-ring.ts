@@ -137,7 +137,6 @@ export const notificationsUrlField = 'notifications:url'
 /** Maximum tenants counted by `countUnreadableTenants`. `onUnreadable` also reports tenants beyond it. */
 const unreadableTenantsMax = 10_000
 
-/** Options of a `SecretOpener`. */
 export interface SecretOpenerOptions {
   readonly keyRing: KeyRing
   readonly directory: Pick<Directory, 'findTenantById'>

@@ -10,7 +10,6 @@ export interface LockElectionOptions {
   readonly pool: Pool
   /** Number of the advisory lock. All candidates for the same number and database elect one leader. */
   readonly lock: number
-  /** Name of the fencing token in Postgres. */
   readonly fenceName: string
   /** Work of the leader. It must end soon after its signal fires. */
   readonly lead: (leadership: Leadership) => Promise<void>

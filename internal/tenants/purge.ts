@@ -8,7 +8,6 @@ import type { Pool, PoolClient, PurgeStep, RemovedRows } from '#internal/storage
 export interface TenantData {
   /** Steps that delete a deleted tenant's rows. Rows that refer to other rows are deleted first. */
   readonly purgeSteps: readonly PurgeStep[]
-  /** Counts a tenant's events and stops at `countMax`. */
   countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number>
   /** Finds the suspensions of a tenant's callback and of its notifications. A member is undefined if there is none. */
   findSuspensions(

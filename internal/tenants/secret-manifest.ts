@@ -135,7 +135,6 @@ export function notificationsUrlPlace({ spec }: TenantManifest): SecretPlace | u
   return reference && { name: reference.name, generated: false }
 }
 
-/** Returns the name of the Secret that contains an API key. */
 export function apiKeySecretPlace(
   { name }: TenantManifest,
   entry: TenantManifest['spec']['apiKeys'][number],
@@ -145,7 +144,6 @@ export function apiKeySecretPlace(
     : { name: entry.secretRef.name, generated: false }
 }
 
-/** Returns the distinct names of all Secrets that a tenant uses. */
 export function secretNamesOf(manifest: TenantManifest): string[] {
   const names = new Set(deliverySecretPlaces(manifest).map(({ name }) => name))
   for (const entry of manifest.spec.providers) {
@@ -155,7 +153,6 @@ export function secretNamesOf(manifest: TenantManifest): string[] {
   return [...names]
 }
 
-/** Returns the names of the Secrets that are generated for a tenant. */
 export function generatedNamesOf(manifest: TenantManifest): ReadonlySet<string> {
   const places = manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry))
   const all = [...deliverySecretPlaces(manifest), ...places]

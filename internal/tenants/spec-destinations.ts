@@ -98,7 +98,6 @@ const dayMs = 86_400_000
 /** Retry schedule of a callback without one of its own: the pause before each attempt since the previous one. */
 export const retryScheduleDefault = ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'] as const
 
-/** Schema of `spec.callback`. */
 export const callback = ruled(
   strict(
     {
@@ -171,7 +170,6 @@ export const notificationTypes = [
 /** Type of a notification; one of `notificationTypes`. */
 export type NotificationType = (typeof notificationTypes)[number]
 
-/** Schema of `spec.notifications`. */
 export const notifications = ruled(
   strict(
     {

@@ -47,7 +47,6 @@ export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
 export const timestamp = (description: string) =>
   t.String({ pattern: timestampPattern, maxLength: 40, description })
 
-/** Declares a reference to a Secret. */
 export const secretRef = (description: string) =>
   strict(
     {

@@ -78,7 +78,6 @@ export const apiKeys = pgTable('api_keys', {
   createdAtMs: epochMs('created_at').notNull(),
 })
 
-/** Encrypted secrets of tenants. */
 export const tenantSecrets = pgTable(
   'tenant_secrets',
   {

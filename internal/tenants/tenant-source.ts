@@ -29,16 +29,13 @@ export type SecretRead =
 /** Reason of an `unreadable` Secret whose namespace is not watched because of the maximum of watches. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
-/** A Secret that is generated for a tenant. */
 export interface GeneratedSecret {
   readonly namespace: string
   readonly name: string
   /** All entries that Latchkey writes. Other entries of the Secret are kept and ignored. */
   readonly values: Readonly<Record<string, string>>
-  /** All annotations that Latchkey writes. */
   readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
-  /** Reason for writing the Secret. */
   readonly cause: 'missing' | 'rotation' | 'edited' | 'previousEnded'
   /** Version of the Secret to replace; undefined to create a Secret. */
   readonly replaces: string | undefined
@@ -50,7 +47,6 @@ export type SecretWritten =
   | { readonly kind: 'taken' }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
 
-/** The Secrets of one tenant during one reconciliation. */
 export interface TenantSecrets {
   readSecret(namespace: string, name: string): Promise<SecretRead>
   /** Creates a Secret, or replaces a Secret that was generated for the same owner. Idempotent. */

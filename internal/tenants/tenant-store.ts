@@ -199,7 +199,6 @@ export async function listPullOnlyTenants(
 
 const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
-/** Lists the pending purges of deleted tenants that had this namespace and name, ordered by id. */
 export async function listPendingPurges(
   pool: Pool,
   place: ResourceName,

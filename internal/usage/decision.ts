@@ -3,7 +3,6 @@ import type { LimitBounds } from './limits.ts'
 
 /** Decisions of a guardrail check. */
 export const usageDecisions = ['allow', 'warn', 'deny'] as const
-/** Decision of a guardrail check. */
 export type UsageDecision = (typeof usageDecisions)[number]
 
 /** Reasons of a decision. `hard_limit` with `warn`: the limit is over, and Latchkey accepts and marks what is over it. */

@@ -248,7 +248,6 @@ export class EventTally {
   #open = new Batch()
   #sent: { readonly call: number; readonly batch: Batch } | undefined
 
-  /** Adds an event received at `receivedAtMs`. */
   add(receivedAtMs: number, nowMs: number): void {
     this.#open.add(receivedAtMs, nowMs)
   }

@@ -18,7 +18,6 @@ import { type LimitUsage, type ReadUsageParts, toLimitUsage, usedOf } from './re
 import { findMonthAmounts } from './store.ts'
 import type { UsageTurns } from './turns.ts'
 
-/** Dependencies of guardrails. */
 export interface GuardrailParts extends ReadUsageParts, LockCommitParts {
   readonly meter: Pick<Meter, 'seed' | 'markUsed'>
   readonly turns: UsageTurns

@@ -137,7 +137,6 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
   }
 }
 
-/** Tenant with the limits of its spec. */
 export interface LimitedTenant {
   readonly id: TenantId
   readonly limits: Limits

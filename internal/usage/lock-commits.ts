@@ -107,7 +107,6 @@ export async function commitLocks(
 interface Stores {
   readonly store: RecordDurability
   readonly before: RecordDurability | null
-  /** Number of moves. */
   readonly generation: number
 }
 

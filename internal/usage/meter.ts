@@ -42,7 +42,6 @@ const reportedMax = 10_000
  * Postgres by hour, also those of locks in Postgres, and restores them from Postgres after Redis has lost its data.
  */
 export class Meter {
-  /** Meter of events. */
   readonly events: EventMeter
   readonly #options
   readonly #seed: RedisScript

@@ -19,7 +19,6 @@ import { findOverrides, type StoredOverride } from './overrides.ts'
 import { countAt } from './reading.ts'
 import { findMonthAmounts, findUsage, type HourAmount, listHours } from './store.ts'
 
-/** Dependencies of `readUsage`. */
 export type ReadUsageParts = Parameters<typeof readCurrent>[0] & {
   readonly clock: Clock
   readonly limits: LimitsInForce

@@ -16,7 +16,6 @@ export interface MeterParts {
   readonly clockSource?: string
 }
 
-/** Name of a meter in `usage_hourly`. */
 export type MeterName = 'locks' | 'events'
 
 /** Count of a minute or month. */

@@ -113,7 +113,6 @@ function addTo(sums: Map<string, StatsCell>, tenantId: TenantId | '', cell: Stat
 
 /** Batch of one writer, which one statement adds to the stats. */
 export interface StatsBatch {
-  /** Unique name of the writer. */
   readonly writer: string
   /** Sequence number, which grows with each batch of the writer. */
   readonly turn: number

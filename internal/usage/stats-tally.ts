@@ -31,9 +31,7 @@ export const countColumns: readonly string[] = [
 /** Index of the first latency bucket in a cell's counts. */
 export const latencyFrom = statNames.length
 
-/** Milliseconds in a minute. */
 export const minuteMs = 60_000
-/** Milliseconds in an hour. */
 export const hourMs = 3_600_000
 
 /** Counts of one tenant in one minute or hour. */

@@ -11,7 +11,6 @@ export const usageHourly = pgTable(
   {
     tenantId: tenantId().notNull(),
     kind: text('meter').notNull(),
-    /** Start of the hour. */
     hourMs: epochMs('hour').notNull(),
     amount: int8('amount').notNull().default(0),
     /** Locks of records in Postgres, besides `amount`. */

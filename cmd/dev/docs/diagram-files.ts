@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { sharedFiles } from './links.ts'
 import { docsFolder, pagePaths, repositoryRoot } from './pages.ts'
 
-/** Themes in which each diagram is drawn. */
 export const diagramThemes = ['light', 'dark'] as const
 
 const hashChars = 12

@@ -16,7 +16,6 @@ interface Token {
 type Render = (tokens: Token[], index: number, options: unknown, env: PageEnv, self: unknown) => string
 
 interface PageEnv {
-  /** Path of the page below `docs`. */
   readonly relativePath?: string
   readonly realPath?: string
 }
@@ -34,8 +33,11 @@ interface CodeElement {
   readonly properties: Record<string, unknown>
 }
 
-/** Replaces inline styles of highlighted code by classes, which one style sheet defines. */
-export interface CodeColours {
+const hashChars = 8
+const hashOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, hashChars)
+
+/** Creates the classes of highlighted code. The content security policy allows no inline styles. */
+export function codeColours(): {
   readonly transformer: {
     readonly name: string
     span(element: CodeElement): void
@@ -43,13 +45,7 @@ export interface CodeColours {
   }
   /** Returns the style sheet for all code so far. */
   css(): string
-}
-
-const hashChars = 8
-const hashOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, hashChars)
-
-/** Creates the classes of highlighted code. The content security policy allows no inline styles. */
-export function codeColours(): CodeColours {
+} {
   const styles = new Map<string, string>()
   const classed = ({ properties }: CodeElement) => {
     const { style } = properties

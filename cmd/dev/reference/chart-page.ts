@@ -5,7 +5,6 @@ import { cell } from './schema-text.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
-/** Path of the generated page with the values of the chart. */
 export const chartPagePath = 'docs/reference/chart-values.md'
 
 /** Returns the page with all values of the chart, their defaults and the comments of `values.yaml`. */

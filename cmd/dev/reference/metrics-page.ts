@@ -4,7 +4,6 @@ import { cell } from './schema-text.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
-/** Path of the generated page with all metrics. */
 export const metricsPagePath = 'docs/reference/metrics.md'
 
 /** Metric as its declaration in the code has it. */
@@ -68,7 +67,6 @@ const units: readonly (readonly [RegExp, string])[] = [
   [/_ratio$/, 'ratio'],
 ]
 
-/** Returns the page with all metrics. */
 export function metricsPageText(): string {
   const rows = declaredMetrics().map(({ name, type, help, labels }) => {
     const unit = units.find(([pattern]) => pattern.test(name))?.[1] ?? 'count'

@@ -16,7 +16,6 @@ Latchkey's tests run it. The other declarations follow the vendor's documentatio
 accept that with \`acceptUnverified: true\`, and should send a test from the vendor before relying on it.
 `
 
-/** Returns the text of each page by its path. */
 export function providerPages(): ReadonlyMap<string, string> {
   const declarations = shippedDeclarations()
   return new Map([
@@ -144,7 +143,6 @@ spec:
 \`\`\``
 }
 
-/** Names of algorithms in prose. */
 const algorithmNames: Readonly<Record<Declaration['signature']['schemes'][number]['algorithm'], string>> = {
   'hmac-sha1': 'HMAC-SHA-1',
   'hmac-sha256': 'HMAC-SHA-256',

@@ -14,7 +14,6 @@ const fieldsOf = (schema: Schema): readonly (readonly [string, Schema])[] =>
     (entry): entry is [string, Schema] => isSchema(entry[1]),
   )
 
-/** Returns a text as the content of a table cell. */
 export function cell(text: string): string {
   return text
     .replaceAll('|', '\\|')
@@ -61,7 +60,6 @@ function defaultOf(schema: Schema): string {
   return text.length > 60 ? '' : `Default: \`${text}\`.`
 }
 
-/** Returns the type of a schema in words. */
 export function typeOf(schema: Schema, linkTo: (name: string) => string): string {
   const { $ref: ref, enum: values, type } = schema
   if (typeof ref === 'string') return linkTo(ref.slice(ref.lastIndexOf('/') + 1))
@@ -114,7 +112,6 @@ function boundsOf(schema: Schema): string {
   return text === '' ? '' : `${text[0]?.toUpperCase()}${text.slice(1)}.`
 }
 
-/** Returns a value as a block of JSON. */
 export function jsonBlock(value: unknown): string {
   return `\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\``
 }

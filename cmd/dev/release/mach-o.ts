@@ -85,7 +85,6 @@ function hashesOf(code: Buffer): Buffer {
   return Buffer.concat(pages.map((page) => createHash('sha256').update(page).digest()))
 }
 
-/** Returns the offset of the code directory. */
 function directoryOf(program: Buffer, signature: Segment): number {
   const count = program.readUInt32BE(signature.offset + 8)
   const blobs = Array.from({ length: Math.min(count, 16) }, (_, index) => {

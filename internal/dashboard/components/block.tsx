@@ -76,7 +76,6 @@ export function Card(props: {
   )
 }
 
-/** A name and its value. */
 export type Fact = readonly [name: string, value: ComponentChildren]
 
 /** Renders names with their values. Undefined facts are omitted. */
@@ -142,12 +141,10 @@ export function Empty(props: {
   )
 }
 
-/** Renders tiles in a row. */
 export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <div class="tiles">{children}</div>
 }
 
-/** Renders a number with its label. */
 export function Tile(props: {
   readonly label: string
   readonly value: ComponentChildren

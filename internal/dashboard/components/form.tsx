@@ -9,7 +9,6 @@ import { Icon } from './text.tsx'
 /** Lists the names of the Providers of the installation, in alphabetical order. Reads from memory only. */
 export const OwnProvidersContext = createContext<() => readonly string[]>(() => [])
 
-/** A field of a form. */
 export interface Field {
   /** `time` is a time in the reader's zone, such as `2026-11-21T19:50`. */
   readonly kind: 'text' | 'lines' | 'number' | 'choice' | 'time'
@@ -102,7 +101,6 @@ export function readFields<const Fields extends readonly Field[]>(
   return { values: values as FieldValues<Fields>, problems }
 }
 
-/** Texts by the name of a field. */
 export type Texts = Readonly<Record<string, string | undefined>>
 
 const zoneOf = ({ zone }: Texts) => (zone === undefined ? utcZone : (parseZone(zone) ?? utcZone))
@@ -327,7 +325,6 @@ interface PostFormParts {
   readonly children?: ComponentChildren
 }
 
-/** Renders a `POST` form with its CSRF token and hidden fields. */
 export function PostForm({ action, csrfToken, hidden = {}, look = 'form', children }: PostFormParts) {
   return (
     <form method="post" action={action} class={look}>
@@ -345,7 +342,6 @@ interface ButtonParts {
 
 const buttonClass = (tone: ButtonParts['tone']) => (tone === 'normal' ? 'button' : `button is-${tone}`)
 
-/** Renders the button that submits its form. */
 export function Submit({ tone = 'primary', children }: ButtonParts) {
   return (
     <button type="submit" class={buttonClass(tone)}>
@@ -354,7 +350,6 @@ export function Submit({ tone = 'primary', children }: ButtonParts) {
   )
 }
 
-/** Renders a link with the style of a button. */
 export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { readonly href: string }) {
   return (
     <a class={buttonClass(tone)} href={href}>
@@ -407,7 +402,6 @@ export function Confirm(
   )
 }
 
-/** Renders the content of a page with one form. */
 export function FormPage(
   props: Sending & {
     readonly title: ComponentChildren

@@ -15,7 +15,6 @@ import {
 import { appliedTimes, replacedChoice } from './received.ts'
 import { Icon, type IconName } from './text.tsx'
 
-/** A column of a table. */
 export interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
@@ -87,7 +86,6 @@ function classOf(column: Column<never>): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** A filter of a list. */
 export interface Filter extends Field {
   /** Position of the filter: as tabs above the other filters, or collapsed below them. Default: in the row of filters. */
   readonly place?: 'tabs' | 'times'
@@ -141,7 +139,6 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
 
 const pageSizeDefault = 50
 
-/** Defines the route of a list page. */
 export function listRow<Row, const Filters extends readonly Filter[]>(spec: ListSpec<Row, Filters>): PageRow {
   const { path, section, title } = spec
   return {

@@ -12,7 +12,6 @@ export function parseAttemptName(name: string | undefined): AttemptPlace | undef
   return cycle === undefined ? undefined : { cycle: Number(cycle), attempt: Number(attempt) }
 }
 
-/** Returns the title of an attempt; of an event with several delivery cycles, with its cycle. */
 export function attemptTitle({ cycle, attempt }: AttemptPlace, event: { readonly cycle: number }): string {
   return event.cycle === 1 ? `Attempt ${attempt}` : `Attempt ${attempt} of delivery cycle ${cycle}`
 }

@@ -82,7 +82,6 @@ interface AttemptParts {
   readonly rights: Rights
 }
 
-/** Returns the path of the page of an attempt. */
 export function attemptPath(
   { event }: Pick<EventDetail, 'event'>,
   attempt: AttemptPlace,
@@ -236,7 +235,6 @@ function Response({ attempt, status, answer, exchange }: AttemptDetail) {
   )
 }
 
-/** Returns the body of a call with its secrets redacted, and whether it is the whole body. */
 function redactedBody({ event, headers, redactedPayload }: InspectedAttempt): {
   text: string
   isWhole: boolean

@@ -79,7 +79,6 @@ export async function blockerNotices(
   )
 }
 
-/** A pause by a runtime setting. */
 export type Paused = Extract<Blocker, { kind: 'forwarding_paused' | 'provider_paused' }>
 
 /** Returns whether a blocker is a pause by a setting. Pure. */
@@ -109,7 +108,6 @@ function BlockersNotice(props: {
   readonly context: PageContext
   /** Blockers of single tenants that share `causeOf`. */
   readonly group: readonly BlockerOfOne[]
-  /** The first ones of `group`. */
   readonly named: readonly Described[]
 }) {
   const { context, group, named } = props

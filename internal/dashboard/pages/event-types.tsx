@@ -193,5 +193,4 @@ function SourceCondition(props: { readonly source: TypeSource; readonly tenant: 
   )
 }
 
-/** Pages of the catalogue of event types. */
 export const eventTypeRows: readonly PageRow[] = [eventTypesRow, eventTypeRow]

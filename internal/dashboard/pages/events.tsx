@@ -20,7 +20,6 @@ import { TypeHint } from './type-hint.tsx'
 
 const isCollapsed = (field: (typeof eventListFields)[number]) => 'place' in field && field.place === 'times'
 
-/** Filters of the event list. */
 export const eventFields = [
   ...eventListFields.filter((field) => !isCollapsed(field)),
   { kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices, none: 'Any time' },
@@ -213,7 +212,6 @@ function isSelectable({ state, origin }: EventSummary): boolean {
   return state !== 'accepted' && origin.kind !== 'test'
 }
 
-/** Returns whether the address of the list names an event as selected. */
 function isSelected({ query }: Pick<PageContext, 'query'>, id: EventId): boolean {
   return (query['selected'] ?? '').includes(id)
 }

@@ -20,7 +20,6 @@ export function ProviderCell({ event: { provider, origin } }: { readonly event: 
   )
 }
 
-/** Renders the origin of an event as a fact. */
 export function OriginFact(props: {
   readonly origin: EventOrigin
   readonly simulationPath: string | undefined

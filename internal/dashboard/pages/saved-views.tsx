@@ -107,7 +107,6 @@ function DeleteForm({ context, kept, views }: FormParts & { readonly views: read
   )
 }
 
-/** Returns the actions that save and delete views of a list with these fields. */
 export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
   const form = {
     ...({ method: 'POST', section: 'events', back: listPath } as const),

@@ -179,7 +179,6 @@ const goRow: PageRow = {
   },
 }
 
-/** Pages for finding a tenant. */
 export const tenantListRows = [tenantsRow, goRow] as const
 
 /** Maximum number of tenants that the choice offers. The list of tenants can be searched for other tenants. */

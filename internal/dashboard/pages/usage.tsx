@@ -212,7 +212,6 @@ export function limitBadge({
     : { ...badge, share: undefined }
 }
 
-/** Renders each limit with its usage. */
 export function LimitBars(props: {
   readonly report: LimitsReport
   readonly nowMs: number

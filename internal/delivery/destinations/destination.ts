@@ -31,7 +31,6 @@ export interface PreparedDestination {
     outbound: Outbound,
     sending: {
       readonly content: EventContent
-      /** Aborts the call. */
       readonly signal?: AbortSignal
       /** Start of the attempt, which is the time of a signature, too. */
       readonly nowMs: number

@@ -12,7 +12,6 @@ import type { Declaration } from './schema.ts'
 
 // The parts of a call that adapters read: headers, the JSON body and its members. All functions are pure and never throw.
 
-/** Result of reading a header that has several names. */
 export type HeaderReading =
   | { readonly kind: 'value'; readonly value: string }
   | { readonly kind: 'absent' }
@@ -77,7 +76,6 @@ export class CallView {
     this.trace = trace
   }
 
-  /** Returns the parsed body. */
   body(): EventBody {
     this.#body ??= readDeclaredBody(this.call, this.#rules, this.meter)
     return this.#body
@@ -173,7 +171,6 @@ function readDeclaredBody(
   return arrayAs === undefined ? readEventBody(body) : readArrayBody(body, arrayAs)
 }
 
-/** Returns whether the Content-Type is that of a form. */
 function isForm({ headers }: ProviderCall): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
 }

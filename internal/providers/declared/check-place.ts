@@ -2,7 +2,6 @@ import type { Problem } from '#internal/tenants/index.ts'
 import type { Declaration } from './schema.ts'
 import { callVariables, parseTemplate, type TemplatePart, type TemplateVariable } from './template.ts'
 
-/** Creates a problem of a declaration. */
 export function problem(path: string, message: string): Problem {
   return { path, message }
 }
@@ -15,7 +14,6 @@ export function exactlyOne(path: string, object: object, names: readonly string[
   return [problem(path, `must have exactly one of ${names.join(', ')}: it ${found}`)]
 }
 
-/** Checks that a key names a header of the declaration. */
 export function headerProblems(
   { headers = {} }: Declaration,
   path: string,
@@ -31,7 +29,6 @@ export function headerProblems(
   ]
 }
 
-/** Checks a template over a call. */
 export function templateProblems(
   declaration: Declaration,
   path: string,

@@ -160,7 +160,6 @@ function headerReader(names: readonly string[], isId: boolean): ReadValue {
   }
 }
 
-/** Maximum headers that a header lists. */
 const listedHeadersMax = 32
 
 /**
@@ -201,7 +200,6 @@ function jsonReader(read: (body: JsonObject) => unknown): ReadValue {
   }
 }
 
-/** Returns whether a result is a refusal. */
 export function isRefused(result: Content | readonly string[] | Refused): result is Refused {
   return !Array.isArray(result)
 }

@@ -49,12 +49,10 @@ export function compileEvent(
   }
 }
 
-/** Returns the names of all headers with the event id, which are read as one. */
 export function idHeaderNames({ event }: Declaration, headers: HeaderTable): string[] {
   return event.id.flatMap(({ header = [] }) => header).flatMap((key) => headers[key]?.names ?? [])
 }
 
-/** Returns whether a scheme signs the header with the event id. */
 export function signsIdHeader(template: string | undefined, idKeys: readonly string[]): boolean {
   return templateParts(template ?? '').some(
     (part) => part.kind === 'id' || (part.kind === 'header' && idKeys.includes(part.argument)),
@@ -228,7 +226,6 @@ export function makeEvent({
 }: Pick<ProviderEvent, 'occurredAtMs' | 'payload'> & {
   readonly id: string | Refused
   readonly rawType: unknown
-  /** Returns the normalized type of a valid raw type. */
   typeOf(rawType: string): string
 }): ProviderEvent | Refused {
   if (typeof id !== 'string') return id
@@ -343,7 +340,6 @@ export function typeLookup(
   return (rawType, body) => compiled.get(rawType)?.find(({ applies }) => applies(body))?.type
 }
 
-/** Compiles conditions to a check of whether a body fulfils all of them. */
 export function compileConditions(conditions: readonly Condition[]): (body: JsonObject) => boolean {
   const compiled = conditions.map((condition) => ({
     read: memberReader(condition.path),

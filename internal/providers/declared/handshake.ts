@@ -13,7 +13,6 @@ import { templateParts } from './template.ts'
 
 /** Form of a challenge whose HMAC is given away. For unverified callers, `check-handshake.ts` excludes that an event has this form. */
 const oracleSafeForm = /^[A-Za-z0-9_-]{1,128}$/
-/** Form of every other challenge. */
 const challengeForm = /^[\x20-\x7e]{1,1024}$/
 
 /** Compiles a handshake to a function that answers it and returns undefined for another call. It never throws. */

@@ -143,7 +143,6 @@ function isSignedToken(view: CallView, token: Token, keys: readonly Verification
   })
 }
 
-/** Returns the texts of a claim; `aud` may be a list. */
 function claimTexts(claims: JsonObject, name: string): string[] {
   const value = memberAt(claims, name)
   const values: unknown[] = Array.isArray(value) ? value.slice(0, 16) : [value]

@@ -49,7 +49,6 @@ export function hasPublishedKeys({ algorithm, key }: Scheme): boolean {
   return algorithm === 'aws-sns' || key?.jwksUrl !== undefined
 }
 
-/** Returns whether the keys of a scheme are public ones. */
 export function hasPublicKeys(scheme: Scheme): boolean {
   if (scheme.algorithm === 'jwt') return !isSecretJwt(scheme)
   return hmacHashOf(scheme.algorithm) === undefined && !['token', 'basic'].includes(scheme.algorithm)
@@ -100,7 +99,6 @@ function identityOf(text: string): Identity {
   }
 }
 
-/** Returns the published keys that fit a scheme and the id and algorithm that a call names. */
 export function publishedKeys(
   published: PublishedKeys | undefined,
   scheme: Scheme,

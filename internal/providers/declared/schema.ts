@@ -76,7 +76,6 @@ export const algorithms = [
   ...(['rsa-pkcs1-sha256', 'rsa-pkcs1-sha512', 'rsa-pss-sha256'] as const),
   ...(['token', 'basic', 'jwt', 'aws-sns'] as const),
 ] as const
-/** Algorithm of a signature; one of `algorithms`. */
 export type Algorithm = (typeof algorithms)[number]
 
 /** Algorithms of JSON Web Tokens. `none` is not among them. */
@@ -100,7 +99,6 @@ export const encodings = ['hex', 'base64', 'base64url'] as const
 /** Encoding of bytes as text. */
 export type Encoding = (typeof encodings)[number]
 
-/** Forms of a time. */
 export const timeUnits = ['s', 'ms', 'iso'] as const
 /** Form of a time: Unix seconds, Unix milliseconds, or RFC 3339. */
 export type TimeUnit = (typeof timeUnits)[number]
@@ -580,9 +578,7 @@ type Deep<T> = T extends readonly (infer E)[]
 export type Declaration = Deep<Static<typeof DeclarationSchema>>
 /** A way to sign calls. */
 export type Scheme = Declaration['signature']['schemes'][number]
-/** A handshake of a declaration. */
 export type Handshake = NonNullable<Declaration['handshakes']>[number]
-/** A condition on the JSON body. */
 export type DeclaredCondition = NonNullable<Handshake['when']>[number]
 /** A recorded call with its result. */
 export type Vector = NonNullable<Declaration['vectors']>[number]

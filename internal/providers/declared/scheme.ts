@@ -29,13 +29,10 @@ import {
   withMore,
 } from './signature.ts'
 
-/** A compiled scheme. */
 export interface CompiledScheme {
   /** Identity of the place of the signature: two schemes with the same place share it. */
   readonly place: string
-  /** Reads the signature. */
   readonly read: (view: CallView) => HeaderReading
-  /** Returns whether the scheme applies to a call that has its signature. */
   applies(view: CallView): boolean
   prepare(secrets: readonly string[]): SchemeKeys
   /** Finds the published keys that a call needs, by the signature that `read` returned. Absent: its keys are the tenant's secrets. */
@@ -78,7 +75,6 @@ function compileLocate(scheme: Scheme): CompiledScheme['locate'] {
   return jwksUrl === undefined ? undefined : compileJwtLocate(scheme, jwksUrl)
 }
 
-/** Returns the identity of a place. */
 export function placeText({ header, query, json }: Place): string {
   return header === undefined ? (query === undefined ? `json:${json}` : `query:${query}`) : `header:${header}`
 }
@@ -114,7 +110,6 @@ function compileVerify(scheme: Scheme, context: SchemeContext): CompiledScheme['
   }
 }
 
-/** Check of a shared secret. */
 function secretCheck({ algorithm, signature: { prefix = '' } }: Scheme): CompiledScheme['verify'] {
   return (view, keys, value) => {
     if (value.length > signatureCharsMax) return verdicts.malformed

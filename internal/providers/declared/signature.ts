@@ -12,7 +12,6 @@ export type HmacKeys = readonly Bun.CryptoHasher[]
 const malformed = refused('signature_malformed')
 const unknown = refused('scheme_unknown')
 
-/** Results of `verify`. */
 export const verdicts = {
   verified: { kind: 'verified' },
   mismatch: refused('signature_mismatch'),
@@ -22,7 +21,6 @@ export const verdicts = {
   outside: refused('timestamp_outside_window'),
 } as const
 
-/** Hash of an HMAC. */
 export type HmacHash = 'sha1' | 'sha256' | 'sha384' | 'sha512'
 
 /** Creates HMAC keys; text is used as its UTF-8 bytes. Skips empty secrets, with which anyone could sign. */
@@ -83,7 +81,6 @@ function digestForm(encoding: Encoding, bytes: number): RegExp {
     : new RegExp(`^[A-Za-z0-9_-]{${chars}}={0,${padding}}$`)
 }
 
-/** Pattern of digests for the documentation. */
 export function digestPattern(encoding: Encoding, bytes: number): string {
   return digestForm(encoding, bytes).source.slice(1, -1)
 }
@@ -126,10 +123,8 @@ export type ParsedSignature =
     }
   | Refused
 
-/** Parses the value of a signature. */
 export type ParseSignature = (value: string) => ParsedSignature
 
-/** Compiles the parsing of a scheme's signature. */
 export function compileSignature({ signature, timestamp, encoding }: Scheme, decode: Decode): ParseSignature {
   const { prefix, pairs, list } = signature
   if (pairs !== undefined) return pairsParser(pairs, timestamp?.pair, encoding !== 'hex', decode)

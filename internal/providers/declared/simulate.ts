@@ -14,13 +14,10 @@ import type { Declaration, Scheme, TimeUnit } from './schema.ts'
 import { templateParts } from './template.ts'
 import { defaultSignatureAgeMsMax } from './vectors.ts'
 
-/** Event to simulate. */
 export interface DeclaredEvent {
-  /** Id of the provider. */
   readonly id: string
   readonly sample: Pick<DeclaredSample, 'rawType' | 'payload'>
   readonly occurredAtMs: number
-  /** Secret of the tenant. */
   readonly secret: string
 }
 
@@ -93,7 +90,6 @@ export function simulateDeclared(declaration: Declaration, event: DeclaredEvent)
   return undefined
 }
 
-/** A call that is being written. */
 class Draft {
   readonly #declaration: Declaration
   readonly #table: HeaderTable

@@ -178,7 +178,6 @@ function otherKeys(text: string): string {
   )
 }
 
-/** Returns the signatures in a value. */
 function signatureTexts(
   { algorithm, signature: { prefix = '', pairs, list } }: Scheme,
   value: string,

@@ -7,17 +7,14 @@ export type TemplatePart =
 const plainVariables = [
   ...(['body', 'timestamp', 'id', 'url', 'path', 'method', 'receivedAt', 'challenge', 'hmac'] as const),
 ] as const
-/** Variables with an argument. */
 const argumentVariables = ['header', 'headers', 'query', 'form', 'json', 'sha256'] as const
 /** Variables with or without an argument. */
 const optionalVariables = ['secret'] as const
-/** Name of a variable in a template. */
 export type TemplateVariable =
   | (typeof plainVariables)[number]
   | (typeof argumentVariables)[number]
   | (typeof optionalVariables)[number]
 
-/** Variables of a template over a call. */
 export const callVariables: readonly TemplateVariable[] = [
   ...([
     'body',
@@ -78,7 +75,6 @@ export function parseTemplate(
     : { kind: 'parts', parts }
 }
 
-/** Returns the parts of a template of a validated declaration. */
 export function templateParts(text: string): readonly TemplatePart[] {
   const parsed = parseTemplate(text, [...claimVariables, 'receivedAt', ...replyVariables])
   if (parsed.kind === 'invalid')

@@ -32,7 +32,6 @@ export function runVectors(declaration: Declaration): Problem[] {
   })
 }
 
-/** Makes the call of a vector. */
 export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase64 }: Vector): ProviderCall {
   return {
     request: { method, url },

@@ -6,7 +6,6 @@ import type { ParsedKeys, Validity } from './store.ts'
 export interface VerificationKey {
   readonly key: KeyObject
   readonly id: string | undefined
-  /** Algorithm that the key set binds the key to. */
   readonly algorithm?: string | undefined
 }
 

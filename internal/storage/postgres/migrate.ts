@@ -5,7 +5,6 @@ import { type Migration, migrations as ownMigrations } from './migrations/list.t
 import { lockWaitMs } from './partitions.ts'
 import { sqlErrorOf } from './sql-failure.ts'
 
-/** Options of `migrate`. */
 export interface MigrateOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>
   /** Maximum wait for another process that runs migrations, and for the tables of a step that are in use. Default 60 s. */

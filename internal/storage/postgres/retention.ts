@@ -33,7 +33,6 @@ export interface RetentionObserver {
   expiredAgeSeen(ageMs: number): void
 }
 
-/** Options of one retention run. */
 export interface RetentionTurn {
   /** Pool with at least two connections. Its statement time-out applies to each statement. */
   readonly pool: Pool

@@ -14,7 +14,6 @@ export interface RedisAddress {
   readonly password?: string
   readonly sentinelUsername?: string
   readonly sentinelPassword?: string
-  /** Name of the master that the Sentinels monitor. */
   readonly masterName?: string
   readonly database: number
 }

@@ -30,7 +30,6 @@ export type KnownSecret =
   /** The Secret's namespace is not watched, because the limit in `why` is reached. */
   | { readonly kind: 'unfollowed'; readonly why: string }
 
-/** Options of `ClusterSecrets`. */
 export interface ClusterSecretsOptions {
   readonly client: KubeClient
   readonly known: (place: ObjectPlace) => KnownSecret

@@ -16,7 +16,6 @@ import { tenantLabel } from '../secret-manifest.ts'
 import { slugOf, type TenantObject, tenantObjects } from '../tenant-object.ts'
 import { type KnownSecret, keptOfSecret } from './cluster-secrets.ts'
 
-/** Options of a cluster view. */
 export interface ClusterViewOptions {
   readonly transport: Transport
   /** Namespaces to watch; undefined for all. */

@@ -48,7 +48,6 @@ export interface FolderOptions {
   readonly rules?: 'development' | 'production' | undefined
 }
 
-/** Maximum size of a file that is read. */
 export const fileBytesMax = 1_048_576
 /** Maximum files per folder. */
 export const filesMax = 1_000
@@ -146,7 +145,6 @@ export class FolderSource implements TenantSource {
     return this.#tenants.get(objectKey(place))
   }
 
-  /** Returns the file that defines a Tenant. */
   fileOf(place: ObjectPlace): string | undefined {
     const identity = identityOf('Tenant', place)
     for (const [file, { good }] of this.#files) if (good.has(identity)) return file

@@ -9,7 +9,6 @@ import type { TenantObject } from '../tenant-object.ts'
 /** Prefix of the uids that are derived from namespace and name, for the tenants of a folder. */
 export const folderUidPrefix = 'folder:'
 
-/** A validated Tenant from a folder. */
 export type FolderTenant = TenantObject & { readonly spec: TenantSpec }
 
 /** A problem in a manifest and its location. `line` counts from 1. */

@@ -6,7 +6,6 @@ import { tenantFinalizer } from '../tenant-object.ts'
 import type { ProviderObject, StoredDeclaration, ValidatedProvider } from './provider-object.ts'
 import { providersMax, type StoredProvider } from './provider-store.ts'
 
-/** Input of `planProviders`. */
 export interface ProviderFacts {
   readonly providers: readonly { readonly object: ProviderObject; readonly validated: ValidatedProvider }[]
   readonly stored: readonly StoredProvider[]

@@ -20,7 +20,6 @@ import {
   type StoredProvider,
 } from './provider-store.ts'
 
-/** Dependencies of `ProviderController`. */
 export interface ProviderControllerOptions {
   readonly source: ProviderSource
   readonly pool: Pool

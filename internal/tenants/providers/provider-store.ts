@@ -6,10 +6,8 @@ import { providerNames } from '../spec-providers.ts'
 import { providers, tenants } from '../tables.ts'
 import type { StoredDeclaration } from './provider-object.ts'
 
-/** Maximum Providers in force. */
 export const providersMax = 500
 
-/** A Provider in force. */
 export interface StoredProvider extends StoredDeclaration {
   readonly uid: string
   readonly generation: number
@@ -24,7 +22,6 @@ const columns = {
   text: sql<string>`${providers.declaration}`,
 }
 
-/** Lists the Providers in force by name. */
 export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]> {
   return await orm(pool)
     .select(columns)

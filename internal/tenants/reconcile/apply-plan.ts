@@ -19,12 +19,10 @@ import {
   writeSecrets,
 } from './tenant-writes.ts'
 
-/** Dependencies of writing a plan. */
 export interface ApplyContext {
   readonly pool: Pool
   readonly keyRing: KeyRing
   readonly data: Pick<TenantData, 'writeAudit'>
-  /** Name of the actor in the audit log. */
   readonly actor: string
   /** Fencing token of the leader. Transactions of a deposed leader change nothing. */
   readonly fence?: WriterFence

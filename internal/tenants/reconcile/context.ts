@@ -26,7 +26,6 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly purgeAfterMs?: number
 }
 
-/** Dependencies of one reconciliation. */
 export interface ReconcileContext extends TenantParts, Omit<ApplyContext, 'data'> {
   readonly purgeAfterMs: number
   /** Returns false after the leader was deposed. Checked before each write to the source. */

@@ -15,7 +15,6 @@ import { findKeysOfOthers, findSlugFacts, findStoredTenant, isTenantIdKnown } fr
 import { hashApiKey, keyText } from './plan-keys.ts'
 import type { RandomBytes } from './plan-secrets.ts'
 
-/** A stored API key. */
 export type StoredKey = Pick<typeof apiKeys.$inferSelect, 'name' | 'prefix' | 'expiresAtMs' | 'endsAtMs'> & {
   readonly sha256Hex: string
   readonly scopes: readonly ApiKeyScope[]
@@ -27,7 +26,6 @@ export type StoredSecret = Pick<
   'field' | 'ordinal' | 'keyId' | 'createdAtMs'
 > & { readonly value: string | undefined }
 
-/** A tenant's rows. */
 export type StoredTenant = Pick<
   typeof tenants.$inferSelect,
   'id' | 'uid' | 'namespace' | 'name' | 'slug' | 'conditions' | 'resourceCreatedAtMs' | 'deletedAtMs'
@@ -44,7 +42,6 @@ export interface ResourceName {
   readonly name: string
 }
 
-/** Input of `planTenant`. */
 export interface TenantFacts {
   readonly manifest: TenantManifest
   readonly tenantId: TenantId
@@ -71,7 +68,6 @@ export interface TenantFacts {
   readonly notificationsSuspension: CallbackSuspension | undefined
 }
 
-/** Dependencies of `gatherTenant`. */
 export interface GatherSources {
   readonly pool: Pool
   readonly keyRing: KeyRing

@@ -26,7 +26,6 @@ import {
 /** Returns `count` unpredictable bytes. */
 export type RandomBytes = (count: number) => Uint8Array
 
-/** A secret to encrypt and store. */
 export type SecretToPut = Pick<
   typeof tenantSecrets.$inferInsert,
   'field' | 'ordinal' | 'sourceName' | 'sourceVersion' | 'createdAtMs'
@@ -65,7 +64,7 @@ type Resolved =
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
-          readonly complaints: readonly Complaint[]
+      readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
       /** Secret that must be written before its values are stored. */
       readonly generated?: GeneratedSecret

@@ -14,7 +14,6 @@ import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../ten
 import { notifyChanged, type ReconcileContext, type TenantParts } from './context.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 
-/** Options of a tenant controller. */
 export interface TenantControllerOptions extends TenantParts {
   /** Leadership under which the controller writes. Omit it if no other process writes. */
   readonly leadership?: Leadership
@@ -108,7 +107,6 @@ export class TenantController {
     return this.#inForce
   }
 
-  /** Returns the conditions of each tenant by `namespace/name`. */
   conditions(): ReadonlyMap<string, NonNullable<TenantStatus['conditions']>> {
     const tenants = [...this.#options.source.tenants()]
     return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))

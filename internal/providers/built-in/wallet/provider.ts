@@ -179,7 +179,6 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
 export interface WalletSigner {
   /** Key for verifying simulated calls only. It never expires. */
   readonly signer: TrustedSigner
-  /** Returns all headers of the call. */
   sign(transmission: {
     readonly body: Uint8Array
     /** Webhook id in the settings of the tenant. */
