@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example|client-files [arguments]
+// node cmd/dev/setup.mjs dev|test|test:e2e|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example|client-files [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -20,8 +20,8 @@ const testMsMax = 30_000
  */
 const testProcessesMax = 4
 const clusterTests = 'test/cluster'
-/** End-to-end tests. Files whose names begin with `dashboard-` drive a browser. */
-const endToEndTests = 'test/e2e'
+/** Tests of whole processes, of pages in a browser (files named `dashboard-…`) and of the documentation's commands. */
+const endToEndTests = ['test/e2e', 'test/path']
 /** Tests that install packages from PyPI and npm. */
 const clientTests = ['test/clients/python', 'test/clients/packages']
 /** Fault tests stop whole stores for many seconds, so they run separately from the other tests. */
@@ -35,6 +35,7 @@ const clusterTestMsMax = 120_000
 const commands = {
   dev: (bun, args) => run(bun, ['cmd/dev/main.ts', ...args]),
   test: runTest,
+  'test:e2e': runEndToEndTest,
   'test:clients': runClientTest,
   'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
@@ -91,24 +92,47 @@ async function main(name, args) {
   process.exit(await command(bun, args))
 }
 
+/** Runs the tests beside the code. Patterns can name end-to-end tests as well. */
 async function runTest(bun, args) {
   const { patterns } = splitArgs(args)
-  const inBrowser = testFiles(endToEndTests).filter((path) => path.includes('/dashboard-'))
-  const drivesBrowser = patterns.length === 0 || inBrowser.some((path) => matches(path, patterns))
+  const named = testFiles(endToEndTests).filter((path) => matches(path, patterns))
+  return runInParallel(bun, {
+    args,
+    ignored: named.length > 0 ? [] : endToEndTests,
+    drivesBrowser: named.some(isInBrowser),
+    timings: patterns.length === 0 ? 'test-timings' : undefined,
+  })
+}
+
+/** Runs the tests of whole processes, of pages in a browser, and of the commands in the documentation. */
+async function runEndToEndTest(bun, args) {
+  const { flags, files } = chooseTests(endToEndTests, args)
+  return runInParallel(bun, {
+    args: [...flags, ...files],
+    ignored: [],
+    drivesBrowser: files.some(isInBrowser),
+    timings: splitArgs(args).patterns.length === 0 ? 'e2e-timings' : undefined,
+  })
+}
+
+function isInBrowser(path) {
+  return path.includes('/dashboard-')
+}
+
+/** Runs test files in several processes. Updates the file of timings after a whole run only, since others do not execute every test. */
+async function runInParallel(bun, { args, ignored, drivesBrowser, timings }) {
   const ensured = await ensure(bun, 'redis', ...(drivesBrowser ? ['chromium'] : []))
   if (ensured !== 0) return ensured
+  const { patterns } = splitArgs(args)
   const processes = Math.min(availableParallelism() + 1, testProcessesMax)
   const flags = [
     `--timeout=${testMsMax}`,
-    ...[clusterTests, faultTests, ...clientTests].map((path) => `--path-ignore-patterns=${path}/**`),
+    ...[clusterTests, faultTests, ...clientTests, ...ignored].map((path) => `--path-ignore-patterns=${path}/**`),
     ...(namesNightly(patterns) ? [] : [`--path-ignore-patterns=**/*${nightlyTests}*`]),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     `--parallel=${processes}`,
     '--no-isolate',
-    // Only a full run updates the timings, because a filtered run does not execute every test of a file.
-    ...(args.every((arg) => arg.startsWith('--reporter'))
-      ? [`--timings=${testTimings()}`, '--update-timings']
-      : []),
+    ...(timings ? [`--timings=${testTimings(timings)}`, '--update-timings'] : []),
   ]
   return run(bun, ['test', ...flags, ...args])
 }
@@ -117,10 +141,10 @@ async function runTest(bun, args) {
  * Returns the file with the durations of the test files, by which the slowest files start first. Creates the file with rough durations
  * before the first run.
  */
-function testTimings() {
-  const path = join(root, '.latchkey', 'test-timings.json')
+function testTimings(name) {
+  const path = join(root, '.latchkey', `${name}.json`)
   if (existsSync(path)) return path
-  const msOf = (file) => (file.includes('/dashboard-') ? 60_000 : file.includes('/dev') ? 30_000 : 10_000)
+  const msOf = (file) => (isInBrowser(file) ? 60_000 : file.includes('/dev') ? 30_000 : 10_000)
   const files = testFiles(endToEndTests).map((file) => [file, msOf(file)])
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, JSON.stringify({ version: 1, files: Object.fromEntries(files) }))
@@ -183,7 +207,7 @@ async function runClusterTest(bun, args) {
 /** Runs the test files that the other commands leave out, wholly or in part, suite by suite; a suite without such a file is passed over. */
 async function runNightlyTest(bun, args) {
   const suites = [
-    [runTest, ['clients', 'cmd', 'internal', 'test/contract', endToEndTests]],
+    [runTest, ['clients', 'cmd', 'internal', 'test/contract', ...endToEndTests]],
     [runClientTest, clientTests],
     [runFaultTest, [faultTests]],
     [runClusterTest, [clusterTests]],
@@ -230,18 +254,19 @@ function matches(path, patterns) {
   return patterns.some((pattern) => path.includes(pattern.replace(/^\.\//, '')))
 }
 
-function testFiles(folder) {
-  return readdirSync(join(root, folder), { recursive: true })
-    .filter((path) => path.endsWith('.test.ts') || path.endsWith('.test.tsx'))
-    .map((path) => `${folder}/${path}`)
+/** Returns the test files in one or several folders. */
+function testFiles(folders) {
+  return [folders].flat().flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true })
+      .filter((path) => path.endsWith('.test.ts') || path.endsWith('.test.tsx'))
+      .map((path) => `${folder}/${path}`),
+  )
 }
 
 /** Returns the test files in one or several folders that match the arguments, and the flags among the arguments. */
 function chooseTests(folder, args, isAllowed = () => true) {
   const { patterns, excluded, flags } = splitArgs(args)
-  const files = [folder]
-    .flat()
-    .flatMap(testFiles)
+  const files = testFiles(folder)
     .filter((path) => isAllowed(path) && !matches(path, excluded))
     .filter((path) => namesNightly(patterns) || !path.includes(nightlyTests))
     .filter((path) => patterns.length === 0 || matches(path, patterns))
