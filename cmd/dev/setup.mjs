@@ -127,7 +127,9 @@ async function runInParallel(bun, { args, ignored, drivesBrowser, timings }) {
   const processes = Math.min(availableParallelism() + 1, testProcessesMax)
   const flags = [
     `--timeout=${testMsMax}`,
-    ...[clusterTests, faultTests, ...clientTests, ...ignored].map((path) => `--path-ignore-patterns=${path}/**`),
+    ...[clusterTests, faultTests, ...clientTests, ...ignored].map(
+      (path) => `--path-ignore-patterns=${path}/**`,
+    ),
     ...(namesNightly(patterns) ? [] : [`--path-ignore-patterns=**/*${nightlyTests}*`]),
     // With --no-isolate, a test process keeps its loaded modules for all its test files, and so also its stores.
     `--parallel=${processes}`,

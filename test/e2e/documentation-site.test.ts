@@ -1,10 +1,10 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { builtSite } from '#test/support/built-site.ts'
 import { addressOf, siteBase } from '#cmd/dev/docs/links.ts'
 import { pagePaths } from '#cmd/dev/docs/pages.ts'
 import { buildSite, generatorFolder } from '#cmd/dev/docs/site.ts'
+import { builtSite } from '#test/support/built-site.ts'
 
 /** Measured: 3.7 MB (November 2026). */
 const siteBytesMax = 5_000_000
