@@ -2,32 +2,31 @@ import { type BackoffBounds, backoffMs, within } from '#internal/base/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
 import { classifySqlError, type SqlFailure } from './postgres/sql-failure.ts'
 
-/** Result of writing one row. `unavailable`: it is unknown whether the row is stored, so the caller must write the row again later. */
+/** `unavailable`: it is unknown whether the row is stored, so the caller must write it again later. */
 type RowResult<Result> =
   | { readonly kind: 'written'; readonly result: Result }
   | { readonly kind: 'rejected'; readonly failure: SqlFailure; readonly error: unknown }
   | { readonly kind: 'unavailable'; readonly error: unknown }
 
-/** Statement that writes a batch, with callbacks for its failures. */
 export interface RowWrite<Row, Result> {
-  /** Writes all rows or none, and returns one result per row, in the order of the rows. Must be safe to repeat. */
+  /** Writes all rows or none. Returns results in the order of the rows. Must be safe to repeat. */
   write(rows: readonly Row[]): Promise<readonly Result[]>
   /**
-   * Creates the partitions that the rows need, which `error` has reported. Rows whose partition is still missing afterwards, or without this
-   * callback, are `unavailable`; the others are written. If the callback throws, all rows are `unavailable`.
+   * Creates the partitions that `error` reported as missing. Rows whose partition stays missing, or without this callback, are
+   * `unavailable`; the others are written. If the callback throws, all rows are `unavailable`.
    */
   createPartitions?(rows: readonly Row[], error: unknown): Promise<unknown>
-  /** Waits after a failure of the store, and returns whether to repeat the write. Default: the write is not repeated. */
+  /** Waits after a failure of the store, and returns whether to repeat the write. Default: no repetition. */
   retry?(error: unknown): Promise<boolean>
 }
 
-/** Maximum attempts to run one statement without a wait, after a deadlock or after a missing partition was created. */
+/** Attempts in a row without a wait, after a deadlock or after the creation of a missing partition. */
 const immediateTriesMax = 4
 
 /**
- * Writes a batch of rows and returns one result per row, in the order of the rows. Retries after deadlocks, creates missing partitions, and
- * halves a batch that is rejected, or whose partitions stay missing, until each such row is found. A batch of n rows has at most
- * 2n − 1 parts. Each is tried up to four times in a row, and again while `retry` returns true. Never throws.
+ * Writes a batch and returns results in the order of the rows. Retries after deadlocks, creates missing partitions, and halves a batch that
+ * is rejected, or whose partitions stay missing, until each such row is found: at most 2n − 1 parts for n rows. Tries each part up to four
+ * times in a row, and again while `retry` returns true. Never throws.
  */
 export async function writeRows<Row, Result>(
   rows: readonly Row[],
@@ -62,8 +61,7 @@ async function writeParts<Row, Result>(
 }
 
 /**
- * Writes a batch of rows like `writeRows`, for callers that keep the rows in a buffer until they are written.
- * @returns the rows that Postgres rejected
+ * Writes a batch like `writeRows`, for callers that keep the rows in a buffer until they are written. Returns the rejected rows.
  * @throws the error of an unavailable store; the caller must then write all rows again
  */
 export async function writeRowsOrThrow<Row>(
@@ -119,11 +117,10 @@ async function tryWrite<Row, Result>(
   }
 }
 
-/** Creates a `retry` callback for `writeRows` with exponential backoff and jitter. Both halves of a split batch share one retry count. */
+/** Creates a `retry` callback with exponential backoff and jitter. Both halves of a split batch share one retry count. */
 export function retryWithBackoff(bounds: {
   readonly triesMax: number
   readonly waits: BackoffBounds
-  /** Aborts the current wait and prevents further retries. */
   readonly signal: AbortSignal
   onFailed(error: unknown): void
   readonly sleep?: Sleep
@@ -137,7 +134,6 @@ export function retryWithBackoff(bounds: {
   }
 }
 
-/** Maximum size of a batch. */
 export interface BatchBounds<Item> {
   readonly itemsMax: number
   /** Maximum sum of `bytesOf` over a batch. An item above this maximum is written alone. Default: unlimited. */
@@ -145,7 +141,7 @@ export interface BatchBounds<Item> {
   bytesOf?(item: Item): number
 }
 
-/** Removes a batch from the front of a queue and returns it. The batch contains at least one item unless the queue is empty. */
+/** Removes a batch from the front of a queue: at least one item, unless the queue is empty. */
 export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: BatchBounds<Item>): Item[] {
   let count = Math.min(queue.length, itemsMax)
   if (bytesMax !== undefined && bytesOf) {
@@ -156,7 +152,7 @@ export function takeBatch<Item>(queue: Item[], { itemsMax, bytesMax, bytesOf }: 
   return queue.splice(0, count)
 }
 
-/** Collects items into batches with limits on the number of items, the bytes, the frequency and the concurrency of batches. */
+/** Collects items into batches, with bounds on their items, bytes, frequency and concurrency. */
 export class BatchWriter<Item> {
   readonly #options
   readonly #now: () => number
@@ -166,7 +162,6 @@ export class BatchWriter<Item> {
   #lateBatches = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
   #timer: ReturnType<typeof setTimeout> | undefined
-  /** True while a deferred start is scheduled. */
   #isStarting = false
   #dropped = 0
   readonly #idle: (() => void)[] = []
@@ -179,20 +174,20 @@ export class BatchWriter<Item> {
        * @param markLate must be called when the owners of the items stop waiting for this batch; later items then do not wait for it either
        */
       write(batch: Item[], markLate: () => void): Promise<void>
-      /** Maximum waiting items. Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
+      /** Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
       readonly waitingMax?: number
-      /** Maximum concurrent batches; default 1. */
+      /** Default: 1. */
       readonly batchesMax?: number
       /** Number of waiting items that starts a further batch immediately, concurrently with batches in flight. Default: never. */
       readonly parallelItems?: number
       /**
-       * Minimum time in ms between the starts of two batches, so that more items share one statement, unless `items` items wait. After a longer
+       * Minimum time between the starts of two batches, so that more items share one statement, unless `items` items wait. After a longer
        * pause, an item is written immediately. Default: no minimum time.
        */
       readonly gather?: { readonly ms: number; readonly items: number }
       /**
-       * Delays the start of a batch after `add`, by no timer. `microtask`: items that one synchronous run adds share a batch. `turn`: items that
-       * arrive in one turn of the event loop, on whatever connections, share a batch. Default: `add` starts a batch immediately.
+       * Delays the start of a batch after `add` without a timer, so that the items of one synchronous run (`microtask`) or of one turn of
+       * the event loop on all connections (`turn`) share a batch. Default: `add` starts a batch immediately.
        */
       readonly deferred?: 'microtask' | 'turn'
       readonly now?: () => number
@@ -202,17 +197,16 @@ export class BatchWriter<Item> {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Number of items that wait or are in flight. */
+  /** Counts waiting items and items in flight. */
   get size(): number {
     return this.#waiting.length + this.#itemsInFlight
   }
 
-  /** Number of items refused because the queue was full. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Adds an item to the queue. When the queue is full, counts the item as dropped and returns false. */
+  /** Returns false, and counts the item as dropped, if the queue is full. */
   add(item: Item): boolean {
     if (this.#waiting.length >= (this.#options.waitingMax ?? Number.POSITIVE_INFINITY)) {
       this.#dropped += 1
@@ -223,14 +217,11 @@ export class BatchWriter<Item> {
     return true
   }
 
-  /** Removes and returns all waiting items, for example after the store has failed. */
   takeWaiting(): Item[] {
     return this.#waiting.splice(0)
   }
 
-  /**
-   * Runs other work in place of a batch, so that it counts towards `batchesMax`. Returns undefined if `batchesMax` batches are in flight.
-   */
+  /** Runs other work that counts towards `batchesMax`. Returns undefined if `batchesMax` batches are in flight. */
   tryInSlot<T>(work: () => Promise<T>): Promise<T> | undefined {
     if (this.#batches >= (this.#options.batchesMax ?? 1)) return undefined
     this.#batches += 1
@@ -301,29 +292,26 @@ export class BatchWriter<Item> {
   }
 }
 
-/**
- * Writes the batches of a buffer each time the polling loop of its owner calls `flush`. Repeats a failed batch unchanged before it writes
- * the next batch.
- */
+/** Writes the batches of a buffer at each `flush` of its owner's polling loop. Repeats a failed batch unchanged before the next one. */
 export class BufferedWriter<Batch> {
   readonly #options
   #pending: Batch | undefined
 
   constructor(options: {
-    /** Removes the next batch from a bounded buffer. Returns undefined when the buffer is empty. */
+    /** Removes the next batch from a bounded buffer, if any. */
     take(): Batch | undefined
-    /** Writes a batch. Must be safe to repeat. @throws when the store is unavailable */
+    /** Must be safe to repeat. @throws when the store is unavailable */
     write(batch: Batch): Promise<void>
   }) {
     this.#options = options
   }
 
-  /** Batch that was taken from the buffer and is possibly not written yet. */
+  /** Batch taken from the buffer, possibly not written yet. */
   get pending(): Batch | undefined {
     return this.#pending
   }
 
-  /** Writes at most `batchesMax` batches. Must not run concurrently with itself. @throws the error of `write` */
+  /** Must not run concurrently with itself. @throws the error of `write` */
   async flush(batchesMax: number): Promise<void> {
     for (let batches = 0; batches < batchesMax; batches += 1) {
       this.#pending ??= this.#options.take()

@@ -8,10 +8,7 @@ import { TlsFailure } from './tls.ts'
 
 const redisMajorMin = 7
 
-/**
- * Readiness check that passes permanently once the database has the schema version that this build needs. It does not fail later, because
- * idempotency records work without Postgres, and a pod that is not ready serves no calls at all.
- */
+/** Passes permanently once the schema is current: idempotency records work without Postgres, and a pod that is not ready serves nothing. */
 export function schemaCheck(pool: Pool): Check {
   let reached = false
   return async () => {
@@ -30,16 +27,12 @@ export function schemaCheck(pool: Pool): Check {
   }
 }
 
-/**
- * Maximum wait for Redis. It is shorter than the time limit of a health check, so that while Redis hangs, the check returns its last result
- * instead of timing out.
- */
+/** Shorter than the time limit of a health check: while Redis hangs, the check returns its last result instead of timing out. */
 const lookMsMax = 400
 
 /**
- * Readiness check that passes if the last reply of Redis showed a supported version and the eviction policy `noeviction`. If Redis stops
- * replying later, the process stays ready, so that callers get a 503 with a specific error; a Service without ready pods could not send
- * this response.
+ * Passes if the last reply of Redis showed a supported version and the eviction policy `noeviction`. If Redis stops replying later, the
+ * process stays ready, so that callers get a 503 with a specific error, which a Service without ready pods could not send.
  * @param mayStartWithout returns whether the process is useful before the first reply; then the check passes without one, permanently
  */
 export function redisCheck(redis: RedisConnection, mayStartWithout: () => boolean = () => false): Check {
@@ -53,7 +46,7 @@ export function redisCheck(redis: RedisConnection, mayStartWithout: () => boolea
     } catch (error) {
       const tls = redis.tlsFailure()
       if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
-      // Failures other than TLS failures and `refused` leave the last result unchanged; each failed call is already counted and logged.
+      // Other failures, except for TLS, leave the last result unchanged; each failed call is already counted and logged.
       if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
         last = {
           ok: false,

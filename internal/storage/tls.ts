@@ -6,7 +6,7 @@ export interface StoreTls {
   readonly caFile?: string | undefined
   readonly certFile?: string | undefined
   readonly keyFile?: string | undefined
-  /** Name that the certificate of the server must contain, instead of the host of the URL. */
+  /** Name expected in the certificate, instead of the host of the URL. */
   readonly serverName?: string | undefined
 }
 
@@ -17,8 +17,8 @@ export interface StoreAddress {
 }
 
 /**
- * Creates a reader of TLS files. The reader must be called for each new connection, so that replaced files take effect with the next
- * connection. Keeps the last content of a file that can no longer be read.
+ * Creates a reader of TLS files. The reader must be called for each new connection, so that replaced files take effect. Keeps the last
+ * content of a file that can no longer be read.
  * @throws if a file cannot be read the first time
  */
 export function tlsReader(tls: StoreTls): (host: () => string) => {
@@ -35,7 +35,7 @@ export function tlsReader(tls: StoreTls): (host: () => string) => {
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
-      // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable verification.
+      // NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable verification.
       rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(tls.serverName ?? host(), certificate),
     }
@@ -49,8 +49,7 @@ function fileReader(path: string | undefined): () => string | undefined {
     try {
       last = readFileSync(path, 'utf8')
     } catch {
-      // Ignores the error and keeps the last content. Kubernetes replaces a mounted Secret by a rename, so the next connection can read the
-      // file again.
+      // Kubernetes replaces a mounted Secret by a rename, so the next connection can read the file again.
     }
     return last
   }
@@ -59,7 +58,7 @@ function fileReader(path: string | undefined): () => string | undefined {
 /** TLS failure of a connection. The message begins with `TLS:` and contains no secret. */
 export class TlsFailure extends Error {
   override readonly name = 'TlsFailure'
-  /** Error code of OpenSSL or Node.js, such as CERT_HAS_EXPIRED. */
+  /** OpenSSL or Node.js code, such as CERT_HAS_EXPIRED. */
   readonly code: string
 
   constructor(what: string, code: string, cause: unknown) {
@@ -86,10 +85,7 @@ const untrusted: ReadonlySet<string> = new Set([
 ])
 const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-/**
- * Converts a TLS error to a TlsFailure; returns any other error unchanged. The message is from the library and can contain the host and the
- * names in the certificate.
- */
+/** Converts a TLS error only. The message is from the library and can contain the host and the names in the certificate. */
 export function asTlsFailure<T>(error: T): T | TlsFailure {
   if (!(error instanceof Error) || error instanceof TlsFailure) return error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

@@ -7,21 +7,21 @@ import { sqlErrorOf } from './sql-failure.ts'
 
 export interface MigrateOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>
-  /** Maximum wait for another process that runs migrations, and for the tables of a step that are in use. Default 60 s. */
+  /** Bounds the wait for another process that migrates, and for tables in use. Default 60 s. */
   readonly lockTimeoutMs?: number
-  /** Migrations that a test runs instead of the migrations of the product. */
+  /** Replaces the migrations of the product in tests. */
   readonly migrations?: readonly Migration[]
 }
 
-/** Minimum schema version that this build needs. A process is not ready while the database has an older version. */
+/** Minimum schema version of this build. A process is not ready while the database has an older version. */
 export const schemaVersionNeeded: number = ownMigrations.length
 
-/** Key of the advisory lock for migrations. The number is arbitrary, but no other lock in this database may have the same key. */
+/** Arbitrary key, but unique among the advisory locks of this database. */
 const advisoryLock = 7_205_759_403_792_793
 
 /**
- * Migrates the database, each step in its own transaction. An advisory lock admits one process at a time. Fails without changes if the lock
- * is not free in time, or if the text of an applied step has changed. Leaves a newer database unchanged and logs a warning. Idempotent.
+ * Migrates the database, each step in its own transaction, one process at a time (advisory lock). Fails without changes if the lock is not
+ * free in time, or if the text of an applied step has changed. Leaves a newer database unchanged and logs a warning. Idempotent.
  *
  * A step waits at most 1.5 s at a time for a table in use, then rolls back and tries again, since queries of running processes queue behind
  * a waiting ALTER TABLE.
@@ -47,7 +47,7 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
   }
 }
 
-/** Returns the schema version of the database, or 0 before the first migration. @throws any error of Postgres */
+/** Returns 0 before the first migration. @throws any error of Postgres */
 export async function schemaVersion(pool: Pool): Promise<number> {
   const known = await pool.query<{ known: boolean }>(
     `SELECT to_regclass('schema_migrations') IS NOT NULL AS known`,
@@ -59,10 +59,7 @@ export async function schemaVersion(pool: Pool): Promise<number> {
   return rows[0]?.version ?? 0
 }
 
-/**
- * Returns an id that two databases share only if one is a copy of the other. It stays the same over migrations.
- * @throws any error of Postgres
- */
+/** Returns an id that only copies of one database share, unchanged by migrations. @throws any error of Postgres */
 export async function readDatabaseId(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ id: string | null }>(
     `SELECT md5(current_database() || checksum || extract(epoch FROM applied_at)) AS id
@@ -115,7 +112,7 @@ async function verifyApplied(
 }
 
 const stepMsMax = 600_000
-/** Pause after a wait for a table in use, in which the queries that queued behind it run. */
+/** Lets the queries run that queued behind a wait for a table in use. */
 const pauseMs = 500
 const lockNotAvailable = '55P03'
 
@@ -148,7 +145,7 @@ async function tryStep(client: PoolClient, step: Migration): Promise<void> {
   await run(client, 'COMMIT', stepMsMax)
 }
 
-/** Runs SQL text that can contain several statements, with its own time limit instead of the limit of the pool. */
+/** Runs SQL text, possibly several statements, with its own time limit instead of the limit of the pool. */
 async function run(client: PoolClient, text: string, queryTimeoutMs: number): Promise<void> {
   const query = { text, query_timeout: queryTimeoutMs }
   await client.query(query)

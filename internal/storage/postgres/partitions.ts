@@ -14,25 +14,25 @@ export const partitionedTables = [
 /** Name of a partitioned table. */
 export type PartitionedTable = (typeof partitionedTables)[number]
 
-/** Table and day for which a partition is needed. */
+/** Partition that rows need. */
 export interface WantedPartition {
   readonly table: PartitionedTable
   readonly day: Day
 }
 
-/** Key of the advisory lock for creating partitions. The number is arbitrary, but no other lock in this database may have the same key. */
+/** Arbitrary key, but unique among the advisory locks of this database. */
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
- * Fill factor by table, in percent. Each event is updated once or twice soon after its insertion, and each lock by the save of its record.
- * With half of each page free, these are heap-only tuple (HOT) updates, which write no index.
+ * In percent. Each event is updated once or twice soon after its insertion, and each lock by the save of its record. With half of each page
+ * free, these are heap-only tuple (HOT) updates, which write no index.
  */
 const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50, record_entries: 50 }
 
 /**
- * Creates missing partitions and returns how many were created. Creates each partition as a separate table and then attaches it, which
- * blocks neither readers nor writers. Uses one transaction per partition under an advisory lock, so concurrent calls of any number of
- * processes are safe. Stops between two partitions when `signal` aborts. Idempotent. Costs one query if all partitions exist.
+ * Creates missing partitions and returns how many were created. Creates each as a separate table and then attaches it, which blocks neither
+ * readers nor writers. One transaction per partition under an advisory lock makes concurrent calls of any number of processes safe. Stops
+ * between two partitions when `signal` aborts. Idempotent. Costs one query if all partitions exist.
  */
 export async function ensurePartitions(
   pool: Pool,
@@ -52,13 +52,13 @@ export async function ensurePartitions(
   return made
 }
 
-/** Returns the partitions of `record_entries` that an error of `run_record_steps` names as missing, at most one for each of its steps. */
+/** Returns the partitions that an error of `run_record_steps` names as missing, at most one for each of its steps. */
 export function missingRecordPartitions(error: unknown): readonly WantedPartition[] {
   const days = sqlErrorOf(error)?.detail?.split(' ') ?? []
   return days.map((day) => ({ table: 'record_entries', day }))
 }
 
-/** Returns the name of a partition, such as `events_20270219`. */
+/** Formats a name such as `events_20270219`. */
 export function partitionName({ table, day }: WantedPartition): string {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return `${table}_${day.replaceAll('-', '')}`
@@ -92,33 +92,23 @@ async function createPartition(client: PoolClient, wanted: WantedPartition): Pro
   )
 }
 
-/** Retention periods of an active tenant. */
 interface RetentionPair {
   readonly payloadDays: number
   readonly eventDays: number
 }
 
-/**
- * Number of days for whose events partitions are created: today and the next two days, so that intake works even after a day on which no
- * process has created partitions.
- */
+/** Today and the next two days, so that intake works even after a day on which no process has created partitions. */
 const receiptDays = 3
-/**
- * Days for which partitions of records are created: a lock that is acquired in `receiptDays` lives for at least a day. The first record
- * that lives longer creates its own.
- */
+/** A lock acquired in `receiptDays` lives for at least a day. The first record that lives longer creates its own partition. */
 const recordDays = receiptDays + 1
 const dayMs = 86_400_000
-/**
- * Maximum retention in days, as in the Tenant CRD. The events of three days then expire on at most 92 different days, so their five tables
- * need at most 460 partitions.
- */
+/** Maximum in the Tenant CRD. Events of three days then expire on at most 92 days, so their five tables need at most 460 partitions. */
 const daysMax = 90
 
 /**
  * Creates the partitions needed until the end of the day after tomorrow (UTC), so that no request after midnight has to create one, and
- * returns how many were created. Intake and records create the partitions of a tenant that is added later. Stops early when `signal` aborts.
- * Concurrent calls of any number of processes are safe. Costs three queries if all partitions exist.
+ * returns how many were created. Intake and records create the partitions of a tenant that is added later. Stops early when `signal`
+ * aborts. Safe to run concurrently in any number of processes. Costs three queries if all partitions exist.
  * @throws any error of Postgres; partitions created before the error remain
  */
 export async function ensurePartitionsAhead(
@@ -130,7 +120,7 @@ export async function ensurePartitionsAhead(
   return await ensurePartitions(pool, [...wanted, ...(await recordPartitionsAhead(pool, nowMs))], signal)
 }
 
-/** Returns the partitions of records for the next days, if a tenant has records in Postgres. */
+/** Returns none if no tenant has records in Postgres. */
 async function recordPartitionsAhead(pool: Pool, nowMs: number): Promise<WantedPartition[]> {
   const { rowCount } = await pool.query(
     "SELECT FROM tenants WHERE record_store = 'postgres' AND deleted_at IS NULL LIMIT 1",
@@ -158,8 +148,7 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
   return [...wanted.values()]
 }
 
-// Reads the retention periods of all tenants that are not deleted. Takes no row locks. Uses the platform's settings where a tenant sets no
-// retention, as intake does. Ignores rows with values that the schema does not allow.
+// Takes no row locks. Falls back to the platform's settings, as intake does. Ignores rows with values that the schema does not allow.
 async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   const { rows } = await pool.query<RetentionPair>(
     `WITH defaults AS (
@@ -179,43 +168,40 @@ async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   return rows
 }
 
-/** Expired partition. `detaching`: its detach was interrupted. `detached`: it was detached, but its drop was interrupted. */
+/** Expired partition. `detaching`: its detach was interrupted. `detached`: its drop was interrupted. */
 export interface ExpiredPartition {
   readonly table: PartitionedTable
   readonly day: Day
   readonly state: 'attached' | 'detaching' | 'detached'
 }
 
-/**
- * Time from midnight (UTC) until the day's partitions count as expired: a margin for clock skew, and for calls and leases that last
- * minutes.
- */
+/** Time from midnight (UTC) until a day counts as expired: a margin for clock skew, and for calls and leases that last minutes. */
 const marginMs = 3_600_000
 /**
  * Maximum wait for a lock on a table in use, since later queries queue behind the one that waits. Longer than the time after which
  * autovacuum yields (deadlock_timeout, 1 s), shorter than the time for which intake waits for a new partition.
  */
 export const lockWaitMs = 1_500
-/** Order of the drops within a day. Events come last, because the rows of the other tables are found through them. */
+/** Events come last within a day, because the rows of the other tables are found through them. */
 const dropOrder: readonly PartitionedTable[] = [
   ...partitionedTables.filter((table) => table !== 'events'),
   'events',
 ]
 
-/** Returns the last expired day. A day counts as expired one hour after its start (UTC). Pure. */
+/** Returns the last expired day. A day counts as expired one hour after its start (UTC). */
 export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }
 
-/** Returns the milliseconds since the oldest of these partitions expired, or 0 if the list is empty. Pure. */
+/** Returns the time since the oldest partition expired, or 0 for an empty list. */
 export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: number): number {
   const oldest = partitions.map(({ day }) => day).toSorted()[0]
   return oldest === undefined ? 0 : Math.max(0, nowMs - marginMs - Date.parse(oldest))
 }
 
 /**
- * Lists expired partitions: interrupted ones first, then the oldest, and events last within a day. A table with the name of a partition but
- * without a parent is treated as a detached partition and is dropped later; rename a table to keep it. Takes no locks.
+ * Lists interrupted partitions first, then the oldest, and events last within a day. A table with the name of a partition but without a
+ * parent counts as a detached partition and is dropped later; rename a table to keep it. Takes no locks.
  */
 export async function listExpiredPartitions(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -238,23 +224,23 @@ export async function listExpiredPartitions(
 }
 
 /**
- * Drops expired partitions one by one: detaches each one concurrently, then drops it, without blocking readers and writers of the table.
- * Waits 1.5 s for a partition in use. If the partition is still in use, leaves the remaining partitions of its table and of `events` to the
- * next run. Continues an interrupted detach or drop. Idempotent.
+ * Drops expired partitions one by one: detaches each concurrently, then drops it, without blocking readers and writers of the table. Waits
+ * 1.5 s for a partition in use, then leaves the remaining partitions of its table and of `events` to the next run. Continues an interrupted
+ * detach or drop. Idempotent.
  * @throws any other error of Postgres; partitions dropped before the error stay dropped
  */
 export async function dropExpiredPartitions(options: {
-  /** Session outside a transaction. It must be the only session in this database that drops partitions. */
+  /** Session outside a transaction, and the only one in this database that drops partitions. */
   readonly session: PoolClient
   readonly nowMs: number
   readonly signal: AbortSignal
-  /** Called after each drop with the partition and the duration in milliseconds. Must not throw. */
+  /** Called after each drop. Must not throw. */
   readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
 }): Promise<{
   readonly dropped: readonly ExpiredPartition[]
   /** Partitions that stayed in use longer than the lock time-out. The next run retries them. */
   readonly blocked: readonly ExpiredPartition[]
-  /** True if `signal` aborted the run before every partition was tried. */
+  /** True if `signal` ended the run before every partition was tried. */
   readonly hasMore: boolean
 }> {
   const { session, nowMs, signal, onDropped } = options
@@ -294,10 +280,7 @@ async function dropPartition(session: PoolClient, partition: ExpiredPartition): 
   }
 }
 
-/**
- * SQLSTATE codes of a statement that waited for a lock without success: lock_not_available, query_canceled (statement time-out) and
- * deadlock_detected.
- */
+/** lock_not_available, query_canceled (statement time-out) and deadlock_detected. */
 const waitedInVain: ReadonlySet<string | undefined> = new Set(['55P03', '57014', '40P01'])
 
 function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefined {

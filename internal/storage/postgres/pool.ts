@@ -6,27 +6,27 @@ import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader }
 export interface PoolOptions extends StoreAddress {
   /** A `postgres://` URL. `?host=/dir` connects through a Unix socket. If `tls` is set, TLS options in the URL are ignored. */
   readonly url: string
-  /** Name shown in `pg_stat_activity`, so that a connection can be traced to its process. */
+  /** Shown in `pg_stat_activity`, so that a connection can be traced to its process. */
   readonly applicationName: string
   readonly connectionsMax: number
-  /** Time limit of a statement. The server cancels the statement; the client stops waiting `clientGraceMs` later. */
+  /** Bounds each statement. The server cancels it; the client stops waiting `clientGraceMs` later. */
   readonly queryTimeoutMs: number
-  /** Time limit of waiting for a free connection, and of opening a connection. */
+  /** Bounds the wait for a free connection, and the opening of a connection. */
   readonly connectTimeoutMs: number
   /** Age at which an idle connection and its cached plans are replaced. Default: never. */
   readonly lifetimeMsMax?: number
-  /** Server settings of each session, such as `jit: 'off'`. Values must be plain words. */
+  /** Server settings, such as `jit: 'off'`. Values must be plain words. */
   readonly sessionSettings?: Readonly<Record<string, string>>
-  /** Called for each connection that breaks while it is idle, after the pool has removed it. Must not throw. */
+  /** Called for each idle connection that breaks, after its removal from the pool. Must not throw. */
   readonly onIdleError?: (error: Error) => void
 }
 
 export type { Pool, PoolClient } from 'pg'
 
-/** Margin of the client's time-out over the server's time-out. After the margin, the network or the server has failed. */
+/** Margin over the server's time-out. After it, the network or the server has failed. */
 const clientGraceMs = 250
 const int8Oid = 20
-/** Keeps parameters, which contain bodies, out of the server's log of errors, whatever its configuration is. */
+/** Keeps parameters, which contain bodies, out of the server's error log, whatever its configuration is. */
 const ownSettings = { log_parameter_max_length_on_error: '0' }
 
 /**
@@ -58,8 +58,8 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * Creates the class of a pool's connections. It reads the TLS files for each connection and converts TLS failures. `pg` sends the host of
- * the URL as server name (SNI). The certificate is verified against `tls.serverName`, or against the host if `tls.serverName` is unset.
+ * Reads the TLS files for each connection and converts TLS failures. `pg` sends the host of the URL as server name (SNI). The certificate
+ * is verified against `tls.serverName`, or against the host if it is unset.
  */
 function clientClass(tls: StoreTls | undefined): typeof pg.Client {
   const read = tls && tlsReader(tls)
@@ -81,10 +81,7 @@ function clientClass(tls: StoreTls | undefined): typeof pg.Client {
 
 type OnConnected = ((error: Error) => void) | ((error: null, client: pg.Client) => void)
 
-/**
- * Messages of errors that `pg` throws without a code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js
- * (2026-11)
- */
+/** `pg` throws these without a code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js (2026-11). */
 const withoutTls: ReadonlySet<string> = new Set([
   'The server does not support SSL connections',
   'There was an error establishing an SSL connection',
@@ -97,7 +94,7 @@ function namedTls(error: Error): Error {
   return asTlsFailure(error)
 }
 
-/** Removes TLS options from the URL, because `pg` would prefer them to `tls`. */
+/** `pg` would prefer TLS options in the URL to `tls`. */
 function withoutTlsOptions(url: string): string {
   const start = url.indexOf('?')
   if (start < 0) return url
@@ -113,7 +110,7 @@ function commandLine(settings: Readonly<Record<string, string>>): string {
     .join(' ')
 }
 
-/** Parses `bigint` text as a number. Uses the parsers of `pg` for all other types. */
+/** Parses `bigint` text as a number, and all other types like `pg`. */
 const typeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') => {
   if (oid === int8Oid && format !== 'binary') return safeInteger
   return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
@@ -126,14 +123,13 @@ function safeInteger(text: string): number {
 }
 
 /**
- * Runs `fn` in one READ COMMITTED transaction and commits. If `fn` throws, rolls back and throws the same error. Always returns the
- * connection to the pool, also if BEGIN fails, unlike Drizzle's `transaction()`. Destroys the connection if BEGIN, COMMIT or ROLLBACK
- * fails. After a failed COMMIT the outcome is unknown, so `fn` must be safe to repeat.
+ * Runs `fn` in one READ COMMITTED transaction. If `fn` throws, rolls back and throws the same error. Always returns the connection to the
+ * pool, also if BEGIN fails, unlike Drizzle's `transaction()`. Destroys the connection if BEGIN, COMMIT or ROLLBACK fails. After a failed
+ * COMMIT the outcome is unknown, so `fn` must be safe to repeat.
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // The pool has no error listener on a connection in use. Without a listener, an error event would become an uncaught exception. This
-  // listener only stores the error, because the query rejects anyway.
+  // The pool has no error listener on a connection in use, and an unheard error event is an uncaught exception. The query rejects anyway.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error
@@ -157,7 +153,7 @@ export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<
   }
 }
 
-/** Wraps an error of `fn`, to distinguish it from an error of BEGIN or COMMIT. */
+/** Distinguishes an error of `fn` from an error of BEGIN or COMMIT. */
 class RolledBack extends Error {
   readonly connectionError: Error | undefined
   constructor(cause: unknown, connectionError: Error | undefined) {
@@ -211,10 +207,7 @@ export function textArrayParam(values: readonly (string | null)[]): Buffer {
   return buffer
 }
 
-/**
- * Encodes a `float8[]` parameter in the binary format of Postgres, exact for integers up to 2^53. The statement needs a cast:
- * `$1::float8[]`.
- */
+/** Encodes a `float8[]` parameter in binary, exact for integers up to 2^53. The statement needs a cast: `$1::float8[]`. */
 export function numberArrayParam(values: readonly number[]): Buffer {
   const buffer = Buffer.allocUnsafe(headerBytes + 12 * values.length)
   const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.length)
@@ -234,15 +227,15 @@ export function numberArrayParam(values: readonly number[]): Buffer {
 
 /** Session-level advisory lock of Postgres that this process holds. */
 export interface AdvisoryLock {
-  /** Connection that holds the lock. It belongs to the lock until `close`. */
+  /** Connection that belongs to the lock until `close`. */
   readonly session: PoolClient
   /** Closes the connection, which frees the lock. */
   readonly close: () => void
 }
 
 /**
- * Takes a session-level advisory lock without waiting. Returns undefined if another session holds it. `onError` is called when the
- * connection breaks while the lock is held; must not throw.
+ * Takes a session-level advisory lock without waiting. Returns undefined if another session holds it. Calls `onError`, which must not
+ * throw, when the connection breaks while the lock is held.
  * @throws errors of Postgres, after the connection was closed
  */
 export async function tryAdvisoryLock(
@@ -251,7 +244,7 @@ export async function tryAdvisoryLock(
   onError: (error: Error) => void = () => undefined,
 ): Promise<AdvisoryLock | undefined> {
   const session = await pool.connect()
-  // The pool has no error listener on a connection in use. Without a listener, an error event would become an uncaught exception.
+  // Without a listener, an error event on a connection in use would be an uncaught exception.
   session.on('error', onError)
   try {
     const { rows } = await session.query<{ isOurs: boolean }>(

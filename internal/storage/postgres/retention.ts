@@ -8,7 +8,7 @@ import {
 } from './partitions.ts'
 import { type Pool, type PoolClient, tryAdvisoryLock } from './pool.ts'
 
-/** Result of one DELETE statement. */
+/** Outcome of one DELETE statement. */
 export interface RemovedRows {
   readonly removed: number
   /** True if more expired rows may remain. */
@@ -18,7 +18,7 @@ export interface RemovedRows {
 /** Step that deletes the expired rows of one table in batches. */
 export interface RetentionStep {
   readonly table: string
-  /** Deletes one batch, at most a few thousand rows. Safe to repeat and to run concurrently. */
+  /** Deletes at most a few thousand rows. Safe to repeat and to run concurrently. */
   readonly removeBatch: (nowMs: number) => Promise<RemovedRows>
 }
 
@@ -27,36 +27,34 @@ export interface RetentionObserver {
   partitionDropped(partition: ExpiredPartition, durationMs: number): void
   partitionBlocked(partition: ExpiredPartition): void
   rowsRemoved(table: string, count: number): void
-  /** Called when a step fails. The other steps still run. */
+  /** Reports a failed step. The other steps still run. */
   failed(table: string, error: unknown): void
-  /** Called in every process with the milliseconds since the oldest remaining partition expired, or 0 without expired partitions. */
+  /** Reports, in every process, the age of the oldest remaining expired partition, or 0 if none remains. */
   expiredAgeSeen(ageMs: number): void
 }
 
 export interface RetentionTurn {
-  /** Pool with at least two connections. Its statement time-out applies to each statement. */
+  /** Needs at least two connections. Its statement time-out applies to each statement. */
   readonly pool: Pool
   readonly nowMs: number
-  /** Stops the run between two statements. */
   readonly signal: AbortSignal
-  /** Steps for tables that refer to rows of partitions. They run before the partitions are dropped. */
+  /** Steps for tables that refer to rows of partitions. Run before the partitions are dropped. */
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
   readonly observer: RetentionObserver
-  /** Replaces the pause after each batch in tests. */
   readonly pause?: Sleep
 }
 
-/** Key of the advisory lock for retention. The number is arbitrary, but no other lock in this database may have the same key. */
+/** Arbitrary key, but unique among the advisory locks of this database. */
 const advisoryLock = 7_205_759_403_792_795
-/** Maximum batches per step and run, so that no step delays the others for long. */
+/** Maximum per step and run, so that no step delays the others for long. */
 const batchesMax = 100
 
 /**
- * Runs retention once: drops expired partitions, then deletes expired rows of the other tables in batches. Pauses after each batch for as
- * long as the batch took, so that it uses one connection for at most half of the time. A session-level advisory lock admits one process at
- * a time. A failed step does not stop the others. `elsewhere`: another process runs retention. `more`: the signal, or the maximum number of
- * batches of a step, ended the run early.
+ * Drops expired partitions, then deletes expired rows of the other tables in batches. Pauses after each batch for as long as it took, so
+ * that retention uses one connection for at most half of the time. A session-level advisory lock admits one process at a time. A failed
+ * step does not stop the others. `elsewhere`: another process runs retention. `more`: the signal, or the maximum batches of a step, ended
+ * the run early.
  * @throws the first error of a step, after the other steps have run; any error of Postgres if no session can be opened
  */
 export async function runRetention(turn: RetentionTurn): Promise<'done' | 'more' | 'elsewhere'> {
@@ -97,7 +95,7 @@ async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise
   return hasMore
 }
 
-/** Deletes batches of one table. Returns true if expired rows may remain after the maximum number of batches. */
+/** Returns true if expired rows may remain after the maximum number of batches. */
 async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boolean> {
   const { nowMs, signal, observer, pause = sleep } = turn
   for (let batch = 0; batch < batchesMax; batch += 1) {
@@ -111,13 +109,13 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
   return true
 }
 
-/** Runs `work` under the advisory lock. Returns undefined if another session holds the lock. */
+/** Returns undefined if another session holds the lock. */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
   const lock = await tryAdvisoryLock(pool, advisoryLock)
   if (!lock) return undefined
   try {
     const result = await work(lock.session)
-    // Frees the lock before the return; closing the connection frees it a moment later.
+    // Closing the connection frees the lock only a moment later.
     await lock.session.query('SELECT pg_advisory_unlock($1)', [advisoryLock])
     return result
   } finally {
@@ -125,13 +123,13 @@ async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>
   }
 }
 
-/** Column with the expiry day, by table. The column is indexed. */
+/** Indexed columns with the expiry day, by table. */
 const dayColumns = {
   dedupe_keys: 'expires_on',
   failed_deliveries: 'expires_on',
   pulls_due: 'expires_on',
 } as const
-/** Column with the time of a row, by table. The column is indexed. */
+/** Indexed columns with the time of a row, by table. */
 const timeColumns = {
   feed_marks: 'at',
   stats_hourly: 'at',
@@ -145,8 +143,7 @@ const timeColumns = {
 const rowsMaxDefault = 5_000
 
 /**
- * Deletes the oldest rows of a table, at most `rowsMax` (default 5 000), through the index on their time. Safe to repeat and to run
- * concurrently.
+ * Deletes the oldest rows of a table, at most `rowsMax` (default 5 000), through its index. Safe to repeat and to run concurrently.
  * @throws any error of Postgres
  */
 export async function removeOldest(
@@ -172,13 +169,10 @@ export async function removeOldest(
   return { removed, hasMore: removed === rowsMax }
 }
 
-/** Deletes at most `rowsMax` rows of a deleted tenant. Returns their approximate number, or 0 when no row is left. Idempotent. */
+/** Deletes at most `rowsMax` rows of a deleted tenant. Returns their approximate number, 0 only when none is left. Idempotent. */
 export type PurgeStep = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
 
-/**
- * Purges a table by the key `columns`. A ctid would be unreliable, because a concurrent update moves the row while the DELETE statement
- * waits for that update.
- */
+/** Purges a table by a key, since a concurrent update, for which the DELETE waits, moves its row and so makes a ctid unreliable. */
 export function purgeByKey(table: string, columns: readonly string[]): PurgeStep {
   const key = columns.join(', ')
   const isSame = columns.map((name) => `t.${name} = old.${name}`).join(' AND ')
@@ -192,7 +186,7 @@ export function purgeByKey(table: string, columns: readonly string[]): PurgeStep
   }
 }
 
-/** Purges a partitioned table by the key `column`. Reads only the partitions in which the tenant's rows are stored. */
+/** Purges a partitioned table by a key. Reads only the partitions in which the tenant's rows are stored. */
 export function purgeByPartition(table: string, column: string): PurgeStep {
   return async (pool, id, rowsMax) => {
     const { rows } = await pool.query<{ key: unknown; day: Day }>(

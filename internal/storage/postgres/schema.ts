@@ -2,17 +2,17 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import { bigint, customType } from 'drizzle-orm/pg-core'
 import type { Pool, PoolClient } from 'pg'
 
-/** Drizzle column type that maps a timestamptz to milliseconds since the Unix epoch. */
+/** Maps a timestamptz column to milliseconds since the Unix epoch. */
 export const epochMs = customType<{ data: number; driverData: string }>({
   dataType: () => 'timestamp with time zone',
   toDriver: (ms) => new Date(ms).toISOString(),
   fromDriver: (value) => new Date(value).getTime(),
 })
 
-/** Drizzle column type that maps a bigint to a number. */
+/** Maps a bigint column to a number. */
 export const int8 = (name: string) => bigint(name, { mode: 'number' })
 
-/** Creates a Drizzle query builder over a pool, or over the connection of `withTx`. Cheap to create; holds no resource. */
+/** Creates a Drizzle query builder. Cheap, and holds no resource. */
 export function orm(connection: Pool | PoolClient): NodePgDatabase {
   return drizzle({ client: connection })
 }

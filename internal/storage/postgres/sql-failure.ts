@@ -1,17 +1,14 @@
-/** Error fields that Postgres reported for a failed statement. */
 export interface SqlError {
   /** SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). A lost connection has a Node.js code instead. */
   readonly code: string
-  /** Name of the violated constraint; undefined for other errors. */
   readonly constraint: string | undefined
-  /** Can contain values of rows, so it must not be logged. */
+  /** Must not be logged, since it can contain values of rows. */
   readonly detail: string | undefined
 }
 
-/** A classified failure. Safe to log. */
+/** Classified failure, safe to log. */
 export interface SqlFailure {
   /**
-   * Class of the failure, which decides about a retry.
    * - `retry`: deadlock or serialization failure; an immediate retry may succeed.
    * - `partition_missing`: no partition exists yet for the day of a row.
    * - `rejected`: Postgres will never accept this data. A retry is useless, but other rows of the batch can be valid.
@@ -33,7 +30,7 @@ const rejectedClasses = /^(22|23|54)[0-9A-Z]{3}$/
 const mistakeClasses = /^42[0-9A-Z]{3}$/
 const checkViolation = '23514'
 
-/** Finds the error that Postgres reported, in `error` or in its chain of causes, because Drizzle wraps the error of the driver. */
+/** Finds the error of Postgres in `error` or its chain of causes, because Drizzle wraps the error of the driver. */
 export function sqlErrorOf(error: unknown): SqlError | undefined {
   if (!(error instanceof Error)) return undefined
   if (!('code' in error && typeof error.code === 'string')) return sqlErrorOf(error.cause)
@@ -44,7 +41,7 @@ export function sqlErrorOf(error: unknown): SqlError | undefined {
   return { code: error.code, constraint: textOf('constraint'), detail: textOf('detail') }
 }
 
-/** Classifies the error of a failed statement. No other function decides which failures of Postgres are final. Pure. */
+/** Classifies the error of a failed statement, as the only function that decides which failures are final. */
 export function classifySqlError(error: unknown): SqlFailure {
   const cause = rootCauseOf(error)
   // A RangeError means that a value has no text form, such as an invalid date, or that an array exceeds the maximum buffer size.
@@ -59,16 +56,13 @@ export function classifySqlError(error: unknown): SqlFailure {
     : { kind: 'mistake', code: 'unknown' }
 }
 
-/** Returns whether an error is caused by faulty code or data in Latchkey, not by unavailability of Postgres. Pure. */
+/** Returns whether faulty code or data in Latchkey caused an error, not unavailability of Postgres. */
 export function isMistake(error: unknown): boolean {
   const { kind } = classifySqlError(error)
   return kind !== 'unavailable' && kind !== 'retry'
 }
 
-/**
- * Returns the driver's error instead of Drizzle's `DrizzleQueryError`, whose message and stack contain the parameters of the statement.
- * Returns other errors unchanged. Must be called before an error from Drizzle is logged.
- */
+/** Unwraps an error of Drizzle, whose message and stack contain parameters, before it is logged. Returns other errors unchanged. */
 export function withoutParameters(error: unknown): unknown {
   const isWrapped = error instanceof Error && 'query' in error && 'params' in error
   return isWrapped ? (error.cause ?? new Error('A query failed')) : error

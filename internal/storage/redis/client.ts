@@ -24,7 +24,7 @@ import { parseRedisUrl } from './url.ts'
 export interface RedisScript {
   readonly name: string
   readonly source: string
-  /** SHA-1 of the source, which EVALSHA uses as the script's name. */
+  /** SHA-1 of the source, by which EVALSHA names the script. */
   readonly sha: string
 }
 
@@ -39,23 +39,23 @@ export function defineScript(name: string, flags: string, parts: readonly string
 
 /** Options of a Redis connection. */
 export interface RedisOptions extends StoreAddress {
-  /** Redis URL in a form that `parseRedisUrl` accepts. With `tls`, its scheme must start with `rediss`. */
+  /** URL that `parseRedisUrl` accepts. With `tls`, its scheme must start with `rediss`. */
   readonly url: string
-  /** Time limit of a command. A command that exceeds it throws RedisUnavailable. Default 800 ms. */
+  /** Bounds each command; a command that exceeds it throws RedisUnavailable. Default 800 ms. */
   readonly deadlineMs?: number
   /** Called for every failed attempt to connect and every lost connection, about once per second and server. */
   readonly onError: (error: unknown) => void
-  /** Called with the reason of each refused call. Must not throw. */
+  /** Called for each refused call. Must not throw. */
   readonly onRefused?: (reason: RedisFailure) => void
 }
 
 const defaultDeadlineMs = 800
-/** Maximum commands in flight per process, including commands whose caller has already timed out. */
+/** Maximum per process, including commands whose caller has already timed out. */
 const inFlightMax = 10_000
 
 /**
- * Opens a connection that reconnects automatically. Returns immediately. Until Redis replies, every call throws RedisUnavailable. @throws
- * RangeError for an invalid URL
+ * Opens a connection that reconnects automatically. Returns immediately. Until Redis replies, every call throws RedisUnavailable.
+ * @throws RangeError for an invalid URL
  */
 export function openRedis(options: RedisOptions): RedisConnection {
   completeTracingChannel()
@@ -102,9 +102,7 @@ class Connection {
     )
   }
 
-  /**
-   * Reads plain values in one round trip and returns null for each missing key. All keys must share one hash tag. @throws RedisUnavailable
-   */
+  /** Reads plain values in one round trip, null for each missing key. All keys must share one hash tag. @throws RedisUnavailable */
   read(keys: readonly string[]): Promise<readonly (string | null)[]> {
     const values = this.#bounded(() => this.#driver.send(keys[0] ?? '', ['MGET', ...keys]))
     return values as Promise<readonly (string | null)[]>
@@ -112,8 +110,8 @@ class Connection {
 
   /**
    * Runs a script, waits until one replica has its writes, and reads the durability of the server, in one round trip on one connection. The
-   * wait blocks later commands on that connection, so the caller should use a separate connection.
-   * @param waitMs maximum wait, below the connection's deadline; 0 for no wait, for example without replicas
+   * wait blocks later commands on that connection, so the caller should use a separate one.
+   * @param waitMs below the connection's deadline; 0 for no wait, for example without replicas
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   async evaluateKept(
@@ -135,13 +133,14 @@ class Connection {
     return parseKept(replies, waitMs)
   }
 
-  /** Reads the durability settings of the server that holds `key`. @throws RedisUnavailable */
+  /** @throws RedisUnavailable */
   async durability(key: string): Promise<RedisDurability> {
     return parseDurability(await this.#bounded(() => this.#driver.sendTogether(key, durabilityCommands)))
   }
 
   /**
-   * Adds a listener of a sharded channel until `unsubscribe`, across reconnects and failovers. A channel can have several listeners. Resolves once the server has confirmed the subscription.
+   * Adds a listener of a sharded channel until `unsubscribe`, across reconnects and failovers. A channel can have several listeners.
+   * Resolves once the server has confirmed the subscription.
    * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
@@ -153,7 +152,7 @@ class Connection {
     if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }
 
-  /** Publishes a message on a sharded channel. Returns the number of subscribers that got it. @throws RedisUnavailable */
+  /** Publishes on a sharded channel. Returns the number of subscribers that got the message. @throws RedisUnavailable */
   async publish(channel: string, message: string): Promise<number> {
     return Number(await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message])))
   }
@@ -165,7 +164,7 @@ class Connection {
     return replies.map((reply) => parseInfo(String(reply)))
   }
 
-  /** Returns the last TLS failure, such as `TLS: certificate not trusted (…)`, until `serverFacts` succeeds. */
+  /** Last TLS failure, such as `TLS: certificate not trusted (…)`, until `serverFacts` succeeds. */
   tlsFailure(): string | undefined {
     return this.#tlsFailure
   }
@@ -177,7 +176,7 @@ class Connection {
   }
 
   /**
-   * Runs a call with a deadline and a maximum of calls in flight. Converts failures of the store to RedisUnavailable.
+   * Bounds the duration of a call and the calls in flight. Converts failures of the store to RedisUnavailable.
    * @param again repeats the call after an error that it can recover from, and throws any other error
    */
   #bounded<T>(call: () => Promise<T>, again?: (error: unknown) => Promise<T>): Promise<T> {
@@ -232,7 +231,7 @@ const refusals = new Set([
   'NOPERM',
 ])
 
-/** Returns the reason of a store failure, or undefined if the error is a bug in Latchkey. */
+/** Returns undefined if the error is a bug in Latchkey. */
 function reasonOf(error: unknown): RedisFailure | undefined {
   if (error instanceof RedisUnavailable) return error.reason
   if (error instanceof ErrorReply) {
@@ -253,7 +252,7 @@ function parseInfo(text: string): RedisServerFacts {
 const tracingEvents = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'] as const
 
 /**
- * Adds the property `hasSubscribers` to TracingChannel, which Node.js provides and Bun 1.4.5 lacks
+ * Adds `hasSubscribers` to TracingChannel, which Bun 1.4.5 lacks
  * (https://nodejs.org/api/diagnostics_channel.html#tracingchannelhassubscribers, read 2026-11). Without it, node-redis prepares trace data
  * for every command although there are no subscribers, which costs more than encoding the command. Safe to repeat.
  */

@@ -14,23 +14,18 @@ import {
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/**
- * Intervals between reads of the slot map: `calmMs` while every master replies, `urgentMs` while a master does not reply, and at least
- * `leastMs`.
- */
+/** Intervals between reads of the slot map: `calmMs` while every master replies, `urgentMs` while one does not, and at least `leastMs`. */
 const calmMs = 5000
 const urgentMs = 500
 const leastMs = 100
 /** Maximum wait for the slot map of one node, before the next node is asked. */
 const askMsMax = 700
-/** Maximum redirections per command. */
 const redirectionsMax = 3
 /** Maximum wait of a command for the connection to a node that a redirection names for the first time. */
 const redirectionMsMax = 500
-/** Time after which the connection to a node that left the slot map is closed, so that commands in flight can complete. */
+/** Delay before the connection to a node that left the slot map is closed, so that commands in flight can complete. */
 const retireMs = 1000
 
-/** Sends each command to the master of its key's slot, by the slot map that the nodes publish. */
 export class ClusterDriver implements RedisDriver {
   readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
@@ -56,7 +51,6 @@ export class ClusterDriver implements RedisDriver {
     return this.#sendTo(key, (link, asking) => link.sendTogether(commands, asking))
   }
 
-  /** Sends the command to all connected masters and skips masters without a connection. */
   async sendToMasters(args: readonly string[]): Promise<readonly unknown[]> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     const replies = await Promise.allSettled(connected.map((peer) => peer.link.send(args)))
@@ -139,10 +133,7 @@ export class ClusterDriver implements RedisDriver {
     return this.#peers.size > 0 && [...this.#peers.values()].every((peer) => peer.link.session)
   }
 
-  /**
-   * Reads the slot map from a different connected node each time, so that an outdated map is corrected by the next read. Without a
-   * connection, asks all nodes of the URL concurrently.
-   */
+  /** Reads from a different connected node each time, to correct an outdated map. Without a connection, asks all nodes of the URL. */
   async #readMap(): Promise<SlotRange[] | undefined> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     this.#asked += 1
@@ -171,9 +162,7 @@ export class ClusterDriver implements RedisDriver {
     }
   }
 
-  /**
-   * Asks one node for its slot map. Returns undefined if the node does not reply or has no slots, for example after a restart without data.
-   */
+  /** Returns undefined if the node does not reply or has no slots, for example after a restart without data. */
   async #question(
     node: RedisNode,
     send: (args: readonly string[]) => Promise<unknown>,

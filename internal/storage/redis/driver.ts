@@ -5,21 +5,21 @@ import type { RedisServers } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 /**
- * Sends commands to a standalone Redis, to the master behind Sentinels, or to a Cluster. Connects and reconnects automatically. Rejects a
- * call immediately when no connection exists. A sent command can wait for the lifetime of its connection, so callers must set a deadline.
+ * Sends commands to Redis in any of its modes. Connects and reconnects automatically. Rejects a call immediately when no connection exists.
+ * A sent command can wait for the lifetime of its connection, so callers must set a deadline.
  */
 export interface RedisDriver {
-  /** Sends one command to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
+  /** Sends to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
   send(key: string, args: readonly string[]): Promise<unknown>
-  /** Sends commands to the server that holds `key`, like `RedisSession.sendTogether`. @throws RedisUnavailable | ErrorReply */
+  /** Sends to the server that holds `key`, like `RedisSession.sendTogether`. @throws RedisUnavailable | ErrorReply */
   sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]>
-  /** Sends one command to every connected master. @throws RedisUnavailable if no master is connected */
+  /** @throws RedisUnavailable if no master is connected */
   sendToMasters(args: readonly string[]): Promise<readonly unknown[]>
   readonly channels: Subscriptions
   close(): void
 }
 
-/** Creates the driver for an address. Calls `onError` for every failed attempt to connect and every lost connection. */
+/** Calls `onError` for every failed attempt to connect and every lost connection. */
 export function createDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   switch (address.mode) {
     case 'standalone':

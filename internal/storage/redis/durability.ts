@@ -3,42 +3,35 @@ import { ErrorReply } from '@redis/client'
 /** Durability of the writes to a server, as the server reports it. */
 export interface RedisDurability {
   /**
-   * True if every write is on disk before its reply, also while the append-only file is rewritten. Requires `appendonly`, `appendfsync` and
-   * `no-appendfsync-on-rewrite` to be set accordingly. False if CONFIG is forbidden.
+   * True if every write is on disk before its reply, also during a rewrite of the append-only file. Requires matching values of
+   * `appendonly`, `appendfsync` and `no-appendfsync-on-rewrite`. False if CONFIG is forbidden.
    */
   readonly syncsFirst: boolean
-  /** Number of connected replicas; undefined if the server does not report it. */
+  /** Connected replicas; undefined if the server does not report them. */
   readonly replicas: number | undefined
 }
 
-/** Reply of a script with the durability of its writes. */
 export interface KeptReply {
   readonly reply: unknown
-  /** Number of replicas that acknowledged the writes of the script; 0 if the call did not wait for replicas. */
+  /** Replicas that acknowledged the writes of the script; 0 if the call did not wait for replicas. */
   readonly replicasReached: number
-  /** Durability that the same server reported after the script. */
   readonly durability: RedisDurability
 }
 
-/**
- * Commands whose replies `parseDurability` reads, in this order. CONFIG must not be first: managed servers often forbid it, and an error
- * reply to the first command is thrown.
- */
+/** CONFIG must not be first: managed servers often forbid it, and an error reply to the first command is thrown. */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
   ['CONFIG', 'GET', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'],
 ]
 
 /**
- * Returns the commands that follow a write: a wait for one replica unless `waitMs` is 0, then the commands that read the durability of the
- * server.
+ * Commands that follow a write.
  * @param waitMs maximum wait until one replica has the write; 0 for no wait
  */
 export function keepingCommands(waitMs: number): readonly (readonly string[])[] {
   return waitMs > 0 ? [['WAIT', '1', String(waitMs)], ...durabilityCommands] : durabilityCommands
 }
 
-/** Parses the replies to a write and to its `keepingCommands`. */
 export function parseKept(replies: readonly unknown[], waitMs: number): KeptReply {
   const [reply, ...kept] = replies
   const reached = waitMs > 0 ? kept.shift() : 0
@@ -49,7 +42,6 @@ export function parseKept(replies: readonly unknown[], waitMs: number): KeptRepl
   }
 }
 
-/** Parses the replies to `durabilityCommands`. An error reply counts as unknown. */
 export function parseDurability([info, settings]: readonly unknown[]): RedisDurability {
   const replicas = info instanceof ErrorReply ? undefined : /^connected_slaves:(\d+)/m.exec(String(info))?.[1]
   return {

@@ -3,10 +3,10 @@ import { type RedisServers, RedisSession, type RedisTarget, RedisUnavailable } f
 import type { RedisNode } from './url.ts'
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** If a connection lasted at least this long, the backoff for reconnecting starts from its first wait again. */
+/** Minimum duration of a connection after which the backoff starts from its first wait again. */
 const steadyMs = 5000
 
-/** Maintains one connection to one server: connects immediately, and reconnects until `close`. */
+/** Keeps one connection to one server: connects immediately, and reconnects until `close`. */
 export class RedisLink {
   readonly #target: RedisTarget
   readonly #events
@@ -20,7 +20,6 @@ export class RedisLink {
     events: {
       /** Called for every failed attempt to connect and every lost connection. */
       readonly onError: (error: unknown) => void
-      /** Called when the connection is established and when it is lost. */
       readonly onChange: () => void
       /** Called when the server ends a subscription because the slot of the channel has moved. */
       readonly onChannelMoved?: () => void
@@ -31,26 +30,24 @@ export class RedisLink {
     void this.#run()
   }
 
-  /** Returns the current connection if it is ready. */
+  /** Returns undefined while the connection is not ready. */
   get session(): RedisSession | undefined {
     return this.#session?.isReady ? this.#session : undefined
   }
 
-  /** Sends one command. Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply */
+  /** Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply */
   send(args: readonly string[], asking = false): Promise<unknown> {
     return this.#session?.send(args, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
-  /**
-   * Sends commands like `RedisSession.sendTogether`. Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply
-   */
+  /** Sends like `RedisSession.sendTogether`. Rejects immediately when no connection exists. @throws RedisUnavailable | ErrorReply */
   sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
     return (
       this.#session?.sendTogether(commands, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
     )
   }
 
-  /** Resolves when a connection is established, at `close`, or after `msMax`. */
+  /** Resolves also at `close` and after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -59,12 +56,10 @@ export class RedisLink {
     this.#waiting.delete(resolve)
   }
 
-  /** Closes the current connection, so that a new connection replaces it. */
   renew(cause: unknown): void {
     this.session?.end(cause)
   }
 
-  /** Closes the connection and stops reconnecting. Idempotent. */
   close(): void {
     this.#closed = true
     this.#session?.end(new RedisUnavailable('disconnected'))
@@ -72,7 +67,6 @@ export class RedisLink {
     this.#release()
   }
 
-  /** Connects again and again until `close`, with a wait of up to a second between attempts. */
   async #run(): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt += 1) {
       const startedMs = performance.now()
@@ -106,7 +100,7 @@ export class RedisLink {
   }
 }
 
-/** Client of one data server. Opens one connection for commands, and one for pub/sub messages on first use. */
+/** Client of one data server, with one connection for commands and, from its first use, one for pub/sub messages. */
 export class RedisPeer {
   readonly name: string
   readonly node: RedisNode
@@ -123,7 +117,6 @@ export class RedisPeer {
     events: {
       readonly onError: (error: unknown) => void
       readonly onChange: () => void
-      /** Called when the connection for pub/sub messages changes. */
       readonly onMessages: () => void
     },
   ) {
@@ -136,8 +129,8 @@ export class RedisPeer {
   }
 
   /**
-   * Returns the connection for pub/sub messages. It is separate from the connection for commands, because a server announces a moved
-   * channel without a request, and node-redis would treat that announcement as the reply to the first waiting command.
+   * Keeps pub/sub messages apart from commands, because a server announces a moved channel without a request, and node-redis would treat
+   * that announcement as the reply to the first waiting command.
    */
   messages(): RedisLink {
     const link = (this.#messages ??= new RedisLink(this.#target, {
@@ -158,12 +151,10 @@ export class RedisPeer {
   }
 }
 
-/** Returns the key that identifies an address. */
 export function nodeName(node: RedisNode): string {
   return `${node.host}:${node.port}`
 }
 
-/** Returns the connection target of a data server at `node`, with the credentials and TLS options of the URL. */
 export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget {
   return {
     node,
@@ -185,17 +176,17 @@ export class Pulse {
     return this.#stopped
   }
 
-  /** Ends the current wait, or the next wait, once its `leastMs` has passed. */
+  /** Ends the current wait, or the next one, once its `leastMs` has passed. */
   readonly ring = this.#news.ring
 
-  /** Ends the current wait and makes all later waits return immediately. */
+  /** Makes all later waits return immediately, and ends the current one. */
   stop(): void {
     this.#stopped = true
     this.#end.ring()
     this.#news.ring()
   }
 
-  /** Waits until `ring` is called, but at least `leastMs` and at most `mostMs`. */
+  /** Lasts until `ring`, but at least `leastMs` and at most `mostMs`. */
   async wait(leastMs: number, mostMs: number): Promise<void> {
     if (!this.#stopped) await this.#end.sleep(leastMs)
     if (!this.#stopped) await this.#news.sleep(mostMs - leastMs)

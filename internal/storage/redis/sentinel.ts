@@ -6,16 +6,12 @@ import { RedisUnavailable } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
-/**
- * Intervals between polls of the Sentinels: `calmMs` while the master replies, `urgentMs` while it does not reply, and at least `leastMs`.
- */
+/** Intervals between polls of the Sentinels: `calmMs` while the master replies, `urgentMs` while it does not, and at least `leastMs`. */
 const calmMs = 1000
 const urgentMs = 200
 const leastMs = 20
-/** Maximum wait for the vote of one Sentinel. */
 const voteMsMax = 500
 
-/** Sends commands to the master that the Sentinels name. */
 export class SentinelDriver implements RedisDriver {
   readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
@@ -71,7 +67,7 @@ export class SentinelDriver implements RedisDriver {
     }
   }
 
-  /** Connects to the next master. The current master stays in use until the new server is verified to be a master. */
+  /** Keeps the current master in use until the new server is verified to be a master. */
   #prepare(node: RedisNode): void {
     if (this.#candidate?.name === nodeName(node)) return
     this.#candidate?.close()
@@ -104,10 +100,9 @@ export class SentinelDriver implements RedisDriver {
 }
 
 /**
- * Returns the master to switch to, or undefined to keep the current master. While the current master replies, another server needs more
- * votes than the current one, so that a Sentinel in a network partition cannot cause a switch. While the current master does not reply, one
- * vote for another server is enough: the leader of a failover knows the new master a second before the other Sentinels, and a server that
- * is no master is not used.
+ * Returns the master to switch to, or undefined to keep the current one. While the current master replies, another server needs more votes,
+ * so that a Sentinel in a network partition cannot cause a switch. While it does not reply, one vote for another server is enough: the
+ * leader of a failover knows the new master a second before the other Sentinels, and a server that is no master is not used.
  */
 export function decideMaster(
   votes: readonly RedisNode[],

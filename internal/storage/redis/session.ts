@@ -2,10 +2,10 @@ import { ConnectionTimeoutError, createClient, ErrorReply } from '@redis/client'
 import { asTlsFailure, type tlsReader } from '../tls.ts'
 import type { RedisAddress, RedisNode } from './url.ts'
 
-/** Reason of a failed call. The set is closed, so it can be a metric label. */
+/** Reason of a failed call. Closed set, so it can be a metric label. */
 export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
 
-/** Thrown when a call fails because Redis is unavailable. It is unknown whether the command ran. Callers respond with 503. */
+/** Failure of a call because Redis is unavailable. It is unknown whether the command ran. Callers respond with 503. */
 export class RedisUnavailable extends Error {
   override readonly name = 'RedisUnavailable'
   readonly reason: RedisFailure
@@ -16,43 +16,40 @@ export class RedisUnavailable extends Error {
   }
 }
 
-/** Receives each message of a pub/sub channel. */
+/** Listener of a pub/sub channel. */
 export type ChannelListener = (message: string) => void
 
-/** Fields of `INFO` on which idempotency records depend. */
 export interface RedisServerFacts {
-  /** Redis version, such as `7.0.15`. */
+  /** Version such as `7.0.15`. */
   readonly version: string
-  /** Eviction policy, such as `noeviction`. */
+  /** Eviction policy such as `noeviction`. */
   readonly maxmemoryPolicy: string
 }
 
-/** Address and credentials of one server. */
 export interface RedisTarget {
   readonly node: RedisNode
-  /** Reads the TLS files for each connection; undefined for plain text. */
+  /** Reads the files for each connection; undefined for plain text. */
   readonly tls: ReturnType<typeof tlsReader> | undefined
   readonly username?: string
   readonly password?: string
   readonly database: number
-  /** True if connecting to a replica must fail. False in a Cluster, where a replica redirects to its master. */
+  /** Refuses replicas. False in a Cluster, where a replica redirects to its master. */
   readonly masterOnly: boolean
 }
 
-/** Address and credentials of Redis, with TLS options. */
 export interface RedisServers extends RedisAddress {
   readonly readTls: RedisTarget['tls']
 }
 
 const connectMsMax = 1000
-/** Time limit for connecting and signing in together. */
+/** Bounds connecting and signing in together. */
 const openMsMax = 1500
 const heartbeatMs = 300
-/** Number of heartbeats without a reply after which new commands are rejected. This takes 0.9 to 1.2 s. */
+/** Heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
 const stalledBeats = 4
-/** Number of heartbeats without a reply after which the connection is closed. This takes 1.8 to 2.1 s. */
+/** Heartbeats without a reply after which the connection is closed: 1.8 to 2.1 s. */
 const silentBeatsMax = 7
-/** Maximum commands in flight per connection. node-redis rejects further commands. */
+/** Maximum per connection. node-redis rejects further commands. */
 const commandsQueuedMax = 20_000
 
 /**
@@ -68,7 +65,7 @@ export class RedisSession {
   #state: 'opening' | 'ready' | 'ended' = 'opening'
   #heartbeat: Timer | undefined
   #pending = 0
-  /** Number of heartbeats since the last reply while commands are in flight. */
+  /** Heartbeats since the last reply while commands are in flight. */
   #silentBeats = 0
 
   constructor(target: RedisTarget, onChannelMoved: () => void) {
@@ -111,15 +108,15 @@ export class RedisSession {
    */
   send(args: readonly string[], asking = false): Promise<unknown> {
     if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
-    // Rejects commands to a hung server. Otherwise each caller would wait until its deadline, and commands would accumulate.
+    // A hung server would hold each caller until its deadline, and commands would accumulate.
     if (this.#silentBeats >= stalledBeats) return Promise.reject(new RedisUnavailable('timeout'))
     if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
   }
 
   /**
-   * Sends commands with one write and returns their replies. The server runs them in order. An error reply to the first command is thrown;
-   * an error reply to a later command is returned as its reply.
+   * Sends commands with one write. The server runs them in order. Throws an error reply to the first command, and returns one to a later
+   * command as its reply.
    * @param asking like in `send`, for the first command
    * @throws RedisUnavailable | ErrorReply
    */
@@ -139,7 +136,7 @@ export class RedisSession {
     await this.#count(this.#client.sUnsubscribe(channel))
   }
 
-  /** Closes the connection and rejects commands in flight. Idempotent. */
+  /** Rejects commands in flight. Idempotent. */
   end(cause: unknown): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -148,10 +145,7 @@ export class RedisSession {
     this.#settleEnded(cause)
   }
 
-  /**
-   * Converts a TLS error to a TlsFailure. A connection time-out is not converted: node-redis does not report whether TCP had connected, so
-   * TLS may not be the cause.
-   */
+  /** Converts TLS errors. A connection time-out is not converted: node-redis does not report whether TCP had connected. */
   #named(error: unknown): unknown {
     if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
       return asTlsFailure(error)
@@ -175,9 +169,7 @@ export class RedisSession {
     if (this.#target.masterOnly && (await this.#isReplica())) throw new RedisUnavailable('refused')
   }
 
-  /**
-   * Returns whether the server is a replica. Returns false if the user has no permission for INFO; the first write then reveals a replica.
-   */
+  /** Returns false if the user has no permission for INFO; the first write then reveals a replica. */
   async #isReplica(): Promise<boolean> {
     try {
       return /^role:slave/m.test(String(await this.#client.sendCommand(['INFO', 'replication'])))
@@ -207,13 +199,13 @@ export class RedisSession {
   }
 
   /**
-   * Counts heartbeats instead of elapsed time. After a pause of this process, replies have arrived but are unread, so elapsed time would
-   * suggest a silent server. A pause of any length counts as one heartbeat.
+   * Counts heartbeats instead of elapsed time, which would suggest a silent server after a pause of this process, when replies have arrived
+   * but are unread. A pause of any length counts as one heartbeat.
    */
   #beat(): void {
     if (this.#pending > 0) this.#silentBeats += 1
     if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
-    // The result of PING is ignored, because even an error reply, such as BUSY, proves that the server is alive.
+    // Ignores the result, because even an error reply, such as BUSY, proves that the server is alive.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
   }
 }
@@ -231,7 +223,7 @@ function clientOf(target: RedisTarget) {
     disableOfflineQueue: true,
     commandsQueueMaxLength: commandsQueuedMax,
     maintNotifications: 'disabled',
-    // The default timeout creates an abort signal and a timer per command. It is disabled, because the caller has a deadline.
+    // The default timeout creates an abort signal and a timer per command. The caller has a deadline anyway.
     commandOptions: { timeout: 0 },
     socket: {
       ...target.node,

@@ -1,23 +1,21 @@
 import type { RedisNode } from './url.ts'
 
-/** Number of hash slots of a Cluster. */
 export const slotCount = 16_384
 
-/** Range of consecutive slots, both ends included, and the master that holds them. */
+/** Slots from `from` to `to`, both included. */
 export interface SlotRange {
   readonly from: number
   readonly to: number
   readonly master: RedisNode
 }
 
-/** Redirection of a command (MOVED or ASK). */
 export interface Redirection {
   readonly kind: 'moved' | 'ask'
   readonly slot: number
   readonly node: RedisNode
 }
 
-/** CRC-16/XMODEM of each byte value, as the Cluster specification requires. */
+/** CRC-16/XMODEM, as the Cluster specification requires. */
 const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8
   for (let bit = 0; bit < 8; bit += 1) crc = ((crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff) >>> 0
@@ -25,7 +23,7 @@ const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * Returns the slot of a key. It hashes the text between the first `{` and the next `}` if that text is not empty, else the whole key
+ * Hashes the text between the first `{` and the next `}` if that text is not empty, else the whole key
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags, 2026-11).
  */
 export function slotOf(key: string): number {
@@ -37,7 +35,7 @@ export function slotOf(key: string): number {
   return crc % slotCount
 }
 
-/** Parses the reply to CLUSTER SLOTS. Uses the address `asked` for a node that does not know its own address. */
+/** Replaces the missing address of a node that does not know its own by `asked`. */
 export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
   if (!Array.isArray(reply)) return []
   return reply.flatMap((range: unknown) => {
@@ -48,7 +46,7 @@ export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
   })
 }
 
-/** Parses an error reply such as `MOVED 3999 127.0.0.1:6381`. Returns undefined for any other text. */
+/** Parses a text such as `MOVED 3999 127.0.0.1:6381`, and returns undefined for any other. */
 export function parseRedirection(text: string, asked: RedisNode): Redirection | undefined {
   const match = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(text)
   if (!match) return undefined

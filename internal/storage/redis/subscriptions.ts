@@ -4,9 +4,8 @@ import type { RedisSession } from './session.ts'
 import { type ChannelListener, RedisUnavailable } from './session.ts'
 
 interface Channel {
-  /** Listeners of the channel; empty after `unsubscribe`. */
+  /** Listeners until `unsubscribe`, then none. */
   readonly listeners: Set<ChannelListener>
-  /** Connection on which the server holds the subscription. */
   on: RedisSession | undefined
   converging: Promise<void> | undefined
 }
@@ -14,7 +13,7 @@ interface Channel {
 /** Maximum wait of a channel's first subscription for a connection. */
 const connectMsMax = 500
 
-/** Sharded pub/sub channels of a driver. Each channel is subscribed at the server that currently serves it. */
+/** Sharded pub/sub channels, each subscribed at the server that currently serves it. */
 export class Subscriptions {
   readonly #route: (channel: string) => RedisPeer | undefined
   readonly #onError: (error: unknown) => void
@@ -42,7 +41,7 @@ export class Subscriptions {
   }
 
   /**
-   * Stops delivery to all listeners of the channel immediately. Resolves once the server has confirmed the end of the subscription.
+   * Stops delivery to all listeners of the channel immediately. Resolves once the server has confirmed it.
    * @throws RedisUnavailable | ErrorReply
    */
   async unsubscribe(channel: string): Promise<void> {
@@ -52,7 +51,6 @@ export class Subscriptions {
     await this.#converge(channel, entry)
   }
 
-  /** Renews the subscriptions whose connections or servers have changed. */
   readonly convergeAll = (): void => {
     for (const [channel, entry] of this.#channels) this.#converge(channel, entry).catch(() => undefined)
   }
@@ -64,10 +62,7 @@ export class Subscriptions {
     return entry.converging
   }
 
-  /**
-   * Subscribes and unsubscribes one channel until the server has the wanted state. Each iteration waits for one reply; the wait rejects
-   * when the connection ends.
-   */
+  /** Repeats until the server has the wanted state. Each iteration waits for one reply; the wait rejects when the connection ends. */
   async #run(channel: string, entry: Channel): Promise<void> {
     for (;;) {
       const isWanted = entry.listeners.size > 0
@@ -107,7 +102,7 @@ export class Subscriptions {
       try {
         listener(message)
       } catch (error) {
-        // The exception must not reach the parser of node-redis, where it would end the connection.
+        // Would end the connection if it reached the parser of node-redis.
         this.#onError(error)
       }
     }

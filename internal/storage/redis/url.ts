@@ -1,14 +1,13 @@
-/** Address of one server. */
 export interface RedisNode {
   readonly host: string
   readonly port: number
 }
 
-/** Address and credentials of Redis, parsed from `LATCHKEY_REDIS_URL`. */
+/** Address parsed from `LATCHKEY_REDIS_URL`. */
 export interface RedisAddress {
   readonly mode: 'standalone' | 'sentinel' | 'cluster'
   readonly tls: boolean
-  /** Standalone: the one server. Sentinel: the Sentinels. Cluster: any of its nodes. */
+  /** One server, the Sentinels, or any nodes of a Cluster. */
   readonly nodes: readonly RedisNode[]
   readonly username?: string
   readonly password?: string
@@ -22,9 +21,8 @@ const pattern = /^(redis|rediss)(?:\+(sentinel|cluster))?:\/\/(?:([^@]*)@)?([^/?
 const nodesMax = 32
 
 /**
- * Parses a Redis URL: `redis://user:pass@host:6379/0`,
- * `redis+sentinel://user:pass@h1:26379,h2:26379/mymaster?database=0&sentinelPassword=…`, or `redis+cluster://user:pass@h1:6379,h2:6379`.
- * With `rediss` in place of `redis`, each form uses TLS. User and password are percent-encoded.
+ * Parses `redis://user:pass@host:6379/0`, `redis+sentinel://user:pass@h1:26379,h2:26379/mymaster?database=0&sentinelPassword=…`, or
+ * `redis+cluster://user:pass@h1:6379,h2:6379`. With `rediss` instead of `redis`, each form uses TLS. User and password are percent-encoded.
  * @throws RangeError; its text never contains the URL, because a URL contains the password
  */
 export function parseRedisUrl(url: string): RedisAddress {

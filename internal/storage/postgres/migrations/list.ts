@@ -9,7 +9,7 @@ import subscriptions from './baseline/subscriptions.sql' with { type: 'text' }
 import tenants from './baseline/tenants.sql' with { type: 'text' }
 import usage from './baseline/usage.sql' with { type: 'text' }
 
-/** One migration step. Its text must not change after a release, because `migrate` compares checksums with the applied steps. */
+/** The text must not change after a release, because `migrate` compares checksums with the applied steps. */
 export interface Migration {
   readonly version: number
   readonly name: string
@@ -30,5 +30,5 @@ const baseline = [
   simulations,
 ]
 
-/** All migrations in order. Versions start at 1 and have no gaps. The SQL is bundled as text, so that compiled binaries contain it. */
+/** Migrations from version 1 without gaps. Their SQL is bundled as text, so that compiled binaries contain it. */
 export const migrations: readonly Migration[] = [{ version: 1, name: 'baseline', sql: baseline.join('\n') }]
