@@ -6,7 +6,7 @@ import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
 import type { Waiters } from './wait.ts'
 
-/** Outcome of a check that is not refused: the saved response, the lock, or busy because another caller holds the lock. */
+/** Outcome of a check that is not refused. `busy`: another caller holds the lock. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
 /** Fields of a tenant that the record routes use. */
@@ -14,15 +14,15 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'recordStore
 
 /** Dependencies of the record routes. */
 export interface Records {
-  /** Returns the store of a tenant's records, as this process knows it now: after a wait it can be another one. */
+  /** Returns the store of a tenant's records as this process knows it now. It can be another one after a wait. */
   storeOf(tenant: RecordTenant): RecordStore
   readonly waiters: Waiters
-  /** Maximum ttl of records in seconds. The maximum of a tenant can only be lower. */
+  /** Maximum for all tenants; the maximum of a tenant can only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
-  /** Returns the current hard limits of a tenant's locks. Called for each check. */
+  /** Called for each check, so that a changed limit counts immediately. */
   limitsOf(tenant: RecordTenant): LockLimits
-  /** Called with the outcome of every completed check, including each check of a batch. Must not throw. */
+  /** Called for every completed check, including each check of a batch. Must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
   /** Aborts when the process begins to shut down. Waiting callers then get a busy response. */
   readonly ending?: AbortSignal
@@ -70,15 +70,12 @@ async function acquireOrWait(
   return outcome
 }
 
-/**
- * Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets that lock.
- */
+/** Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets it. */
 async function releaseOrphan({ records, tenant, input }: Asked, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.storeOf(tenant).remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }
 }
 
-/** Validates a request against the tenant's maxima and returns the input for the store. */
 export function acquireInput(
   records: Pick<Records, 'ttlSecondsMax' | 'limitsOf'>,
   tenant: RecordTenant,
@@ -102,13 +99,11 @@ export function acquireInput(
   }
 }
 
-/** Returns the error for a ttl over the maximum, or undefined. */
 export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number): ApiError | undefined {
   if (ttlSeconds === undefined || ttlSeconds <= ttlSecondsMax) return undefined
   return apiError('invalid_request', `"ttlSeconds" must be a whole number from 1 to ${ttlSecondsMax}`)
 }
 
-/** Converts the outcome of a check: returns an error for a refusal, and any other outcome unchanged. */
 export function toAcquired(
   records: Pick<Records, 'limitsOf'>,
   outcome: AcquireOutcome | ApiError,
@@ -128,7 +123,7 @@ export function toAcquired(
   }
 }
 
-/** Returns the error for a long record that does not fit into the memory for long records. */
+/** Error for a long record that does not fit into the memory for long records. */
 export function noRoom(): ApiError {
   const text = 'The results of this batch leave no room for this record: check its key in a separate call'
   return apiError('overloaded', text, { 'Retry-After': '1' })

@@ -21,7 +21,6 @@ export function acquiredText(acquired: Acquired): string {
   }
 }
 
-/** Returns the JSON text of the response for a found record. */
 export function hitText(record: string): string {
   return `{"cached":true,"record":${record}}`
 }
@@ -37,7 +36,6 @@ export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   }
 }
 
-/** Returns the HTTP response to a check, with `Idempotent-Replayed` for a replay and `Retry-After` for a busy key. */
 export function acquiredAnswer(acquired: Acquired): Answer {
   const body = acquiredText(acquired)
   const outcome = outcomeOf(acquired)
@@ -55,17 +53,15 @@ export function acquiredAnswer(acquired: Acquired): Answer {
   }
 }
 
-/** Returns the HTTP response with a found record. */
 export function hitAnswer(record: string): Answer {
   return { kind: 'answer', status: 200, body: hitText(record), headers: replayed, outcome: 'hit' }
 }
 
-/** Returns a JSON response with status 200. */
 export function plainAnswer(outcome: string, value: object): Answer {
   return { kind: 'answer', status: 200, body: JSON.stringify(value), outcome }
 }
 
-/** Returns the 503 error for an unavailable or overloaded store, or undefined for any other exception, which is a bug. */
+/** Returns a 503 error for an unavailable or overloaded store, or undefined for any other exception, which is a bug. */
 export function explainStoreError(error: unknown): ApiError | undefined {
   if (!(error instanceof RedisUnavailable || error instanceof RecordsUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }
@@ -126,13 +122,9 @@ const none: JsonSchema = named('RecordMissing', {
   properties: { cached: cached(false, 'There is no record.') },
 })
 
-/** Response schema of POST /v1/record. */
 export const CheckAnswer = named('CheckAnswer', { oneOf: [hit, locked, busy] })
-/** Response schema of GET /v1/record. */
 export const FetchAnswer = named('FetchAnswer', { oneOf: [hit, none] })
-/** Response schema of PUT /v1/record. */
 export const SaveAnswer = named('SaveAnswer', { type: 'object', required: ['ok'], properties: { ok } })
-/** Response schema of DELETE /v1/record. */
 export const RemoveAnswer = named('RemoveAnswer', {
   type: 'object',
   required: ['ok', 'existed'],
@@ -145,7 +137,6 @@ export const RemoveAnswer = named('RemoveAnswer', {
     },
   },
 })
-/** Response schema of POST /v1/record/extend. */
 export const ExtendAnswer = named('ExtendAnswer', {
   type: 'object',
   required: ['ok', 'fence', 'expiresInMs'],
@@ -157,7 +148,6 @@ export const ExtendAnswer = named('ExtendAnswer', {
 })
 
 const errorSchema = errorSchemaOf(publicErrorCodes)
-/** Response schema of POST /v1/record/batch. */
 export const BatchAnswer = named('BatchAnswer', {
   type: 'object',
   required: ['results'],

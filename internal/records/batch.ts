@@ -13,18 +13,18 @@ export interface Batch {
   check(index: number): Parsed<BatchCheck>
 }
 
-/** Maximum bytes of all records in one response. Further records are replaced by an error. */
+/** Maximum bytes of all records in one response. An error replaces each further record. */
 const batchRecordBytesMax = 4 * 1024 * 1024
-/** Maximum concurrent checks of a batch. The process serves other calls between slices of this size. */
+/** Checks of a batch that run concurrently. The process serves other calls between slices of this size. */
 const sliceChecks = 20
-/** Maximum bytes of long records that are read concurrently. A longer record is read alone. */
+/** Bytes of long records that are read concurrently. A longer record is read alone. */
 const sliceBytes = 256 * 1024
-/** Deadline of a batch in ms. Checks without an outcome by then get the error `store_unavailable`. */
+/** Checks without an outcome by then get the error `store_unavailable`. */
 const batchMsMax = 900
 
 /**
- * Runs the checks of a batch in order, one slice at a time. Each check has its own result. Long records are read last, as many as fit into
- * the response. A check whose record does not fit gets an error and changes nothing.
+ * Runs the checks of a batch in order, one slice at a time. Reads long records last, as many as fit into the response; a check whose record
+ * does not fit gets an error and changes nothing.
  * @throws errors that do not come from the store
  */
 export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
@@ -45,7 +45,6 @@ export async function checkBatch(records: Records, batch: Batch): Promise<Answer
 type Outcome = AcquireOutcome | ApiError
 
 class BatchRun {
-  /** Outcome per check; undefined while the check has no outcome. */
   readonly outcomes: (Outcome | undefined)[]
   readonly #store: RecordStore
   readonly #tenantId: TenantId
@@ -69,12 +68,11 @@ class BatchRun {
     for (const slice of slicesOf(this.outcomes)) await this.#inTime(slice, (long) => this.#read(long))
   }
 
-  /** Releases the memory reserved for the batch's records. */
   end(): void {
     this.#store.answers.give(this.#bytesTaken, this.#tenantId)
   }
 
-  /** Runs `work` for each item of a slice. After the batch's deadline it starts no work and does not wait for unfinished work. */
+  /** After the batch's deadline, starts no work and does not wait for unfinished work. */
   async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
     const leftMs = this.#overAtMs - performance.now()
     if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)
@@ -105,7 +103,7 @@ class BatchRun {
     return true
   }
 
-  /** Runs one check. Returns an error of the store as the outcome of this check, so that other checks are not affected. */
+  /** Returns an error of the store as the outcome of this check, so that other checks are not affected. */
   async #acquire(input: AcquireInput): Promise<Outcome> {
     try {
       return await this.#store.acquire(input)
@@ -122,7 +120,6 @@ interface LongCheck {
   readonly bytes: number
 }
 
-/** Groups the long records into slices of at most `sliceBytes`. */
 function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
   const slices: LongCheck[][] = []
   let left = 0
@@ -170,7 +167,6 @@ function errorText(error: ApiError, requestId: string, retryAfterMs: number | un
   })
 }
 
-/** Returns a response with status 200, the results, and the smallest `retryAfterMs` as `Retry-After`. */
 function answerOf(results: readonly Result[]): Answer {
   const retryAfterMs = Math.min(...results.map((result) => result.retryAfterMs ?? Number.POSITIVE_INFINITY))
   return {
@@ -185,7 +181,6 @@ function answerOf(results: readonly Result[]): Answer {
   }
 }
 
-/** Formats counts by outcome for the log, such as `hit 98, busy 2`. */
 function tallyOf(results: readonly Result[]): string {
   const counts = new Map<CheckOutcome, number>()
   for (const { outcome } of results) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)

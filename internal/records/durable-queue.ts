@@ -20,43 +20,37 @@ import type { RecordAddress } from './record.ts'
 import { longRecordBytes } from './scripts.ts'
 import { callMsMax, RecordsUnavailable } from './store.ts'
 
-/** Maximum concurrent calls per process; a tenant may use a quarter. */
+/** Maximum per process; a tenant may use a quarter. */
 const callsMax = 2000
-/** Maximum steps and bytes of one transaction. */
 const batchStepsMax = 128
 const batchBytesMax = 4 * 1024 * 1024
 const stepOverheadBytes = 512
-/** Maximum concurrent transactions, and waiting steps that start the second one. */
+/** Maximum concurrent transactions, and the waiting steps that start the second one. */
 const writesMax = 2
 const parallelSteps = 16
 const readsMax = 2
 /**
- * Number of parts into which batches divide the meters of a tenant. Transactions that run at the same time use different parts, and give fences of
- * different remainders by 16, of which the last one is for Redis.
+ * Parts into which batches divide the meters of a tenant. Concurrent transactions use different parts, and give fences of different
+ * remainders by 16, the last of which belongs to Redis.
  */
 const stripes = 15
-/** Maximum time in ms that a batch waits for partitions: long enough to create some, short enough for its other steps to be answered. */
+/** Maximum wait of a batch for partitions: long enough to create some, short enough to answer its other steps. */
 const createMsMax = 500
 
-/** Step, and the caller that waits for its result. */
 interface QueuedStep extends Step {
   /** Emptied when the caller gives up, to free memory. */
   record?: string
-  /** 0 when the caller has given up: its timer can fire a part of a millisecond early. */
+  /** Deadline, or 0 when the caller has given up, since its timer can fire a fraction of a millisecond early. */
   overAtMs: number
   readonly settle: (result: Result | Error) => void
 }
 
-/** Read, and the caller that waits for it. */
 interface QueuedRead extends Read {
   readonly overAtMs: number
   readonly settle: (found: FoundRecord | undefined | Error) => void
 }
 
-/**
- * Queue of calls to records in Postgres. Concurrent calls share transactions and reads. Each call ends by its deadline with a result, which
- * is committed, or with an error.
- */
+/** Shares transactions and reads among concurrent calls. Each call ends by its deadline with a committed result or an error. */
 export class DurableQueue {
   readonly #options
   readonly #calls = new Shares(callsMax)
@@ -67,9 +61,9 @@ export class DurableQueue {
 
   constructor(options: {
     readonly pool: Pool
-    /** Called with the result of each committed step, also if its caller has given up. Must not throw. */
+    /** Called for each committed step, also if its caller has given up. Must not throw. */
     readonly onCommitted: (address: RecordAddress, result: Result) => void
-    /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
+    /** Called for each failure of Postgres. Default: only the callers get the failures. */
     readonly onError?: (error: unknown) => void
   }) {
     this.#options = options
@@ -84,12 +78,11 @@ export class DurableQueue {
     this.#reads = new BatchWriter({ ...shared, batchesMax: readsMax, write: (batch) => this.#read(batch) })
   }
 
-  /** Number of calls that wait for a transaction. */
   get pending(): number {
     return this.#calls.taken
   }
 
-  /** Runs a step. @throws RecordsUnavailable or RecordsElsewhere */
+  /** @throws RecordsUnavailable or RecordsElsewhere */
   run(address: RecordAddress, step: Omit<Step, 'address'>): Promise<Result> {
     return this.#inTime(address, (settle, overAtMs) => {
       const queued: QueuedStep = { ...step, address, overAtMs, settle }
@@ -101,7 +94,7 @@ export class DurableQueue {
     })
   }
 
-  /** Reads a record of at most `bytesMax` bytes, or its size. `day`: its partition, if it is known. @throws RecordsUnavailable */
+  /** Reads a record of at most `bytesMax` bytes, or its size. `day`: its partition, if known. @throws RecordsUnavailable */
   find(address: RecordAddress, bytesMax: number, day: Day | null = null): Promise<FoundRecord | undefined> {
     return this.#inTime(address, (settle, overAtMs) => {
       this.#reads.add({ address, bytesMax, day, overAtMs, settle })
@@ -110,8 +103,8 @@ export class DurableQueue {
   }
 
   /**
-   * Waits for a result, until the deadline of the call. `start` queues the work and returns what to do at the deadline. The call counts until
-   * its work leaves the queue, when `give` is called, so that the queue is bounded while Postgres hangs.
+   * Waits for a result until the deadline of the call. `start` queues the work and returns the action at the deadline. The call counts
+   * until its work leaves the queue (`give`), so that the queue is bounded while Postgres hangs.
    */
   #inTime<T>(
     address: RecordAddress,
@@ -138,7 +131,7 @@ export class DurableQueue {
   async #write(batch: readonly QueuedStep[], markLate: () => void): Promise<void> {
     const results = await this.#writeSteps(batch, markLate)
     for (const { address } of batch) this.#calls.give(1, address.tenantId)
-    // One failure for all calls of a transaction, also if all their callers have given up.
+    // Reports one failure per transaction, also if all its callers have given up.
     const failures = new Set<unknown>()
     for (const [at, result] of results.entries()) {
       const step = batch[at]
@@ -155,7 +148,7 @@ export class DurableQueue {
     for (const error of failures) this.#options.onError?.(error)
   }
 
-  /** Runs steps on one connection, so that none waits in the queue of the pool after its deadline was looked at. */
+  /** Runs steps on one connection, so that no step waits in the queue of the pool after the check of its deadline. */
   async #writeSteps(batch: readonly QueuedStep[], markLate: () => void) {
     let client: PoolClient
     try {
@@ -166,7 +159,7 @@ export class DurableQueue {
     const stripe = this.#freeStripes.shift() ?? 0
     let createByMs: number | undefined
     let broken: Error | undefined
-    // The pool does not listen to a connection in use, and without a listener an error event would become an uncaught exception.
+    // Without a listener, an error event on a connection in use would be an uncaught exception.
     const onError = (error: Error) => {
       broken = error
     }
@@ -186,13 +179,12 @@ export class DurableQueue {
       })
     } finally {
       client.off('error', onError)
-      // As after `pool.query`, a connection on which a statement has failed is closed.
+      // Closes a connection on which a statement has failed, as `pool.query` does.
       client.release(broken)
       this.#freeStripes.push(stripe)
     }
   }
 
-  /** Runs the steps whose deadline is not over, and returns undefined for the others. */
   async #runInTime(
     client: PoolClient,
     stripe: number,
@@ -205,10 +197,7 @@ export class DurableQueue {
     return steps.map((step) => byStep.get(step))
   }
 
-  /**
-   * Creates the partitions that a batch misses. Never throws, so that a step whose partition cannot be created fails alone. One batch at a time
-   * creates partitions, for which the others wait, too.
-   */
+  /** Never throws, so that a step whose partition cannot be created fails alone. One batch at a time creates partitions; others wait. */
   async #createPartitions(missing: unknown, createByMs: number): Promise<void> {
     const leftMs = createByMs - performance.now()
     if (leftMs <= 0) return
@@ -226,7 +215,7 @@ export class DurableQueue {
     const short = live.filter(isShort)
     await this.#readTogether(short.filter(({ day }) => day !== null))
     await this.#readTogether(short.filter(({ day }) => day === null))
-    // Long records are read one after another, so that a batch of reads is bounded by its number of short records.
+    // Reads long records one after another, so that the number of short records bounds a batch of reads.
     for (const long of live.filter((read) => !isShort(read))) await this.#readTogether([long])
     for (const { address } of batch) this.#calls.give(1, address.tenantId)
   }

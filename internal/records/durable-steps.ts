@@ -5,10 +5,9 @@ import type { RecordAddress } from './record.ts'
 import { entryKey, RecordsElsewhere, RecordsUnavailable } from './store.ts'
 
 const unlimited = Number.POSITIVE_INFINITY
-/** Stands for null in a parameter. */
 const none = -1
 
-/** One step on one key. See `run_record_steps` for what each kind uses. */
+/** Step on one key. `run_record_steps` documents the fields of each kind. */
 export interface Step {
   readonly kind: 'acquire' | 'save' | 'remove' | 'extend' | 'forget'
   readonly address: RecordAddress
@@ -25,7 +24,7 @@ export interface Step {
   readonly markFence?: number
 }
 
-/** Result of a step. See `record_result` for what each kind has. */
+/** Result of a step. `record_result` documents the fields of each kind. */
 export interface Result {
   readonly kind: string
   readonly isWritten: boolean
@@ -53,7 +52,6 @@ const resultColumns = `kind, is_written AS "isWritten", at_ms AS "atMs", record,
   limit_name AS "limitName", retry_ms AS "retryMs", mark_fence AS "markFence", fingerprint, other_bytes AS "otherBytes",
   minute_locks AS "minuteLocks"`
 
-/** Parameter with an element for each step. */
 interface StepParam {
   readonly type: 'text[]' | 'float8[]'
   encode(steps: readonly Step[]): Buffer
@@ -96,7 +94,7 @@ const stepsText = `SELECT ${resultColumns} FROM run_record_steps(p_stripe => $1,
     .map(([name, { type }], nth) => `${name} => $${nth + 8}::${type}`)
     .join(', ')})`
 
-/** Runs steps in one transaction, and returns a result for each. @throws errors of Postgres, after which no step has changed anything */
+/** Runs steps in one transaction. @throws errors of Postgres, after which no step has changed anything */
 export async function runSteps(
   client: PoolClient,
   stripe: number,
@@ -105,7 +103,7 @@ export async function runSteps(
   const tenants = [...new Set(steps.map(({ address }) => address.tenantId))].sort()
   const tenantAt = new Map(tenants.map((tenant, at) => [tenant, at + 1]))
   const byEntry = new Map(steps.map(({ address }) => [entryKey(address), address]))
-  // In ascending order of their ids, in which all transactions lock them.
+  // Ascending ids: all transactions lock in this order.
   const keys = [...byEntry]
     .map(([entry, address]) => ({ entry, address, id: recordEntryId(address.tenantId, entry) }))
     .sort((one, other) => (one.id < other.id ? -1 : 1))
@@ -127,7 +125,6 @@ export async function runSteps(
   return rows
 }
 
-/** Returns the error for a step whose tenant's records have moved, or undefined. */
 export function refusalOf(result: Result): Error | undefined {
   if (result.kind === 'moved') return new RecordsUnavailable('moved')
   if (result.kind !== 'elsewhere') return undefined
@@ -141,17 +138,16 @@ export function refusalOf(result: Result): Error | undefined {
   })
 }
 
-/** Read of the record of one key. */
 export interface Read {
   readonly address: RecordAddress
   readonly bytesMax: number
-  /** Partition of the record; null if it is not known. */
+  /** Partition of the record; null if unknown. */
   readonly day: Day | null
 }
 
-/** Row of a record: its fingerprint, bytes and, unless it is too long, the record itself. */
+/** The record itself is null if it is too long. */
 export type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, record: string | null]
-/** Row of a read. Without a record, the generation says whether it may be elsewhere. */
+/** Without a record, the generation says whether it may be in another store. */
 type ReadRow = readonly [...(FoundRecord | [at: number, null, null, null]), generation: number | null]
 
 const readText = (ofPartition: string) => `
@@ -165,8 +161,8 @@ const readAnywhere = { name: 'read_records', text: readText('') }
 const readInPartition = { name: 'read_records_of_days', text: readText('AND e.expires_on = u.day::date') }
 
 /**
- * Reads records, all in known partitions or all in unknown ones, and with the same `bytesMax`. Returns for each its row, undefined for none, or
- * the error if the caller's view of where the tenant's records are is old.
+ * Reads records, all in known partitions or all in unknown ones, and with the same `bytesMax`. Returns an error for a read whose caller has
+ * an outdated view of the place of the tenant's records.
  */
 export async function readRecords(
   pool: Pool,

@@ -26,8 +26,8 @@ import {
 } from './store.ts'
 
 /**
- * Settings of the sessions of `DurableRecordStore`. Sequential scans are off and plans generic, because a session keeps its plans: one that
- * suits a nearly empty table must not stay in use after the table has grown.
+ * Sessions of `DurableRecordStore` use no sequential scans, and generic plans, because a session keeps its plans: one that suits a nearly
+ * empty table must not stay in use after the table has grown.
  */
 export const durableSessionSettings = {
   jit: 'off',
@@ -35,13 +35,10 @@ export const durableSessionSettings = {
   plan_cache_mode: 'force_generic_plan',
 } as const
 
-/** Maximum bytes of a record that is read after memory was reserved: the largest body with its headers. */
+/** Upper bound of a record that is read after memory was reserved: the largest body with its headers. */
 const anyRecordBytes = 2_000_000_000
 
-/**
- * Stores records and locks in Postgres. Every change is answered after its commit. Concurrent calls share transactions, and each
- * transaction is one call of `run_record_steps`.
- */
+/** Stores records and locks in Postgres. Responds to a change after its commit. Concurrent calls share transactions. */
 export class DurableRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
   readonly #options
@@ -49,14 +46,14 @@ export class DurableRecordStore implements MovableRecordStore {
   readonly #saved = new RecentKeys<Day>(savedKeysMax)
 
   constructor(options: {
-    /** Connections of this store alone: more than the two concurrent transactions, since partitions are created while a transaction has a connection. */
+    /** Exclusive pool with more than two connections: the two concurrent transactions keep theirs while partitions are created. */
     readonly pool: Pool
     /** Publishes ends of locks for which callers wait. */
     readonly redis: Pick<RedisConnection, 'publish'>
     readonly meter: Pick<Meter, 'markUsed'>
-    /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
+    /** Called for each change of a lock. Default: no lock history. */
     readonly note?: NoteLock
-    /** Called with each failure of Postgres. Default: failures are only returned to the callers. */
+    /** Called for each failure of Postgres. Default: only the callers get the failures. */
     readonly onError?: (error: unknown) => void
   }) {
     this.#options = options
@@ -65,7 +62,6 @@ export class DurableRecordStore implements MovableRecordStore {
     this.#queue = new DurableQueue({ pool, onCommitted, ...(onError && { onError }) })
   }
 
-  /** Number of calls that wait for a transaction. */
   get pending(): number {
     return this.#queue.pending
   }
@@ -82,7 +78,6 @@ export class DurableRecordStore implements MovableRecordStore {
     return this.#acquireInRoom(input)
   }
 
-  /** Reserves memory for a long record before it is read. */
   async #acquireInRoom(input: AcquireInput): Promise<AcquireOutcome> {
     const outcome = await this.#acquire(input, input.long === 'whole' ? anyRecordBytes : longRecordBytes)
     if (outcome.kind !== 'long' || input.long === 'sized') return outcome
@@ -179,9 +174,9 @@ export class DurableRecordStore implements MovableRecordStore {
     await this.#queue.run(address, { kind: 'forget', token: '', markFence: fence })
   }
 
-  /** Announces the end of a lock: to callers that wait for it, and to the lock history if it is taken over in the current store. */
+  /** Announces the end of a lock to callers that wait for it, and to the lock history if the current store takes the lock over. */
   #announce(address: RecordAddress, { kind, wake, endedFence, atMs }: Result): void {
-    // If Redis is unavailable, the waiting callers find the end of the lock by polling.
+    // If Redis is unavailable, waiting callers find the end of the lock by polling.
     if (wake)
       this.#options.redis.publish(wakeChannel(address.tenantId), entryKey(address)).catch(() => undefined)
     if (kind === 'elsewhere' && endedFence !== null)
@@ -189,7 +184,7 @@ export class DurableRecordStore implements MovableRecordStore {
   }
 }
 
-/** Returns the last fence that a tenant's records in Postgres got, or 0. */
+/** Returns 0 for a tenant without fences in Postgres. */
 export async function findLastFence(pool: Pool, tenantId: TenantId): Promise<number> {
   const { rows } = await pool.query<{ fence: number }>({
     name: 'find_last_fence',
@@ -199,7 +194,6 @@ export async function findLastFence(pool: Pool, tenantId: TenantId): Promise<num
   return rows[0]?.fence ?? 0
 }
 
-/** Returns the address with the deadline of a call that may need several steps. */
 function withDeadline<Address extends RecordAddress>(address: Address): Address {
   return address.overAtMs === undefined ? { ...address, overAtMs: performance.now() + callMsMax } : address
 }
@@ -222,10 +216,10 @@ function replayOf({ fingerprint }: AcquireInput, saved: string, record: string):
     : { kind: 'hit', record }
 }
 
-/** Maximum bytes of records that one batch of a purge removes. */
+/** Maximum per batch of a purge. */
 const purgeBytesMax = 64 * 1024 * 1024
 
-/** Purges records and locks of a deleted tenant in Postgres. Finds them through the primary key, whose first bytes are the tenant's. */
+/** Purges records and locks of a deleted tenant through the primary key, whose first bytes are the tenant's. */
 export const purgeRecords: PurgeStep = async (pool, id, rowsMax) => {
   const { rows } = await pool.query<{ id: string; day: Day }>({
     name: 'records-find-purged',

@@ -5,23 +5,22 @@ import { readDurableMeters } from '#internal/usage/index.ts'
 import { findLastFence } from './durable-store.ts'
 
 export interface MoveParts {
-  /** Gives at most one connection at a time to a run. Not the pool of durable records, whose connections calls wait for. */
+  /** Gives at most one connection at a time to a run. Not the pool of durable records, for whose connections calls wait. */
   readonly pool: Pool
-  /** Milliseconds after which every record and lock from before a move is over, unless it was renewed. */
+  /** Age at which every record and lock from before a move is over, unless it was renewed. */
   readonly entryMsMax: number
-  /** Creates the tenant's meters in Redis or tells existing ones of the move, so that no process writes new entries there. */
+  /** Creates the tenant's meters in Redis, or marks existing ones as moved, so that no process writes new entries there. */
   closeRedis(tenantId: TenantId): Promise<void>
-  /** Returns the bytes of a tenant's records and locks in Redis. */
   bytesInRedis(tenantId: TenantId): Promise<number>
   lastFenceInRedis(tenantId: TenantId): Promise<number>
 }
 
 /**
- * Ends the moves of tenants whose earlier store has no records or locks of them any more. Waits until every entry from before the move is over,
+ * Ends the moves of tenants whose earlier store has no more records or locks of them. Waits until every entry from before the move is over,
  * however short its ttl: by then no process has an old view, no transaction is open from before the move, and a clock that was ahead for a
- * moment is right again. A tenant whose earlier store is unavailable does not hold up the others. Any number of processes can call this
- * function.
- * @throws the first error, after all tenants were looked at, or once `signal` aborts
+ * moment is right again. A tenant whose earlier store is unavailable does not delay the others. Safe to run concurrently in any number of
+ * processes.
+ * @throws the first error, after all tenants were tried, or once `signal` aborts
  */
 export async function endMoves(parts: MoveParts, signal?: AbortSignal): Promise<void> {
   let failed: { readonly error: unknown } | undefined

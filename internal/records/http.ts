@@ -44,7 +44,7 @@ import {
 } from './requests.ts'
 import { saveRecord } from './save.ts'
 
-/** Maximum bytes of a request in addition to the saved body. */
+/** Maximum bytes of a request beyond the saved body. */
 const slackBytes = 64 * 1024
 const batchBytesMax = 1024 * 1024
 
@@ -111,8 +111,7 @@ async function check(
   records: Records,
 ): Promise<Answer | ApiError> {
   try {
-    // The signal is read only if the caller waits. Reading it costs time, and a call that does not wait is too short for the caller to hang
-    // up.
+    // Reading the signal costs time, and a call that does not wait is too short for the caller to hang up.
     const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
     const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))
@@ -158,7 +157,7 @@ const saveRoute = route({
       const problem = `"headers": the name ${quoteName(badName)} must be ${headerNameExpected}`
       return apiError('invalid_request', problem)
     }
-    // Headers are saved as received, and JSON parsers disagree on repeated names, so repeated names are refused.
+    // JSON parsers disagree on repeated names, and headers are saved as received.
     if (findMembers(received.headers).kind === 'repeated') return repeatedField(received.headers, '"headers"')
     const saved = await saveRecord(records, tenant, body, received)
     return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
@@ -319,7 +318,7 @@ function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   return repeatedField(received, 'this check')
 }
 
-/** Returns the received JSON text of one field of an object without repeated fields. */
+/** Keeps the JSON text as received. Must not be called for an object with repeated fields. */
 function receivedField(text: string, name: string): string | undefined {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined

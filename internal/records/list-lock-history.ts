@@ -26,24 +26,24 @@ import {
 } from './lock-history.ts'
 import { executions } from './tables.ts'
 
-/** Filter of a tenant's lock history. A filter by key also needs the scope. */
+/** A filter by key also needs the scope. */
 export type LockHistoryFilter = {
   readonly tenantId: TenantId
   readonly state?: LockState | undefined
-  /** Lists locks acquired at or after this time, in ms since the epoch. */
+  /** Inclusive minimum time of acquisition. */
   readonly fromMs?: number | undefined
-  /** Lists locks acquired before this time, in ms since the epoch. */
+  /** Exclusive maximum time of acquisition. */
   readonly toMs?: number | undefined
-  /** Lists entries whose fence is below this value, which is `next` of the previous page. */
+  /** Exclusive maximum fence: `next` of the previous page. */
   readonly after?: number | undefined
-  /** Maximum entries of the page: 1 to 100. */
+  /** Page size from 1 to 100. */
   readonly limit: number
 } & (
   | { readonly scope: string; readonly key?: string | undefined }
   | { readonly scope?: undefined; readonly key?: undefined }
 )
 
-/** Maximum retention of a tenant in days, as in the CRD schema. */
+/** Maximum retention in the CRD schema. */
 const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
 /** Latest time that a fence can represent, in the year 2255. */
@@ -81,7 +81,7 @@ export async function listLockHistory(
   return { entries, next: last.facts.fence }
 }
 
-/** Derives the name of a prepared statement from its SQL text. There are about a dozen texts, and each session plans each of them once. */
+/** Derives the name of a prepared statement from its text. There are about a dozen texts, and each session plans each once. */
 function nameOf(query: { toSQL(): { readonly sql: string } }): string {
   return `executions_${Bun.hash(query.toSQL().sql).toString(36)}`
 }
@@ -92,11 +92,10 @@ interface Selection {
   readonly key: string | undefined
   readonly state: LockState | undefined
   readonly nowMs: number
-  /** Lowest fence, inclusive. */
+  /** Inclusive minimum. */
   readonly lowFence: number
-  /** Highest fence, exclusive. */
+  /** Exclusive maximum. */
   readonly highFence: number
-  /** First and last day of the partitions that can contain rows with these fences. */
   readonly days: readonly [first: Day, last: Day]
   readonly rowsMax: number
 }
@@ -113,10 +112,7 @@ function clamp(ms: number): number {
   return Math.min(Math.max(Math.floor(ms), 0), msMax)
 }
 
-/**
- * Joins neighbouring rows of the same lock into one. A lock has two rows, in different partitions, if the tenant's retention changed
- * between the lock's acquisition and end.
- */
+/** Joins rows of one lock. It has two, in different partitions, if the tenant's retention changed before its end. */
 function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   const joined: LockFacts[] = []
   for (const facts of page) {
@@ -127,7 +123,7 @@ function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   return joined
 }
 
-// Columns to read. The subqueries below have the table's name as alias, so that these columns also refer to the subqueries.
+// The subqueries below have the table's name as alias, so that these columns also refer to them.
 const { tenantId: _tenantId, expiresOn: _expiresOn, ...facts } = getTableColumns(executions)
 const alias = getTableName(executions)
 
@@ -136,7 +132,7 @@ function isInScope({ tenantId, scope = '', days }: Selection): SQL | undefined {
   return and(eq(owner, tenantId), eq(name, scope), between(expiresOn, ...days))
 }
 
-/** Returns whether a scope has at most `examinedMax` rows in the selected days. Counting stops above that maximum. */
+/** Counts at most `examinedMax` rows of the scope in the selected days. */
 async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> {
   const { key, fence } = executions
   const db = orm(pool)
@@ -155,7 +151,7 @@ async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> 
 function selectOfShortScope(pool: Pool, selection: Selection) {
   const { key, fence } = executions
   const db = orm(pool)
-  // The limit is twice the maximum of a short scope, because the scope can have grown since its rows were counted.
+  // Twice the maximum of a short scope, because the scope can have grown since the count.
   const held = db
     .select()
     .from(executions)
@@ -178,8 +174,8 @@ function selectOfShortScope(pool: Pool, selection: Selection) {
 
 /**
  * Walks one index in the order of fences, latest first: the primary key, the index of a scope and key, or the index of rows that are not
- * completed. Conditions that the index does not cover are checked on at most `examinedMax` rows. If that maximum is reached, the last
- * examined row (`isEdge`) is always returned, so that the next page continues after it. `isMeant` is true for rows that match the filter.
+ * completed. Checks conditions that the index does not cover on at most `examinedMax` rows, and then always returns the last examined row
+ * (`isEdge`), so that the next page continues after it. `isMeant`: the row matches the filter.
  */
 function selectByIndex(pool: Pool, selection: Selection) {
   const { tenantId, scope, key, lowFence, highFence, days } = selection
@@ -190,7 +186,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const keys: [name: string, value: string][] = [['tenant_id', tenantId]]
   if (hasKey) keys.push(['scope', scope], ['key', key])
   if (isUncompleted) keys.push(['ending', ending])
-  // The index's columns and the fence are compared and sorted together as one row value, so that the planner chooses this index.
+  // One row value for comparison and order makes the planner choose this index.
   const names = [...keys.map(([name]) => name), 'fence']
   const row = sql.raw(`(${names.join(', ')})`)
   const bound = (fence: number) =>
@@ -199,7 +195,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const isInRange = and(
     sql`${row} >= (${bound(lowFence)}) AND ${row} < (${bound(highFence)})`,
     between(executions.expiresOn, ...days),
-    // This condition lets the planner use the partial index.
+    // Lets the planner use the partial index.
     isUncompleted ? sql`ending <> 'completed'` : undefined,
   )
   const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
@@ -234,7 +230,7 @@ function hasEnding(selection: Selection): SQL | undefined {
   return ending && eq(executions.ending, ending)
 }
 
-/** Returns the condition for the states `running` and `expired`, which depend on the clock and are not stored. */
+/** `running` and `expired` depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
   if (state === 'running') return gt(executions.expiresAtMs, nowMs)
   return state === 'expired' ? lte(executions.expiresAtMs, nowMs) : undefined

@@ -12,11 +12,10 @@ import { acquiredAtMsOf, endings, factsOf, joinFacts, type NoteLock } from './lo
 import { type HeldNote, NoteBuffer, type NoteBufferBounds } from './note-buffer.ts'
 import type { executions } from './tables.ts'
 
-/** Maximum notes per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
+/** Maximum per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 
-/** Row of the lock history, with the number of notes that were joined into it. */
 type LockHistoryRow = Readonly<typeof executions.$inferSelect> & { readonly notes: number }
 
 interface Batch {
@@ -24,10 +23,7 @@ interface Batch {
   readonly rows: readonly LockHistoryRow[]
 }
 
-/**
- * Buffers notes of locks (changes of their state) in memory and writes them to Postgres in the background. The history is informational:
- * notes can be lost.
- */
+/** Buffers notes of locks in memory and writes them to Postgres in the background. The history is informational: notes can be lost. */
 export class LockHistoryRecorder {
   readonly #options
   readonly #buffer: NoteBuffer
@@ -36,13 +32,13 @@ export class LockHistoryRecorder {
   constructor(options: {
     readonly pool: Pool
     readonly clock: Clock
-    /** Returns the retention of a tenant's lock history in days, or undefined for a deleted tenant, whose notes are dropped. */
+    /** Retention in days; undefined for a deleted tenant, whose notes are dropped. */
     readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
     /** Called at a flush with the number of dropped notes: `full` buffer, or `refused` by Postgres with the error `cause`. */
     readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
-    /** Limits of the buffer. Default: 16 384 notes and 8 MiB. */
+    /** Default: 16 384 notes and 8 MiB. */
     readonly bounds?: NoteBufferBounds
-    /** Maximum batches per flush. Default: 1, which limits the load on Postgres. */
+    /** Maximum per flush. Default: 1, which limits the load on Postgres. */
     readonly batchesMax?: number
   }) {
     this.#options = options
@@ -50,17 +46,14 @@ export class LockHistoryRecorder {
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /** Adds a note to the buffer. A full buffer drops older notes. */
   readonly note: NoteLock = (address, note) => this.#buffer.push(address, note)
 
-  /** Number of notes that are not written yet. */
   get size(): number {
     return this.#buffer.size + (this.#writer.pending?.notes ?? 0)
   }
 
   /**
-   * Writes the oldest notes, at most `batchesMax` batches. The next flush repeats a failed batch before it writes newer notes. Flushes must
-   * not overlap.
+   * Writes the oldest notes. The next flush repeats a failed batch before it writes newer notes. Flushes must not overlap.
    * @throws errors of an unavailable Postgres; rows that Postgres rejects are dropped instead
    */
   async flush(batchesMax = this.#options.batchesMax ?? 1): Promise<void> {
@@ -69,15 +62,12 @@ export class LockHistoryRecorder {
     await this.#writer.flush(batchesMax)
   }
 
-  /**
-   * Flushes until the buffer is empty. Called at process shutdown.
-   * @throws as `flush` does
-   */
+  /** Empties the buffer at process shutdown. @throws as `flush` does */
   async flushAll(): Promise<void> {
     await this.flush(Math.ceil(this.size / batchNotesMax) + 1)
   }
 
-  /** Writes a batch and creates missing partitions. Repeating a batch changes nothing, even after later batches. */
+  /** Creates missing partitions. Repeating a batch changes nothing, even after later batches. */
   async #write({ rows }: Batch): Promise<void> {
     const { pool, onDropped } = this.#options
     const rejected = await writeRowsOrThrow(rows, {
@@ -96,7 +86,7 @@ export class LockHistoryRecorder {
   #take(): Batch | undefined {
     const held = this.#buffer.take(batchNotesMax)
     if (held.length === 0) return undefined
-    // Expired rows are dropped. A repeated save of an old record can refer to a lock whose partition was removed.
+    // Drops expired rows: a repeated save of an old record can refer to a lock whose partition was removed.
     const firstDay = dayAfter(this.#options.clock.now(), 0)
     const rows = [...Map.groupBy(held, ({ address }) => address.tenantId)].flatMap(([tenantId, ofTenant]) => {
       const days = this.#options.retentionDaysOf(tenantId)
@@ -112,8 +102,7 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
-    // The expiry is computed from the time of acquisition, which the fence contains. Notes of one lock from several processes therefore
-    // have the same expiry and are joined into one row.
+    // Expiry by the time of acquisition, which the fence contains: notes of one lock from several processes get the same row.
     const expiresOn = dayAfter(acquiredAtMsOf(note.fence), days)
     const joined = known ? joinFacts(known, facts) : facts
     byFence.set(note.fence, { ...joined, tenantId, expiresOn, notes: (known?.notes ?? 0) + 1 })
@@ -121,9 +110,9 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   return [...byFence.values()]
 }
 
-// Joins new rows with stored rows of the same lock as `joinFacts` does: the latest extension and the earliest end win, so order and
-// repetition of writes do not matter. Rows are locked in key order, so that two processes do not deadlock. A deleted tenant gets no rows,
-// because its purge may have finished. In the parameters, 0 represents null.
+// Joins rows of a lock as `joinFacts` does: the latest extension and the earliest end win, so order and repetition of writes do not matter.
+// Locks rows in key order, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge may have finished. The
+// parameter 0 represents null.
 const upsertText = `
 INSERT INTO executions AS known
   (tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)
@@ -167,5 +156,5 @@ async function upsertEntries(pool: Pool, rows: readonly LockHistoryRow[]): Promi
   })
 }
 
-/** Removes a deleted tenant's lock history. */
+/** Purges the lock history of a deleted tenant. */
 export const purgeLockHistory = purgeByPartition('executions', 'fence')

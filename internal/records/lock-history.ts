@@ -2,9 +2,8 @@ import { type AcquireOutcome, type RecordAddress, statusOf } from './record.ts'
 import type { executions } from './tables.ts'
 
 /**
- * Note: one change of a lock, for its history. `fence`: the lock's fencing token, which is also the time of its acquisition in
- * microseconds. `atMs`: time of the change by Redis' clock. `heldMs`: remaining duration of the lock after the change. `status`: HTTP
- * status of the saved response.
+ * Change of a lock, for its history. `fence`: the lock's fencing token, which is also the time of its acquisition in microseconds. `atMs`:
+ * by Redis' clock. `heldMs`: remaining duration of the lock after the change. `status`: HTTP status of the saved response.
  */
 export type LockNote =
   | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
@@ -12,19 +11,19 @@ export type LockNote =
   | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
-/** Records a change of a lock for its history. Fast, never blocks, never throws. Repeating the call with the same note changes nothing. */
+/** Records a change of a lock. Fast, never blocks, never throws. Repeating a note changes nothing. */
 export type NoteLock = (address: RecordAddress, note: LockNote) => void
 
 type Reply = readonly unknown[]
 
-/** Records an acquired lock and the end of the lock that it took over, if any. Records a re-entry by the same attempt as an extension. */
+/** Also records the end of the lock that was taken over, if any. A re-entry by the same attempt counts as an extension. */
 export function noteLocked(
   note: NoteLock,
   address: RecordAddress,
   { fence, expiresInMs: heldMs }: Extract<AcquireOutcome, { kind: 'locked' }>,
   reply: Reply,
 ): void {
-  // `reenteredAtMs` and `endedFence` are present only if the key was locked before.
+  // Present only if the key was locked before.
   const [, , , , , reenteredAtMs, endedFence] = reply
   if (reenteredAtMs !== undefined && reenteredAtMs !== 0)
     return note(address, { kind: 'extended', fence, atMs: Number(reenteredAtMs), heldMs })
@@ -54,7 +53,6 @@ export function noteSaved(
   })
 }
 
-/** Records a released lock. The reply for a removed record has no fence and is not recorded. */
 export function noteRemoved(note: NoteLock, address: RecordAddress, [, , fence, atMs]: Reply): void {
   if (fence !== undefined) note(address, { kind: 'released', fence: Number(fence), atMs: Number(atMs) })
 }
@@ -64,36 +62,31 @@ export function noteExtended(note: NoteLock, address: RecordAddress, reply: Repl
   note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })
 }
 
-/**
- * States of a lock in its history. `expired`: the lock's duration is over and no outcome is known; its late holder can still save a record
- * and so complete the lock.
- */
+/** States of a lock. `expired`: its duration is over without an outcome; its late holder can still save a record and complete it. */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
 /** One of `lockStates`. */
 export type LockState = (typeof lockStates)[number]
 
-/** Outcomes of a lock; `open` while no outcome is known. */
+/** Outcomes of a lock. `open`: none is known. */
 export const endings = ['open', 'completed', 'released', 'taken_over'] as const
-/** Outcome of a lock. */
 export type Ending = (typeof endings)[number]
 
 /** Known facts of a lock, possibly incomplete. */
 export type LockFacts = Readonly<Omit<typeof executions.$inferSelect, 'tenantId' | 'expiresOn'>>
 
-/** History of a lock from its acquisition to its end. Times are in ms since the epoch, by Redis' clock. */
+/** History of a lock. Times are in ms since the epoch, by Redis' clock. */
 export interface LockHistoryEntry extends Omit<LockFacts, 'ending'> {
   readonly state: LockState
   readonly acquiredAtMs: number
-  /** Null while the lock has not ended. */
+  /** Duration until the end; null while the lock has not ended. */
   readonly durationMs: number | null
 }
 
-/** Returns the time in ms at which a lock was acquired. */
 export function acquiredAtMsOf(fence: number): number {
   return Math.floor(fence / 1000)
 }
 
-/** Describes the state of a lock at a given time. Durations are never negative, even if the clock went back. */
+/** Durations are never negative, even if the clock went back. */
 export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): LockHistoryEntry {
   const { fence, expiresAtMs, endedAtMs } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)
@@ -102,7 +95,6 @@ export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): Lo
   return { ...facts, state: ending === 'open' ? openState : ending, acquiredAtMs, durationMs }
 }
 
-/** Converts one note to the facts about its lock that the note contains. */
 export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFacts {
   const { fence } = note
   const facts = { fence, scope, key, expiresAtMs: null, extendedAtMs: null, endedAtMs: null, status: null }
@@ -141,7 +133,7 @@ const endOf = ({ endedAtMs, ending, status }: LockFacts): Rank => [
   status ?? Number.POSITIVE_INFINITY,
 ]
 
-/** Returns whether the first rank is lower than the second, by the first element that differs. */
+/** Compares by the first element that differs. */
 function isLess(one: Rank, other: Rank): boolean {
   const at = one.findIndex((value, nth) => value !== other[nth])
   return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0)

@@ -12,7 +12,7 @@ import {
   type SaveInput,
 } from './store.ts'
 
-/** Returns the function that chooses the store of a tenant's records. */
+/** Chooses the store of a tenant's records, also while they move. */
 export function chooseRecordStore(
   stores: Readonly<Record<RecordDurability, MovableRecordStore>>,
 ): (of: RecordStoreOfTenant) => RecordStore {
@@ -29,9 +29,9 @@ export function chooseRecordStore(
 
 /**
  * Records of a tenant that moved between stores. A key stays in the earlier store until its record or lock there has ended; that store
- * writes no new ones, so that a key which it does not have belongs to the current store from then on. Each call therefore asks the earlier
- * store first, and fails if that store is unavailable. A lock that is over there is taken over in two steps: the earlier store leaves only
- * the mark of the lock, and the current store grants the next one.
+ * writes no new ones, so that a key which it lacks belongs to the current store from then on. Each call therefore reads the earlier store
+ * first, and fails if that store is unavailable. A lock that is over there is taken over in two steps: the earlier store leaves only the
+ * mark of the lock, and the current store grants the next one.
  */
 class MovingRecordStore implements RecordStore {
   readonly answers: Shares
@@ -88,7 +88,7 @@ class MovingRecordStore implements RecordStore {
     })
   }
 
-  /** Calls the earlier store, and then the current one unless the earlier one had something for this key. */
+  /** Calls the current store only if the earlier one had nothing for this key. */
   #call<At extends RecordAddress, T>(address: At, asked: Asked<At, T>): Promise<T> {
     if (!this.#before) return this.#callCurrent(address, asked)
     const timed = { ...address, overAtMs: performance.now() + callMsMax }
@@ -135,16 +135,14 @@ class MovingRecordStore implements RecordStore {
   }
 }
 
-/** Call to one store after another. */
 interface Asked<At extends RecordAddress, T> {
   call(store: RecordStore, at: At, earlier?: EarlierFacts): Promise<T>
-  /** Returns whether the earlier store had something for the key. */
   isFinal(outcome: T): boolean
   /** Returns whether the current store has a record or lock that follows the mark in the earlier one. Default: never. */
   isWritten?(outcome: T): boolean
 }
 
-/** Returns the acquisition in the current store: what the earlier one has counts, too, and the fingerprint of a lock that ended there stays. */
+/** Adds usage in the earlier store to the acquisition, and keeps the fingerprint of a lock that ended there. */
 function besideEarlier(input: AcquireInput, { bytes, minuteLocks, mark }: EarlierFacts): AcquireInput {
   const { locksPerMinute, recordBytes } = input.limits
   return {

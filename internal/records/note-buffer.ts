@@ -3,13 +3,12 @@ import type { LockNote } from './lock-history.ts'
 import type { RecordAddress } from './record.ts'
 
 export interface NoteBufferBounds {
-  /** Maximum notes of all tenants together. */
+  /** Maximum of all tenants together. */
   readonly notesMax: number
-  /** Maximum bytes of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
+  /** Maximum of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
   readonly bytesMax: number
 }
 
-/** Buffered note with the address of its lock. */
 export interface HeldNote {
   readonly address: RecordAddress
   readonly note: LockNote
@@ -20,7 +19,7 @@ interface Place extends HeldNote {
   next: Place | undefined
 }
 
-/** A tenant's notes as a linked list, oldest first. */
+/** Linked list of a tenant's notes, oldest first. */
 interface Queue {
   readonly tenantId: TenantId
   first: Place
@@ -30,15 +29,12 @@ interface Queue {
 }
 
 const noteBytes = 200
-/**
- * Maximum tenants examined per dropped note, to find the tenant with most bytes. The heaviest tenant found so far is remembered, so that
- * repeated drops find the heaviest of all.
- */
+/** Tenants examined per dropped note. The heaviest so far is remembered, so that repeated drops find the heaviest of all. */
 const looksMax = 4
 
 /**
- * Buffers notes that wait to be written to Postgres. Every lock operation adds a note. A full buffer drops the oldest note of one tenant:
- * the tenant with most bytes among the tenant that adds a note, the heaviest tenant found before and the next `looksMax` tenants.
+ * Buffers notes for Postgres, one per lock operation. A full buffer drops the oldest note of the tenant with most bytes among the tenant
+ * that adds a note, the heaviest tenant found before and the next `looksMax` tenants.
  */
 export class NoteBuffer {
   readonly #bounds: NoteBufferBounds
@@ -49,10 +45,7 @@ export class NoteBuffer {
   #bytes = 0
   #dropped = 0
 
-  /**
-   * Creates a buffer.
-   * @param bounds must allow more than the bytes of one note
-   */
+  /** @param bounds must allow more than the bytes of one note */
   constructor(bounds: NoteBufferBounds) {
     this.#bounds = bounds
   }
@@ -61,14 +54,14 @@ export class NoteBuffer {
     return this.#count
   }
 
-  /** Returns the number of notes dropped since the previous call. */
+  /** Returns the notes dropped since the previous call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0
     return dropped
   }
 
-  /** Adds a note. Drops older notes if the buffer is full. */
+  /** Drops older notes if the buffer is full. */
   push({ tenantId, scope, key }: RecordAddress, note: LockNote): void {
     const { notesMax, bytesMax } = this.#bounds
     const bytes = noteBytes + 2 * (scope.length + key.length)
@@ -76,7 +69,7 @@ export class NoteBuffer {
       this.#shift(this.#findHeavy(tenantId))
       this.#dropped += 1
     }
-    // The address is copied because the caller's address can keep a whole request in memory.
+    // The caller's address can keep a whole request in memory.
     const place: Place = { address: { tenantId, scope, key }, note, bytes, next: undefined }
     this.#count += 1
     this.#bytes += bytes
@@ -91,17 +84,17 @@ export class NoteBuffer {
     queue.bytes += bytes
   }
 
-  /** Removes and returns the oldest notes of each tenant: an equal share of each, and unused shares go to tenants with more notes. */
+  /** Takes the oldest notes, an equal share of each tenant. Unused shares go to tenants with more notes. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
-    // Each iteration takes at least one note, so the loop ends.
+    // Ends, because each iteration takes at least one note.
     while (taken.length < notesMax && this.#count > 0) {
       const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
       for (const queue of Array.from(this.#queues.values())) {
         const count = Math.min(share, queue.count, notesMax - taken.length)
         if (count === 0) break
         for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))
-        // Moves the tenant's queue to the end, so that tenants without a share in this batch come first in the next batch.
+        // Tenants without a share in this batch come first in the next one.
         if (queue.count > 0 && this.#queues.delete(queue.tenantId)) this.#queues.set(queue.tenantId, queue)
       }
     }

@@ -1,21 +1,21 @@
 import type { ErrorCode, TenantId } from '#internal/base/index.ts'
 import type { LockLimitName } from '#internal/usage/index.ts'
 
-/** Tenant, scope and key, which identify a record and its lock. */
+/** Identifies a record and its lock. */
 export interface RecordAddress {
   readonly tenantId: TenantId
   readonly scope: string
   readonly key: string
-  /** Time of `performance.now()` from which on no further step of the call may start. Absent: the step has a deadline of its own. */
+  /** Time of `performance.now()` after which no further step of the call may start. Absent: the step has a deadline of its own. */
   readonly overAtMs?: number
-  /** Absent for a tenant whose records never moved. */
+  /** Place after a move; absent for a tenant whose records never moved. */
   readonly place?: RecordPlace
 }
 
-/** The caller's view of where a tenant's records are, after they have moved between stores. */
+/** The caller's view of the place of a tenant's records, after they have moved between stores. */
 export interface RecordPlace {
   readonly generation: number
-  /** True in the store of new records and locks, false in the store that had them before. */
+  /** True in the store of new records and locks, false in the earlier store. */
   readonly isCurrent: boolean
   /** Last fence of the earlier store, above which the current one grants a lock. */
   readonly fence?: number
@@ -23,10 +23,7 @@ export interface RecordPlace {
   readonly isTakeover?: boolean
 }
 
-/**
- * Outcome of a check: the saved response, the lock, or the reason for a refusal. `record` is the JSON text
- * `{"status":…,"headers":{…},"body":…}` with its values as received.
- */
+/** `record` is the JSON text `{"status":…,"headers":{…},"body":…}` with its values as received. */
 export type AcquireOutcome =
   | { readonly kind: 'hit'; readonly record: string }
   | {
@@ -41,16 +38,16 @@ export type AcquireOutcome =
   | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
 
-/** Outcome for a record that exists but is not returned, because it is long and no memory is reserved for it. `bytes`: its size. */
+/** Record that is not returned, because it is long and no memory is reserved for it. */
 export interface LongOutcome {
   readonly kind: 'long'
   readonly bytes: number
 }
 
-/** Outcome of a check, from a closed set of values for metric labels. */
+/** Outcome of a check. Closed set, so it can be a metric label. */
 export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 
-/** Result of a save. `lost`: the lock token no longer owns a lock. `exists`: a different response was saved before. */
+/** `lost`: the lock token no longer owns a lock. `exists`: a different response was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
 export type FetchOutcome =
@@ -62,7 +59,6 @@ export type ExtendOutcome =
   | { readonly kind: 'extended'; readonly fence: number; readonly expiresInMs: number }
   | { readonly kind: 'lost' }
 
-/** Durations of a lock and its record, in milliseconds. */
 export interface Lifetimes {
   readonly ttlMs: number
   readonly lockMs: number
@@ -71,7 +67,7 @@ export interface Lifetimes {
 const defaultTtlSeconds = 86_400
 const defaultLockSeconds = 60
 
-/** Decides the durations of a lock and its record. The tenant's maximum limits the default ttl. A lock never ends later than its record. */
+/** The tenant's maximum limits the default ttl. A lock never ends later than its record. */
 export function decideLifetimes(
   asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
   ttlSecondsMax: number,
@@ -85,28 +81,21 @@ export function decideLifetimes(
 
 const retryAfterMsMax = 1000
 
-/**
- * Returns the delay before the caller should retry a busy key: the remaining duration of the lock, at most a second, since most work ends
- * sooner.
- */
+/** Delay before a retry of a busy key: the remaining duration of the lock, at most a second, since most work ends sooner. */
 export function suggestRetryMs(remainingMs: number): number {
   return Math.max(1, Math.min(Math.ceil(remainingMs), retryAfterMsMax))
 }
 
-/**
- * Returns the time that a waiter sleeps before its next poll: until the end of the lock, the waiter's deadline, or a second, whichever is
- * first.
- */
+/** Sleep of a waiter before its next poll: until the end of the lock, the waiter's deadline, or a second, whichever is first. */
 export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: number): number {
   return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
 }
 
-/** Joins a record's JSON text from parts of the request, so that each part stays as received. */
+/** Keeps each part as received. */
 export function joinRecord(status: number, headers: string, body: string): string {
   return `{"status":${status},"headers":${headers},"body":${body}}`
 }
 
-/** Returns the HTTP status in the JSON text of `joinRecord`. */
 export function statusOf(record: string): number {
   return Number(record.slice(statusAt, statusAt + 3))
 }

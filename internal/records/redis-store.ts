@@ -25,26 +25,21 @@ import {
 } from './store.ts'
 import { type Batchable, TurnBatches } from './turn-batches.ts'
 
-/**
- * Maximum concurrent calls per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other
- * callers.
- */
+/** Maximum per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other callers. */
 const callsMax = 8000
 type Reply = readonly unknown[]
 
-/** Run of a script on the record or lock of one key. */
 interface Step {
   readonly script: RedisScript
   readonly address: RecordAddress
   readonly entry: string
   readonly args: readonly string[]
-  /** Returns the arguments that request a long record itself; undefined if the record's size suffices. */
+  /** Arguments that request a long record itself; undefined if the record's size suffices. */
   readonly wholeArgs?: (() => readonly string[]) | undefined
-  /** First argument of a script that serves several entries of a tenant: what the entries have in common. */
+  /** First argument of a script, which all its entries of a tenant share. */
   readonly shared?: string
 }
 
-/** Run of a script on one of several entries of a tenant. */
 interface ScriptCall extends Batchable {
   readonly script: RedisScript
   readonly tenantId: TenantId
@@ -52,7 +47,7 @@ interface ScriptCall extends Batchable {
   readonly args: readonly string[]
 }
 
-/** Read of an entry that had a short record when it was last seen. */
+/** Read of an entry whose last known record was short. */
 interface ReadCall extends Batchable {
   readonly tenantId: TenantId
 }
@@ -60,19 +55,18 @@ interface ReadCall extends Batchable {
 /** Value of an entry, and of the tenant's meters. */
 type ReadReply = readonly [entry: string | null, meta: string | null]
 
-/** Maximum entries of one script, which holds up Redis for about 8 µs an entry, and of one read. */
+/** Maximum entries of one script, which blocks Redis for about 8 µs an entry, and of one read. */
 const scriptCallsMax = 16
 const readCallsMax = 32
-/** Maximum characters of the arguments of one script. */
 const scriptCharsMax = 64 * 1024
 
-/** Records with fewer characters have at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
+/** Maximum length of a record that surely has at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
 /**
- * Stores records and locks in Redis. A call takes one round trip, which it may share with other calls of its tenant, and needs more only for
- * missing meters and long records. Every call throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above the maximum
- * of concurrent calls.
+ * Stores records and locks in Redis. A call takes one round trip, which it may share with other calls of its tenant, and more only for
+ * missing meters and long records. Throws RedisUnavailable if Redis does not reply within a second, and immediately with `overloaded` above
+ * the maximum of concurrent calls.
  */
 export class RedisRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
@@ -99,9 +93,9 @@ export class RedisRecordStore implements MovableRecordStore {
     redis: RedisConnection,
     meter: Meter,
     options: {
-      /** Default: the production scripts. Only tests replace them. */
+      /** Replacement for tests. */
       readonly scripts?: RecordScripts
-      /** Called for each change of a lock, for the lock history. Default: changes are not recorded. */
+      /** Called for each change of a lock. Default: no lock history. */
       readonly note?: NoteLock
     } = {},
   ) {
@@ -117,8 +111,8 @@ export class RedisRecordStore implements MovableRecordStore {
   }
 
   /**
-   * Reads a record that was short when it was last seen. A plain read is as consistent as the acquire script and costs a fraction of it.
-   * Runs the script if the key no longer has a short record.
+   * Reads a record that was short before. A plain read is as consistent as the acquire script and costs a fraction of it. Runs the script
+   * if the key no longer has a short record.
    */
   #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
@@ -232,13 +226,13 @@ export class RedisRecordStore implements MovableRecordStore {
     return this.#run({ script, address, entry: entryKey(address), args: [String(fence)] }, () => undefined)
   }
 
-  /** Returns a tenant's last fence in Redis, 0 for none. */
+  /** Returns 0 without fences. */
   async lastFence(tenantId: TenantId): Promise<number> {
     const [fence] = (await this.#redis.evaluate(this.#scripts.fence, [meterKeys(tenantId).meta], [])) as Reply
     return Number(fence)
   }
 
-  /** Runs a script. It is not async and creates a single promise, for speed, because every request calls this function. */
+  /** Not async, because every request calls this function and one more promise has a measurable cost. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
     const { tenantId, overAtMs } = step.address
     if (overAtMs !== undefined && overAtMs <= performance.now())
@@ -277,7 +271,7 @@ export class RedisRecordStore implements MovableRecordStore {
     return this.#scriptCalls.add(`${script.name} ${tenantId} ${shared}`, call)
   }
 
-  /** Runs a script on entries of one tenant, as one atomic step. */
+  /** Runs a script on several entries as one atomic step. */
   async #evaluateTogether(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
     const [first] = calls
     if (!first) return []
@@ -291,7 +285,7 @@ export class RedisRecordStore implements MovableRecordStore {
     return (await this.#redis.evaluate(first.script, keys, args)) as readonly Reply[]
   }
 
-  /** Reads entries of one tenant. Callers of the same key share its value. */
+  /** Reads each entry once, also for several callers of the same key. */
   async #readTogether(calls: readonly ReadCall[]): Promise<readonly ReadReply[]> {
     const [first] = calls
     if (!first) return []
@@ -301,13 +295,12 @@ export class RedisRecordStore implements MovableRecordStore {
     return calls.map(({ entry }) => [values[entries.indexOf(entry)] ?? null, meta])
   }
 
-  /** Makes the further round trips of a call: seeds missing meters, and reads a long record after memory is reserved. */
   async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
     const { tenantId } = step.address
     let reply = first
     if (reply[0] === 'seed') {
       await this.#meter.seed(tenantId)
-      // After the deadline the caller has received 503 and must not acquire a lock.
+      // By now the caller has received 503 and must not acquire a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
@@ -333,13 +326,12 @@ function timedOut(): never {
   throw new RedisUnavailable('timeout')
 }
 
-/** Returns the limits and the place of the tenant, which its acquisitions have in common. */
+/** Joins the arguments that all acquisitions of a tenant have in common. */
 function acquireRules({ limits, place }: AcquireInput): string {
   const { locksPerMinute, locksPerMonth, recordBytes } = limits
   return `${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}${place ? ` ${placeText(place)}` : ''}`
 }
 
-/** Returns the token and the terms of one acquisition. @param whole requests a long record itself */
 function acquireArgs(
   { lockToken, ttlMs, lockMs, waits, fingerprint, attemptId }: AcquireInput,
   whole: boolean,
@@ -347,7 +339,7 @@ function acquireArgs(
   return [lockToken, `${ttlMs}\n${lockMs}\n${waits ? 1 : 0}\n${whole ? 1 : 0}\n${attemptId}\n${fingerprint}`]
 }
 
-/** Returns the place of a tenant's records as the scripts know it: see `place.lua`. */
+/** Formats a place for the scripts: see `place.lua`. */
 function placeText({ generation, isCurrent, fence, isTakeover = false }: RecordPlace): string {
   return isCurrent ? `${generation}h:${fence ?? 0}${isTakeover ? 't' : ''}` : `${generation}p`
 }
@@ -396,12 +388,12 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
   }
 }
 
-/** Returns the fingerprint in a record's Redis entry: the fourth line, which is empty without a fingerprint. */
+/** Reads the fourth line of a Redis entry, which is empty without a fingerprint. */
 function fingerprintOf(entry: string): string {
   return entry.split('\n', 4)[3] ?? ''
 }
 
-/** Returns the JSON in a record's Redis entry: the text after the sixth newline. */
+/** Cuts the text after the sixth newline of a Redis entry. */
 function recordOf(entry: string): string {
   let at = -1
   for (let line = 0; line < 6; line += 1) at = entry.indexOf('\n', at + 1)

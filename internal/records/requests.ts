@@ -2,14 +2,13 @@ import { Type } from '@sinclair/typebox'
 import { type Documented, type JsonSchema, plainText } from '#internal/http/index.ts'
 
 export const batchChecksMax = 100
-/** Maximum duration of a lock in seconds. */
 export const lockSecondsMax = 900
-/** Maximum milliseconds that a check waits for a busy key. */
+/** Maximum wait of a check for a busy key. */
 export const waitMsMax = 25_000
 
 /**
- * Defines a text that becomes part of a Redis key or is compared. Its length is counted in code points. Control characters, lone surrogates
- * and U+FFFD are refused: UTF-8 cannot represent lone surrogates, and decoders replace invalid bytes by U+FFFD, so that two different keys
+ * Text that becomes part of a Redis key or is compared. Its length is counted in code points. Control characters, lone surrogates and
+ * U+FFFD are refused: UTF-8 cannot represent lone surrogates, and decoders replace invalid bytes by U+FFFD, so that two different keys
  * could become equal.
  */
 function text(lengthMax: number, description: string) {
@@ -21,7 +20,7 @@ const key = text(255, 'Idempotency key within the scope.')
 const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
   description: 'The token returned when the lock was taken. Opaque.',
 })
-/** In the document, the maximum is the configured one. `checkTtl` refuses a longer value, because the tenant may set a lower maximum. */
+/** The document shows the configured maximum. `checkTtl` refuses a longer value, because the tenant may set a lower maximum. */
 const ttlSeconds = Type.Integer({
   minimum: 1,
   documented: (({ recordTtlSecondsMax }) => ({
@@ -40,17 +39,15 @@ const lockSeconds = Type.Integer({
 
 const headerNameCharsMax = 256
 const headerValueCharsMax = 65_536
-/** Error text of a malformed header name. */
 export const headerNameExpected = `an HTTP field name (RFC 9110 token, 1 to ${headerNameCharsMax} characters)`
 const headerName = new RegExp(`^[!#$%&'*+.^_\`|~0-9A-Za-z-]{1,${headerNameCharsMax}}$`)
 
 /**
  * Headers of a saved response (RFC 9110, sections 5.1 and 5.5), validated so that a replay cannot split a header in two. A value can
- * contain any character except controls: characters outside ASCII are obs-text, UTF-8 or Latin-1. White space around a value is kept as
- * sent.
+ * contain any character except controls: characters outside ASCII are obs-text, UTF-8 or Latin-1. White space around a value is kept.
  */
 const responseHeaders = Type.Unsafe<Record<string, string>>(
-  // Type.Record is not used: its name pattern does not match a line break, so the value of such a name would not be validated.
+  // The name pattern of Type.Record does not match a line break, so the value of such a name would not be validated.
   Type.Object(
     {},
     {
@@ -70,10 +67,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   ),
 )
 
-/**
- * Returns the first header name that is not an RFC 9110 token of 1 to 256 characters. Needed because TypeBox does not check
- * `propertyNames`.
- */
+/** Needed because TypeBox does not check `propertyNames`. */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).find((name) => !headerName.test(name))
 }
@@ -91,7 +85,7 @@ const checkFields = {
   ),
 }
 
-/** Request body of POST /v1/record. */
+/** Body of POST /v1/record. */
 export const CheckRequest = Type.Object(
   {
     ...checkFields,
@@ -108,11 +102,11 @@ export const CheckRequest = Type.Object(
 )
 export type CheckRequest = typeof CheckRequest.static
 
-/** Check in a batch. It does not wait for a busy key. */
+/** Check in a batch. Does not wait for a busy key. */
 export const BatchCheck = Type.Object(checkFields, { additionalProperties: false, $id: 'BatchCheck' })
 export type BatchCheck = typeof BatchCheck.static
 
-/** Request body of POST /v1/record/batch. Each check is validated separately, so that an invalid check does not fail the others. */
+/** Validates each check separately, so that an invalid check does not fail the others. */
 export const BatchRequest = Type.Object(
   {
     checks: Type.Array(Type.Unknown({ documented: BatchCheck }), {
@@ -124,7 +118,7 @@ export const BatchRequest = Type.Object(
   { additionalProperties: false, $id: 'BatchRequest' },
 )
 
-/** Request body of PUT /v1/record. */
+/** Body of PUT /v1/record. */
 export const SaveRequest = Type.Object(
   {
     scope,
@@ -147,16 +141,13 @@ export const SaveRequest = Type.Object(
 )
 export type SaveRequest = typeof SaveRequest.static
 
-/** Request body of POST /v1/record/extend. */
 export const ExtendRequest = Type.Object(
   { scope, key, lockToken, lockSeconds: Type.Optional(lockSeconds) },
   { additionalProperties: false, $id: 'ExtendRequest' },
 )
 
-/** Query parameters of GET /v1/record. */
 export const FetchQuery = Type.Object({ scope, key }, { additionalProperties: false })
 
-/** Query parameters of DELETE /v1/record. */
 export const RemoveQuery = Type.Object(
   { scope, key, lockToken: Type.Optional(lockToken) },
   { additionalProperties: false },

@@ -11,30 +11,23 @@ import place from './scripts/place.lua' with { type: 'text' }
 import remove from './scripts/remove.lua' with { type: 'text' }
 import save from './scripts/save.lua' with { type: 'text' }
 
-/**
- * Maximum bytes of a record that is read without reserving memory. Thousands of concurrent calls can each request a record of maximum size,
- * so longer records are read only after memory is reserved.
- */
+/** Maximum of a record that is read without reserved memory, since thousands of calls can read records of maximum size at once. */
 export const longRecordBytes = 32 * 1024
 
 const bounds = `local LONG_BYTES = ${longRecordBytes}`
 
-/**
- * Defines the Lua scripts of all operations on records.
- * @param clockSource Lua that defines `clock()`; tests use it to move the clock
- */
+/** @param clockSource Lua that defines `clock()`; tests use it to move the clock */
 export function defineRecordScripts(clockSource: string = clockLua) {
   return {
     acquire: defineScript('acquire', '', [bounds, acquireHit, clockSource, meterLua, place, entry, acquire]),
     save: defineScript('save', '', [clockSource, meterLua, place, entry, save]),
     fetch: defineScript('fetch', 'no-writes', [bounds, place, fetch]),
     fence: defineScript('fence', 'no-writes', [fence]),
-    // These scripts run also when Redis is full, since they free memory or keep a lock alive.
+    // Run also when Redis is full, since they free memory or keep a lock alive.
     remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, place, entry, remove]),
     forget: defineScript('forget-mark', 'allow-oom', [clockSource, meterLua, place, entry, forget]),
     extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, place, entry, extend]),
   }
 }
 
-/** Lua scripts by operation. */
 export type RecordScripts = ReturnType<typeof defineRecordScripts>

@@ -10,26 +10,23 @@ import type {
 } from './record.ts'
 
 export interface AcquireInput extends RecordAddress, Lifetimes {
-  /** New token. It becomes the token of the lock if the lock is acquired. */
+  /** New token, which becomes the token of the lock if it is acquired. */
   readonly lockToken: string
-  /** Fingerprint of the request; empty if the caller sent no fingerprint. */
+  /** Text from the caller; empty without one. */
   readonly fingerprint: string
-  /** Attempt id; empty if the caller sent no attempt id. */
+  /** Text from the caller; empty without one. */
   readonly attemptId: string
   /** True if the caller waits for a busy key, so that the end of the current lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
-  /**
-   * Content of the reply for a long record: only its size (`sized`), or the record (`whole`), for which the caller has reserved memory in
-   * `answers`. Default: the record, with memory reserved by the store.
-   */
+  /** Reply for a long record: its size, or the whole, for which the caller has reserved memory. Default: the store reserves memory. */
   readonly long?: 'sized' | 'whole'
 }
 
 export interface SaveInput extends RecordAddress {
   /** Token of the lock; empty for a save without a lock. */
   readonly lockToken: string
-  /** Ttl of the record. Null uses the ttl that the lock was acquired with. */
+  /** Ttl of the record; null for the ttl with which the lock was acquired. */
   readonly ttlMs: number | null
   /** Ttl of a record that is saved without a lock. */
   readonly defaultTtlMs: number
@@ -37,7 +34,7 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
-/** Error of a call to records in Postgres: nothing is known about its effect, except for `overloaded` and `moved`, which changed nothing. */
+/** Failure of a call to records in Postgres. Its effect is unknown, except for `overloaded` and `moved`, which changed nothing. */
 export class RecordsUnavailable extends Error {
   override readonly name = 'RecordsUnavailable'
 
@@ -52,19 +49,18 @@ export class RecordsUnavailable extends Error {
 
 /** Facts of the store that had a tenant's records before. */
 export interface EarlierFacts {
-  /** Last fence of the tenant. */
   readonly fence: number
-  /** Bytes of the tenant's records and locks, without those of this key. */
+  /** Records and locks without those of this key. */
   readonly bytes: number
-  /** Locks that were counted in the current minute. */
+  /** Locks of the current minute. */
   readonly minuteLocks: number
-  /** Mark of a lock of this key that ended without its outcome. Nobody can extend this lock or save a record with it any more. */
+  /** Mark of a lock of this key that ended without its outcome, and that can no longer be extended or completed. */
   readonly mark?: { readonly fence: number; readonly fingerprint: string }
 }
 
 /**
- * The store had a tenant's records before and writes no new ones. It has no record and no lock of this key, or it had one that was over,
- * of which now only the mark is left.
+ * The store had a tenant's records before and writes no new ones. It has no record and no lock of this key, or had one that was over, of
+ * which now only the mark is left.
  */
 export class RecordsElsewhere extends Error {
   override readonly name = 'RecordsElsewhere'
@@ -81,45 +77,45 @@ export class RecordsElsewhere extends Error {
  * store does not reply, and immediately with reason `overloaded` above the maximum of concurrent calls.
  */
 export interface RecordStore {
-  /** Memory in bytes reserved for long records, shared by tenants. */
+  /** Bytes reserved for long records, shared by tenants. */
   readonly answers: Shares
   /** Returns the record or acquires the lock. Repeating the call with the same `lockToken` acquires only one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome>
   /** Saves a record. Repeating the same call returns `saved` again. */
   save(input: SaveInput): Promise<SaveOutcome>
-  /** Reads a record. A lock without a record returns `none`. */
+  /** Returns `none` for a lock without a record. */
   fetch(address: RecordAddress): Promise<FetchOutcome>
-  /** Removes the record or, with a `lockToken`, releases the lock of this token. Returns false if no such record or lock existed. */
+  /** Removes the record or, with a `lockToken`, releases the lock of this token. Returns false if there was none. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean>
-  /** Extends a lock: it is held for `lockMs` from now, or for its original duration if null. */
+  /** Holds the lock for `lockMs` from now, or for its original duration if null. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome>
 }
 
-/** Store between which and another one the records of a tenant can move. */
+/** Store from or to which the records of a tenant can move. */
 export interface MovableRecordStore extends RecordStore {
-  /** Removes the mark that a lock with this fence left. Repeating the call is safe. */
+  /** Removes the mark that a lock with this fence left. Safe to repeat. */
   forgetMark(address: RecordAddress, fence: number): Promise<void>
 }
 
-/** Deadline of a call in ms, including all its steps. */
+/** Deadline of a call with all its steps. */
 export const callMsMax = 900
 
-/** Maximum bytes of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
+/** Maximum in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
 export const longBytesMax = 64 * 1024 * 1024
 
-/** Maximum remembered keys of saved records, about 200 bytes each. */
+/** Maximum of keys, about 200 bytes each. */
 export const savedKeysMax = 10_000
-/** Returns the Redis key of a record or lock. Scope and key contain no control characters, so the newline separates them unambiguously. */
+/** Scope and key contain no control characters, so the newline separates them unambiguously. */
 export function entryKey(address: RecordAddress): string {
   return `{${address.tenantId}}:r:${address.scope}\n${address.key}`
 }
 
-/** Returns the tenant's Redis channel that announces ends of locks for which callers wait. Each message is the Redis key of a lock. */
+/** Redis channel that announces ends of locks for which callers wait. Each message is the Redis key of a lock. */
 export function wakeChannel(tenantId: TenantId): string {
   return `{${tenantId}}:wake`
 }
 
-/** The most recently added keys with their values: at least `keysMax` / 2 and at most `keysMax` keys. */
+/** The most recently added keys: at least `keysMax` / 2 and at most `keysMax`. */
 export class RecentKeys<Value> {
   readonly #keysMax: number
   #young = new Map<string, Value>()

@@ -3,7 +3,7 @@ import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
 
-/** Lock history, partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
+/** Partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
 export const executions = pgTable(
   'executions',
   {
@@ -12,19 +12,17 @@ export const executions = pgTable(
     expiresOn: date('expires_on').$type<Day>().notNull(),
     scope: text('scope').notNull(),
     key: text('key').notNull(),
-    /** Time at which the lock expires or expired. Null if only the outcome of the lock is known. */
+    /** Expiry of the lock; null if only its outcome is known. */
     expiresAtMs: epochMs('held_until'),
-    /** Time of the last extension or re-entry. */
     extendedAtMs: epochMs('extended_at'),
     endedAtMs: epochMs('ended_at'),
     ending: text('ending').$type<Ending>().notNull(),
-    /** HTTP status of the saved response. */
     status: smallint('status'),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.fence, table.expiresOn] })],
 )
 
-/** Records and locks in Postgres, partitioned by the day on which a row expires. `baseline/records.sql` describes the columns. */
+/** Partitioned by the day on which a row expires. `baseline/records.sql` describes the columns. */
 export const recordEntries = pgTable(
   'record_entries',
   {

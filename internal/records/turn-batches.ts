@@ -1,6 +1,5 @@
-/** A call that can share a round trip with others. */
+/** Call that can share a round trip with others. */
 export interface Batchable {
-  /** Redis key of the record or lock. */
   readonly entry: string
   /** Characters of its arguments, without the entry. */
   readonly chars: number
@@ -14,23 +13,20 @@ interface Batch<Call, Reply> {
 }
 
 /**
- * Batches calls of one group, such as those of a tenant, that are made together: they share one round trip. No call waits for a later turn of
- * the event loop. Unlike `BatchWriter`, any number of batches is in flight, since Redis answers in order within a millisecond and a call
- * has its own deadline.
+ * Batches calls of one group, such as those of a tenant, that are made together. No call waits for a later turn of the event loop. Unlike
+ * `BatchWriter`, any number of batches is in flight, since Redis replies in order within a millisecond and a call has its own deadline.
  */
 export class TurnBatches<Call extends Batchable, Reply> {
   readonly #options
-  /** Batches of this turn in the order of their first calls, and the last one of each group. */
   #batches: Batch<Call, Reply>[] = []
   readonly #open = new Map<string, Batch<Call, Reply>>()
 
   constructor(options: {
     readonly callsMax: number
-    /** Maximum characters of a batch. A longer call is sent alone. */
+    /** Maximum per batch. A longer call is sent alone. */
     readonly charsMax: number
-    /** True if a batch may have several calls of one entry. */
     readonly repeatsEntries: boolean
-    /** Sends one batch and returns a reply for each call, in order. Its error becomes the error of each call. */
+    /** Returns a reply for each call, in order. Its error becomes the error of each call. */
     send(calls: readonly Call[]): Promise<readonly Reply[]>
   }) {
     this.#options = options

@@ -3,28 +3,25 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 import { type AcquireOutcome, decideWaitMs } from './record.ts'
 import { wakeChannel } from './store.ts'
 
-/** Caller that waits for a busy key. */
 export interface Waiter {
   readonly tenantId: TenantId
-  /** Redis key of the lock. It is published when the lock ends. */
+  /** Redis key of the lock, published when the lock ends. */
   readonly entry: string
   readonly waitMs: number
-  /** Aborts when the caller has hung up. */
   readonly signal?: AbortSignal
 }
 
 type Busy = Extract<AcquireOutcome, { kind: 'busy' }>
-/** Another attempt to acquire the lock, and its result. */
 type Attempt = () => Promise<
   Busy | { readonly kind: 'done'; readonly outcome: Exclude<AcquireOutcome, { kind: 'busy' }> }
 >
 
-/** Maximum waiting callers per process; a tenant may use a quarter. Further callers get an immediate response. */
+/** Maximum per process; a tenant may use a quarter. Further callers get an immediate response. */
 const waitersMax = 1000
-/** Maximum attempts of a waiter. They are used up before the waiter's deadline only if other callers acquire the key again and again. */
+/** Maximum per waiter, used up before its deadline only if other callers acquire the key again and again. */
 const attemptsMax = 500
 
-/** Maximum milliseconds that a waiter waits for its subscription. Afterwards it polls, even without a subscription. */
+/** Afterwards a waiter polls, even without a subscription. */
 const subscribeMsMax = 150
 
 /** Waiting callers of a tenant by entry, and the one listener that wakes them. */
@@ -41,7 +38,6 @@ function openChannel(): Channel {
 /** Lets callers wait for busy keys. Messages that the Lua scripts publish wake them; they also poll, in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
-  /** Wake-up callbacks by Redis channel and Redis key of the lock. */
   readonly #channels = new Map<string, Channel>()
   readonly #places = new Shares(waitersMax)
 
@@ -49,7 +45,6 @@ export class Waiters {
     this.#redis = redis
   }
 
-  /** Number of waiting callers. */
   get count(): number {
     return this.#places.taken
   }
@@ -65,7 +60,7 @@ export class Waiters {
     const bell = new Bell()
     const hungUp = () => bell.ring()
     waiter.signal?.addEventListener('abort', hungUp, { once: true })
-    // This wait is short, so that the attempt below can still return its own 503 in time if Redis hangs.
+    // Short, so that the attempt below can still return its own 503 in time if Redis hangs.
     await within(subscribeMsMax, this.#listen(waiter, bell.ring), () => undefined)
     try {
       return await this.#tryUntil({ waiter, bell, deadlineMs }, first, attempt)
@@ -98,7 +93,7 @@ export class Waiters {
     return busy
   }
 
-  /** Subscribes to the tenant's channel. If the subscription fails, the waiter still polls. */
+  /** If the subscription fails, the waiter still polls. */
   #listen({ tenantId, entry }: Waiter, ring: () => void): Promise<unknown> {
     const name = wakeChannel(tenantId)
     const channel = this.#channels.get(name) ?? openChannel()
