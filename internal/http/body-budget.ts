@@ -8,45 +8,36 @@ import {
   startProgress,
 } from './body-victims.ts'
 
-/** Maximum size of a small body, in bytes. */
 export const smallBytes: number = 64 * 1024
 const longBytes = 1024 * 1024
-/**
- * The small bodies of one owner can take at most the budget divided by this number, and so can its large bodies. One large body can exceed
- * this limit.
- */
+/** Divisor of the budget for the small bodies of one owner, and for its large bodies. One large body can exceed this limit. */
 const ownersShare = 4
-/** While one large body exceeds its owner's limit, the owner's other large bodies can take at most the budget divided by this number. */
+/** Divisor of the budget for the other large bodies of an owner while one of them exceeds the owner's limit. */
 const besideShare = 64
-/** The budget divided by this number is reserved for small bodies. */
+/** Divisor of the budget for the part reserved for small bodies. */
 const reserveShare = 6
-/** All bodies over `longBytes` together can take at most the budget divided by this number. A single body can exceed this limit. */
+/** Divisor of the budget for all bodies over `longBytes` together. A single body can exceed this limit. */
 const longShare = 2
-/**
- * Bodies of a source are evicted first if they take more than the exceeded limit divided by this number, not counting the source's largest
- * body.
- */
+/** Divisor of an exceeded limit. The bodies of a source that takes more, not counting its largest body, are evicted first. */
 const sourcesShare = 16
-/** One eviction frees at least the exceeded limit divided by this number, if possible, so that the bodies are ranked only rarely. */
+/** Divisor of an exceeded limit. One eviction frees at least this part, if possible, so that bodies are ranked only rarely. */
 const evictShare = 64
-/** Default maximum of request bodies that are being received. Each one costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
+/** Each body costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const gatheredBytesDefault = 4 * 1024
 const sweepMs = 100
 
-/** Minimum speed of a request body. */
 export interface Pace {
   /** Maximum declared length of a short body. */
   readonly shortBytes: number
-  /** Maximum total time of a short body, in milliseconds. */
   readonly shortMsMax: number
-  /** Maximum total time of any other body, in milliseconds. */
+  /** Maximum total time of a body that is not short. */
   readonly longMsMax: number
-  /** Maximum time without a byte for a body that is not short. The minimum rate applies only after this time. */
+  /** Maximum time without a byte for a body that is not short. */
   readonly pauseMsMax: number
-  /** Minimum rate of a body that is not short. It is measured from `pauseMsMax` after the start of the body. */
+  /** Minimum rate of a body that is not short, from `pauseMsMax` after its start. */
   readonly bytesPerSecondMin: number
-  /** Grace period in milliseconds. A small body younger than this can evict any unfinished body. */
+  /** Age below which a small body can evict any unfinished body. */
   readonly graceMs: number
 }
 
@@ -59,17 +50,14 @@ const defaultPace: Pace = {
   graceMs: 500,
 }
 
-/** Reason for aborting an unfinished body: slower than the minimum speed, or evicted for another body. */
 export type GivenUp = 'too_slow' | 'evicted'
 
-/** State of an unfinished body. */
 export interface Arrival extends Progress {
-  /** Client network or tenant that sends the body. Each source can use a limited share of the memory budget. */
+  /** Client network or tenant. Each source can use a limited share of the memory budget. */
   readonly source: string
   readonly startedAtMs: number
   bytesArrived: number
   lastByteAtMs: number
-  /** Score of the body's recent progress, as of `lastByteAtMs`. */
   score: number
   /** Ends the reading of the body with an error. Called at most once, after the memory of the body was released. */
   giveUp(why: GivenUp): void
@@ -95,50 +83,44 @@ class LoopTurns {
   }
 }
 
-/** A request body and its charge on a budget. */
+/** Request body and its charge on a budget. */
 export interface Holding {
   readonly owner: string
   /** Declared length; null for a chunked body. */
   readonly bytesDeclared: number | null
-  /** Bytes charged. Only the budget changes this value. */
+  /** Charged bytes. Only the budget changes this value. */
   bytes: number
-  /** State of an unfinished body, set by the budget; undefined for a complete body. */
+  /** State that the budget sets; undefined for a complete body. */
   arrival: Arrival | undefined
-  /**
-   * Returns the source of the body: client network or tenant. Called once, and only if the body does not arrive together with the request
-   * head.
-   */
+  /** Returns the client network or tenant. Called once, and only if the body does not arrive together with the request head. */
   sourceOf(): string
 }
 
-/** Limit for all bodies of one size class, either of all owners or of one owner. */
 interface Pool {
   readonly counts: 'all' | 'small' | 'large' | 'long'
   readonly limit: number
-  /** Owner to which the limit applies; undefined for all owners. */
+  /** Owner to which the limit applies; undefined for all owners together. */
   readonly owner?: string
-  /** Maximum bytes of all other bodies while one body exceeds the limit. If absent, no body can exceed the limit. */
+  /** Maximum bytes of all other bodies while one body exceeds the limit. Absent: no body can exceed it. */
   readonly besideMax?: number
   taken: number
-  /** The only body that can exceed the limit. While undefined, the body that requests memory can exceed the limit. */
+  /** The only body that can exceed the limit. While undefined, the body that requests memory can. */
   wide?: Holding | undefined
 }
 
-/** An exceeded limit, and the bytes to free. */
 interface Lack {
   readonly needed: number
   readonly pool: Pool
 }
 
-/** Limits of a `BodyBudget`. */
 export interface BudgetBounds {
-  /** Maximum bytes of all bodies together. */
+  /** Maximum of all bodies together. */
   readonly bytesMax: number
-  /** Maximum number of unfinished bodies; default 2 048. */
+  /** Maximum of unfinished bodies; default 2 048. */
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
   /**
-   * Maximum declared length of a body that the runtime buffers, in bytes; default 4 KiB. Such bodies are charged only when complete: up to
+   * Maximum declared length of a body that the runtime buffers; default 4 KiB. Such bodies are charged only when complete: up to
    * `bodiesMax` times this number are then not charged.
    */
   readonly gatheredBytesMax?: number
@@ -152,14 +134,12 @@ export interface BudgetBounds {
 export class BodyBudget {
   readonly pace: Pace
   readonly gatheredBytesMax: number
-  /** Waits for the next iteration of the event loop. Shared by all requests that read a body. */
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
   readonly #bodiesMax: number
   readonly #all: Pool
-  /** Pools for all owners, in the order in which they are checked. */
+  /** Limits for all owners, in the order of their checks. */
   readonly #pools: readonly Pool[]
-  /** Pools of each owner that has charged bytes. */
   readonly #owned = new Map<string, readonly Pool[]>()
   readonly #arriving = new Set<Holding>()
   #timer: Timer | undefined
@@ -183,12 +163,10 @@ export class BodyBudget {
     ]
   }
 
-  /** Bytes that are charged now. */
   get taken(): number {
     return this.#all.taken
   }
 
-  /** Number of request bodies that are still being received. */
   get arriving(): number {
     return this.#arriving.size
   }
@@ -225,7 +203,7 @@ export class BodyBudget {
    */
   grow(body: Holding, bytes: number, nowMs: number): boolean {
     if (bytes <= body.bytes) return true
-    // Each iteration evicts at least one body.
+    // Ends, because each iteration evicts at least one body.
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
       const { needed, pool } = lack
       const { limit } = pool
@@ -254,12 +232,12 @@ export class BodyBudget {
     this.#timer = undefined
   }
 
-  /** Reduces the bytes charged for a body to `bytesLeft`. Safe to repeat. */
+  /** Reduces the charge of a body to `bytesLeft`. Safe to repeat. */
   free(body: Holding, bytesLeft = 0): void {
     if (body.bytes > bytesLeft) this.#charge(body, bytesLeft)
   }
 
-  /** Aborts bodies that are too slow at `nowMs`. The budget calls this every 100 ms while unfinished bodies exist. */
+  /** Ends late bodies. Called every 100 ms while unfinished bodies exist. */
   endLate(nowMs: number): void {
     for (const body of Array.from(this.#arriving)) {
       const { arrival } = body
@@ -286,10 +264,7 @@ export class BodyBudget {
     arrival?.giveUp(why)
   }
 
-  /**
-   * Returns the body's source and progress, which limit the bodies that it can evict. Returns undefined for a body that can evict any other
-   * body.
-   */
+  /** Returns the source and progress that limit evictions, or undefined for a body that can evict any other. */
   #requesterOf(body: Holding, bytes: number, nowMs: number): Requester | undefined {
     const { arrival, bytesDeclared } = body
     if (!arrival || arrival.bytesArrived === bytesDeclared) return undefined
@@ -297,12 +272,11 @@ export class BodyBudget {
     return { source: arrival.source, score: scoreAt(arrival, nowMs) }
   }
 
-  /** Returns the first limit that a body would exceed, or undefined. An owner without charged bytes has no limit of its own yet. */
+  /** An owner without charged bytes has no limit of its own yet. */
   #lackOf(body: Holding, bytes: number): Lack | undefined {
     return findLack(this.#pools, body, bytes) ?? findLack(this.#owned.get(body.owner) ?? [], body, bytes)
   }
 
-  /** Sets the bytes charged for a body. */
   #charge(body: Holding, bytes: number): void {
     const { bytes: before, owner } = body
     for (const pool of this.#pools) pool.taken += weigh(pool, body, bytes) - weigh(pool, body, before)
@@ -343,7 +317,6 @@ function findLack(pools: readonly Pool[], body: Holding, bytes: number): Lack | 
   return undefined
 }
 
-/** Returns how many bytes of a body count towards the limit of a pool. */
 function weigh({ counts }: Pool, body: Holding, bytes: number): number {
   switch (counts) {
     case 'all':
@@ -368,12 +341,10 @@ function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
   return { body, weight: bytes, source, startedAtMs, lastByteAtMs, score }
 }
 
-/** Returns `bytes` for a large body, or 0 for a small body. */
 function largeOf(body: Holding, bytes: number): number {
   return bytes > smallBytes || (body.bytesDeclared ?? 0) > smallBytes ? bytes : 0
 }
 
-/** Returns whether an unfinished body is slower than the minimum speed or past its deadline. */
 export function isLate(
   pace: Pace,
   bytesDeclared: number | null,

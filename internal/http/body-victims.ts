@@ -1,11 +1,10 @@
-/** Time in which the score of a stalled body halves, in milliseconds. */
 const halfLifeMs = 500
-/** Initial score of a body, so that it has time for its first bytes to arrive. */
+/** Initial score that gives a body time for its first bytes to arrive. */
 const scoreAtStart = 16 * 1024
-/** Maximum score. Even after the largest burst, the score falls below the initial score within four half-lives without a byte. */
+/** Maximum low enough that even after the largest burst, the score falls below the initial score within four half-lives without a byte. */
 const scoreMax = 128 * 1024
 
-/** Recent progress of an unfinished body. The score is the bytes received, halved every 500 ms since. */
+/** Recent progress of an unfinished body: the bytes received, halved every 500 ms since. */
 export interface Progress {
   readonly score: number
   readonly lastByteAtMs: number
@@ -19,43 +18,34 @@ export function scoreAt({ score, lastByteAtMs }: Progress, nowMs: number): numbe
   return score * 2 ** ((lastByteAtMs - nowMs) / halfLifeMs)
 }
 
-/** Returns the score after `bytes` have arrived at `nowMs`. */
 export function scoreAfter(progress: Progress, bytes: number, nowMs: number): number {
   return Math.min(scoreMax, scoreAt(progress, nowMs) + bytes)
 }
 
-/** An unfinished body that can be evicted. */
 export interface Candidate extends Progress {
-  /** Client network or tenant that sends the body. Each source can use a limited share of the memory budget. */
   readonly source: string
   readonly startedAtMs: number
-  /** Amount that evicting the body frees: its size in bytes, or 1 if the limit is a number of bodies. */
+  /** Size in bytes, or 1 if the limit is a number of bodies. */
   readonly weight: number
 }
 
-/** Unfinished body that requests memory. */
 export interface Requester {
   readonly source: string
   readonly score: number
 }
 
-/** Eviction request: the weight to free, and the parameters of the ranking. */
 export interface Need {
-  /** Minimum weight to evict. */
   readonly needed: number
   /** Weight to evict if there are enough candidates; at least `needed`. */
   readonly wanted: number
-  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above this maximum are evicted first. */
+  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above it are evicted first. */
   readonly sourceShare: number
   readonly nowMs: number
-  /** Body that requests memory. If undefined, any body can be evicted, whatever its progress. */
+  /** Body that requests memory. Undefined: any body can be evicted, whatever its progress. */
   readonly requester: Requester | undefined
 }
 
-/**
- * A requester evicts only bodies whose score is at most its own score divided by this number, so that two equally fast bodies do not evict
- * each other.
- */
+/** Divisor of the score of a requester for its victims, so that two equally fast bodies do not evict each other. */
 const requesterShare = 2
 
 /**
@@ -119,7 +109,6 @@ function groupBySource<Body extends Candidate>(ranked: readonly Ranked<Body>[]):
   return sources
 }
 
-/** Returns the source with the largest weight, not counting its heaviest body, if that weight exceeds the share. */
 function mostBeyond<Body>(sources: Iterable<Source<Body>>, share: number): Source<Body> | undefined {
   let most: Source<Body> | undefined
   for (const source of sources) {

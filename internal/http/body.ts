@@ -1,13 +1,12 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { BodyBudget, GivenUp, Holding } from './body-budget.ts'
 
-/** Maximum length of a body, and the error code for a longer body. */
 export interface BodyBounds {
   readonly bytesMax: number
   readonly tooLong: 'invalid_request' | 'body_too_large'
 }
 
-/** A body that can be read. Its bytes stay charged on the budget until `free`. */
+/** Body that can be read. Its bytes stay charged on the budget until `free`. */
 export interface Room extends Holding {
   readonly kind: 'room'
   readonly bounds: BodyBounds
@@ -66,7 +65,7 @@ function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Uint8Array
   return budget.grow(room, buffer.byteLength, performance.now()) ? new Uint8Array(buffer) : overloaded()
 }
 
-/** Waits for a small body, which may be evicted. Its bytes are charged only when it is complete; until then it shows no progress. */
+/** Waits for a small body, which may be evicted. Charges its bytes only when it is complete; until then it shows no progress. */
 function waitForWhole(
   whole: Promise<ArrayBuffer>,
   room: Room,
@@ -88,8 +87,8 @@ function waitForWhole(
 }
 
 /**
- * Reads a body piece by piece. If the first piece has arrived and is the whole body, it is charged without being registered as unfinished,
- * which takes half of the time. Any other body may be evicted while it arrives.
+ * Reads a body piece by piece. If the first piece has arrived and is the whole body, charges it without registering it as unfinished, which
+ * takes half of the time. Any other body may be evicted while it arrives.
  */
 async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Uint8Array | ApiError> {
   let next = reader.read()
@@ -105,19 +104,18 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
   const cancel = () => void setImmediate(() => void reader.cancel().catch(() => undefined))
   budget.begin(room, performance.now(), (why) => {
     givenUp = why
-    // Ends the pending read. Bun drops the rest of the body.
+    // Bun drops the rest of the body.
     cancel()
   })
   let refusal: ApiError | undefined
   try {
-    // A read starts only when it is awaited. Otherwise a broken connection would cause an unhandled rejection.
+    // Starts a read only when it is awaited. Otherwise a broken connection would cause an unhandled rejection.
     for (; ; next = reader.read()) {
       const piece = await next
       if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
       refusal = take(piece.value, pages, room, budget)
-      // A body without a declared length may end with this piece. If so, the body is complete, and its memory can be requested regardless
-      // of its progress.
+      // A body without a declared length may end with this piece, and a complete body can get memory regardless of its progress.
       if (refusal?.code === 'body_dropped' && room.bytesDeclared === null && (await isOver(reader, budget))) {
         refusal = complete(pages, room, budget)
         break
@@ -149,13 +147,12 @@ function take(bytes: Uint8Array, pages: Pages, room: Room, budget: BodyBudget): 
   return budget.grow(room, pages.held, nowMs) ? undefined : dropped()
 }
 
-/** Charges a body whose bytes have all arrived. It can no longer be evicted. */
 function complete(pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
   budget.finish(room)
   return budget.grow(room, pages.held, performance.now()) ? undefined : overloaded()
 }
 
-/** Returns whether a stream has already ended. If not, the caller must cancel the stream. */
+/** Returns whether a stream has already ended. If not, the caller must cancel it. */
 async function isOver(reader: Reader, { turns }: BodyBudget): Promise<boolean> {
   const next = reader.read().catch(() => undefined)
   const now = await Promise.race([next, turns.next()])
@@ -166,7 +163,7 @@ function brokeOff(): ApiError {
   return apiError('invalid_request', 'The connection ended before the whole body had arrived')
 }
 
-/** Header that closes the connection, because it cannot carry another request while the rest of the body is still being sent. */
+/** The connection cannot carry another request while the rest of the body is still being sent. */
 const ending = { Connection: 'close' }
 
 function givenUpError(why: GivenUp): ApiError {
@@ -186,12 +183,11 @@ function dropped(): ApiError {
   return apiError('body_dropped', undefined, { 'Retry-After': '1', ...ending })
 }
 
-/** Maximum size of a page, in bytes. */
 const pageBytes = 16 * 1024
 const firstPageBytes = 1024
 
 /**
- * Stores bytes in the order of their arrival and collects small pieces in pages. Bun delivers each piece as the client sent it. Without
+ * Stores bytes in the order of their arrival and collects small pieces in pages. Bun delivers each piece as the client sent it; without
  * pages, pieces of one byte would take a hundred times the memory of their bytes (Bun 1.4.5, 2026-11).
  */
 export class Pages {
@@ -200,10 +196,9 @@ export class Pages {
   #pageUsed = 0
   readonly #bytesMax: number
   length = 0
-  /** Memory of the pages, in bytes: at most twice the stored length plus 1 KiB, and at most `bytesMax`. */
+  /** Bytes of memory: at most twice the stored length plus 1 KiB, and at most `bytesMax`. */
   held = 0
 
-  /** @param bytesMax maximum of all bytes that are added */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
   }
@@ -222,14 +217,14 @@ export class Pages {
     if (fitting.byteLength < bytes.byteLength) this.#beginPage(bytes.subarray(fitting.byteLength))
   }
 
-  /** Returns all bytes. They are a copy unless they fit in one page. */
+  /** Copies the bytes unless they fit in one page. */
   join(): Uint8Array {
     this.#endPage()
     const [only] = this.#full
     return only && this.#full.length === 1 ? only : Buffer.concat(this.#full, this.length)
   }
 
-  /** Starts a new page. Page sizes double from 1 to 16 KiB, so that a body with few bytes takes little memory. */
+  /** Doubles page sizes from 1 to 16 KiB, so that a body with few bytes takes little memory. */
   #beginPage(bytes: Uint8Array): void {
     this.#endPage()
     const left = this.#bytesMax - this.length + bytes.byteLength
@@ -240,7 +235,6 @@ export class Pages {
     this.held += size
   }
 
-  /** Ends the current page and shrinks it to the bytes used. */
   #endPage(): void {
     if (this.#pageUsed > 0) {
       this.held -= this.#page.byteLength - this.#pageUsed

@@ -2,21 +2,18 @@ import { isIP } from 'node:net'
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Health, HealthSnapshot, Metrics } from '#internal/telemetry/index.ts'
 
-/** A listening server. */
+/** Listening server. */
 export interface Listening {
   readonly port: number
-  /**
-   * Base URL through which this machine reaches the server, without a final slash. The host is loopback if the server listens on all
-   * interfaces.
-   */
+  /** Base URL for clients on this machine, without a final slash. The host is loopback if the server listens on all interfaces. */
   readonly url: string
   /** Refuses new connections and waits for requests in flight. With `true`, aborts them. Safe to repeat. */
   stop(now?: boolean): Promise<void>
 }
 
 /**
- * Listens on a port. Port 0 selects a free port.
- * @param bindAddress IP address to listen on; default: all interfaces, IPv4 and IPv6
+ * Listens on a port; port 0 selects a free one.
+ * @param bindAddress IP address; default: all interfaces, IPv4 and IPv6
  * @throws if the port is in use or no interface has the address
  */
 export function listen(app: AnyElysia, port: number, bindAddress?: string): Listening {
@@ -36,10 +33,7 @@ export function listen(app: AnyElysia, port: number, bindAddress?: string): List
   }
 }
 
-/**
- * Returns the host to use in URLs through which this machine reaches a server that listens on an IP address: loopback for all interfaces,
- * and IPv6 addresses in brackets. Pure.
- */
+/** Returns the URL host of a server for clients on this machine: loopback for all interfaces, and IPv6 addresses in brackets. */
 export function urlHost(bindAddress: string | undefined): string {
   if (bindAddress === undefined || bindAddress === '0.0.0.0') return '127.0.0.1'
   if (bindAddress === '::') return '[::1]'
@@ -52,12 +46,11 @@ export interface OpsOptions {
   readonly metrics: Pick<Metrics, 'render'>
 }
 
-/** Creates the app of the ops port: `/livez`, `/readyz`, `/metrics`. It is never served on the public port. */
+/** Creates the app of the ops port: `/livez`, `/readyz`, `/metrics`. Never served on the public port. */
 export function createOpsServer(options: OpsOptions) {
   return (
     new Elysia({ serve: { idleTimeout: 30, reusePort: false } })
-      // The error handler is registered before the routes, because it applies only to routes registered later. Elysia's default handler
-      // would send the message of the error to the caller.
+      // Applies only to routes registered later. Elysia's default handler would send the message of the error to the caller.
       .onError(({ code }) =>
         code === 'NOT_FOUND'
           ? new Response('Not found: /livez, /readyz, /metrics\n', { status: 404 })

@@ -9,13 +9,10 @@ import {
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
-/**
- * Histogram buckets in seconds: fine around the latency of a healthy store, coarse up to the longest time that a request can wait for a
- * lock.
- */
+/** Bounds in seconds: fine around the latency of a healthy store, coarse up to the longest wait for a lock. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Maximum log lines per outcome and second for responses that any caller can cause without credentials. */
+/** Maximum per outcome, for responses that any caller can cause without credentials. */
 const unverifiedLinesPerSecondMax = 10
 
 /** Dependencies of the request observer. */
@@ -25,10 +22,10 @@ export interface RequestObserverOptions {
   readonly clock: Clock
   /** Samples the log lines of responses with a status below 400. Default: all lines are written. */
   readonly sampler?: Pick<Sampler, 'keeps'>
-  /** Counts requests by tenant, too. Default: false. */
+  /** Counts requests by tenant as well. Default: no. */
   readonly tenants?: {
     slugOf(tenantId: string): string | null | undefined
-    /** Starts of the paths of each area of the API. Other paths count as `other`. */
+    /** Path prefixes of each area of the API. Other paths count as `other`. */
     readonly areas: Readonly<Record<string, readonly string[]>>
   }
 }
@@ -67,7 +64,7 @@ export function createRequestObserver({
     onSuppressed: (outcome) => suppressed.with(outcome).inc(),
   })
   const seriesOf = (event: RequestEvent) => {
-    // The caller chooses the method. Unknown routes share one label value, so that the number of series stays limited.
+    // The caller chooses the method, so unknown routes share one label value, and the number of series stays limited.
     const method = event.route === 'unknown' ? 'other' : event.method
     return {
       answered: answered.with(method, event.route, String(event.status), event.outcome),
@@ -120,12 +117,11 @@ function resultOf({ status, outcome }: RequestEvent): string {
   return outcome === 'duplicate' ? 'duplicate' : 'accepted'
 }
 
-/** Adds the fields of the route to the event. The fields of the event take precedence. */
 function withFields(event: RequestEvent, fields: LogFields): object {
   return { ...fields, ...event, fields: undefined }
 }
 
-/** Returns the root cause, shortened to its first line, because further lines of a driver's message may contain statements or addresses. */
+/** Shortens the root cause to its first line, because further lines of a driver's message may contain statements or addresses. */
 function causeFields(cause: unknown): object {
   if (!(cause instanceof Error)) return {}
   const root = cause.cause instanceof Error ? cause.cause : cause

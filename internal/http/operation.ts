@@ -3,7 +3,7 @@ import { type ApiError, type ErrorCode, errorCodes } from '#internal/base/index.
 import { createParser, parseJsonObject, parseQuery } from './parse.ts'
 import type { Answer, Call, GuardedRoute, Route } from './route.ts'
 
-/** Limits of the process that serves a document, which the document shows. */
+/** Limits of the process that serves a document, shown in the document. */
 export interface LimitsInDocument {
   readonly recordTtlSecondsMax: number
   readonly recordBodyBytesMax: number
@@ -14,7 +14,7 @@ export interface LimitsInDocument {
 export type Documented<Part> = Part | ((limits: LimitsInDocument) => Part)
 
 /**
- * A JSON Schema (2020-12) or a TypeBox schema. A schema with `$id` becomes a component of the OpenAPI document under that name. The keyword
+ * JSON Schema (2020-12) or TypeBox schema. A schema with `$id` becomes a component of the OpenAPI document under that name. The keyword
  * `documented`, a `Documented<JsonSchema>`, replaces the schema in the document.
  */
 export type JsonSchema = { readonly [keyword: string]: unknown }
@@ -25,10 +25,7 @@ export interface Example {
   readonly value: unknown
 }
 
-/**
- * Examples by name. The examples of a request and of its response have the same name, so that a test can send the request and expect the
- * response.
- */
+/** Examples by name. A request and its response share the name, so that a test can send the one and expect the other. */
 export type Examples = Readonly<Record<string, Example>>
 
 /** Parameter of an operation. */
@@ -54,9 +51,9 @@ export interface AnswerDoc {
   readonly schema: JsonSchema
   readonly examples?: Examples
   readonly headers?: readonly string[]
-  /** Set for server-sent events. Default: JSON. */
+  /** Marks server-sent events. Default: JSON. */
   readonly isStream?: true
-  /** Set for plain text. Default: JSON. */
+  /** Marks plain text. Default: JSON. */
   readonly isText?: true
 }
 
@@ -66,9 +63,9 @@ export interface Operation {
   readonly tag: string
   readonly summary: string
   readonly description?: Documented<string>
-  /** Marks an operation that docs/change-policy.md lets go; its description names what replaces it. */
+  /** Deprecated by docs/change-policy.md; its description names the replacement. */
   readonly deprecated?: true
-  /** Authentication scheme. If absent, the route needs no authentication. */
+  /** Authentication scheme. Absent: the route needs no authentication. */
   readonly security?: 'apiKey' | 'token'
   readonly parameters?: readonly Parameter[]
   /** Header parameters that several operations share, as components of the OpenAPI document. */
@@ -77,7 +74,6 @@ export interface Operation {
   /** Responses by status. If `errors` contains the same status, the response is an alternative to the error envelope. */
   readonly answers: Readonly<Record<number, AnswerDoc>>
   readonly errors: readonly ErrorCode[]
-  /** Descriptions of error statuses that replace the default descriptions. */
   readonly errorTexts?: Readonly<Record<number, string>>
 }
 
@@ -94,12 +90,11 @@ export interface RoomRoute<Parts, Bound = Route<never, never>> {
 export interface ParsedCall<Body extends TSchema, Query extends TSchema = TSchema> {
   readonly call: Call
   readonly body: Static<Body>
-  /** JSON text of the body as received; empty without a body. */
+  /** JSON text as received; empty without a body. */
   readonly text: string
   readonly query: Static<Query>
 }
 
-/** Route that needs an API key with a scope: schemas, documentation and handler. */
 export interface KeyedRoute<Parts, Principal, Scope, Body extends TSchema, Query extends TSchema> {
   readonly method: RoomRoute<Parts>['method']
   readonly path: string
@@ -108,10 +103,9 @@ export interface KeyedRoute<Parts, Principal, Scope, Body extends TSchema, Query
   bodyBytesMax?(parts: Parts): number
   readonly query?: Query
   readonly operation: Omit<Operation, 'security' | 'requestBody'> & {
-    /** Example bodies, or example values of the query parameters, by name of the example. */
+    /** Bodies, or values of the query parameters, by name of the example. */
     readonly examples: Examples
   }
-  /** Called for a body that does not match the schema. */
   onInvalid?(error: ApiError, parts: Parts): void
   handle(
     call: ParsedCall<Body, Query>,
@@ -228,16 +222,15 @@ export function named<Schema extends JsonSchema>(
   return { ...schema, $id: name }
 }
 
-/** Marks a set of values of an answer to which a minor version may add values (docs/change-policy.md). */
+/** Marks values of an answer to which a minor version may add more (docs/change-policy.md). */
 export const mayGrow = { 'x-may-grow': true } as const
 
-/** Error codes that only the internal API uses. */
 const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['unauthenticated', 'forbidden'])
 
 /** Error codes of the public API contract. */
 export const publicErrorCodes: readonly ErrorCode[] = errorCodes.filter((code) => !internalCodes.has(code))
 
-/** Returns the schema of the error envelope for an API with these error codes. */
+/** Schema of the error envelope of an API with these error codes. */
 export function errorSchemaOf(codes: readonly ErrorCode[]) {
   return {
     type: 'object',

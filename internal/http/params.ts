@@ -3,11 +3,11 @@ import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Examples, JsonSchema, Parameter } from './operation.ts'
 import { expectation, parseQuery, quoteName } from './parse.ts'
 
-/** A query parameter with its parser and its documentation. */
+/** Query parameter with its parser and its documentation. */
 export interface Param<Value> {
   /** Returns undefined for an invalid value. */
   parse(text: string): Value | undefined
-  /** Completes the error text `"name" …` of an invalid value. Default: `must be` and what the schema expects. */
+  /** Completes the error text `"name" …` of an invalid value. Default: `must be` and the expectation of the schema. */
   problemOf?(text: string): string
   readonly description: string
   /** Documents the parameter, and gives the error text of an invalid value. */
@@ -19,12 +19,12 @@ export interface Param<Value> {
 /** Query parameters by name. */
 export type Params = Readonly<Record<string, Param<unknown>>>
 
-/** Parsed values of query parameters. A parameter that was not sent is absent. */
+/** Parsed query parameters. One that was not sent is absent. */
 export type ParamValues<P extends Params> = {
   readonly [Name in keyof P]?: P[Name] extends Param<infer Value> ? Value : never
 }
 
-/** Parses the query of a call. Returns a 400 error for an unknown, malformed or missing parameter. */
+/** Parses the query of a call. Returns 400 for an unknown, malformed or missing parameter. */
 export function readParams<P extends Params>(
   url: string,
   params: P,
@@ -56,23 +56,23 @@ function unknownParam(name: string, known: readonly string[]): ApiError {
   )
 }
 
-/** Returns the form of a text without control characters and U+FFFD, which decoders put in place of invalid bytes. */
+/** Form of a text without control characters and without U+FFFD, by which decoders replace invalid bytes. */
 export function plainTextForm(charsMax: number): RegExp {
   return new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u')
 }
 
-/** Returns the schema of a text of the form `plainTextForm`. */
+/** Schema of a text of the form `plainTextForm`. */
 export function plainText(charsMax: number, options: SchemaOptions = {}) {
   return t.RegExp(plainTextForm(charsMax), options)
 }
 
-/** Returns the body schema of a text that is one of a closed set of words. */
+/** Schema of a text from a closed set of words. */
 export function oneOf<const Words extends readonly string[]>(words: Words, description: string) {
   const pattern = `^(${words.join('|')})$`
   return t.Unsafe<Words[number]>(t.String({ enum: [...words], pattern, description }))
 }
 
-/** Defines a parameter with a text of 1 to `charsMax` characters. */
+/** Parameter with a text of 1 to `charsMax` characters. */
 export function textParam(description: string, { charsMax }: { readonly charsMax: number }): Param<string> {
   const form = plainTextForm(charsMax)
   return {
@@ -82,7 +82,7 @@ export function textParam(description: string, { charsMax }: { readonly charsMax
   }
 }
 
-/** Defines a parameter that is a whole number, without sign and leading zeros. */
+/** Parameter that is a whole number, without sign and leading zeros. */
 export function integerParam(
   description: string,
   {
@@ -101,7 +101,7 @@ export function integerParam(
   }
 }
 
-/** Defines a parameter that accepts one of a closed set of words. */
+/** Parameter from a closed set of words. */
 export function wordParam<const Word extends string>(
   description: string,
   words: readonly Word[],
@@ -129,7 +129,7 @@ export function idempotencyKeyParam(
   return { name: 'Idempotency-Key', in: 'header', ...documentation, schema: idempotencyKeySchema }
 }
 
-/** Reads the header `Idempotency-Key`. Returns undefined if it was not sent, and a 400 error if it is malformed. */
+/** Returns undefined if the header was not sent, and a 400 error if it is malformed. */
 export function readIdempotencyKey({ headers }: Request): string | undefined | ApiError {
   const key = headers.get('idempotency-key') ?? undefined
   if (key === undefined || idempotencyKeyForm.test(key)) return key

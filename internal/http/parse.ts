@@ -18,8 +18,8 @@ export type Query = { readonly kind: 'query'; readonly values: Readonly<Record<s
 const queryCharsMax = 8192
 
 /**
- * Parses a query string strictly. Returns 400 for a repeated parameter, and for percent-encoding that is not UTF-8. URLSearchParams would
- * choose one of the repeated values, or replace invalid bytes with U+FFFD.
+ * Parses a query string strictly: 400 for a repeated parameter, and for percent-encoding that is not UTF-8. URLSearchParams would choose
+ * one of the repeated values, or replace invalid bytes with U+FFFD.
  */
 export function parseQuery(url: string): Query {
   const mark = url.indexOf('?')
@@ -45,7 +45,6 @@ export function parseQuery(url: string): Query {
 
 const namesListedMax = 5
 
-/** Returns 400 with the names of the parameters if a request has a query that its route does not support. */
 export function refuseQuery(url: string): ApiError | undefined {
   const query = parseQuery(url)
   if (query.kind === 'error') return query
@@ -67,11 +66,11 @@ function decodeComponent(text: string): string | undefined {
 const byteOrderMark = '\ufeff'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A JSON object as text and as value, or the error to return. */
+/** JSON object as text and as value, or the error to return. */
 export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
 
 /**
- * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep. Repeated fields are refused, because JSON parsers
+ * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep. Refuses repeated fields, because JSON parsers
  * disagree about which value counts. Returns 400 for any other body.
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
@@ -101,7 +100,7 @@ function jsonErrorText(text: string): string {
   return `: ${isEnd ? 'it ends' : 'unexpected character'} at line ${line}, column ${column}`
 }
 
-/** Returns the error for the JSON text of an object with a repeated field. @param place object in the message, such as `the body` */
+/** Error for a repeated field in the JSON text of an object. @param place object in the message, such as `the body` */
 export function repeatedField(text: string, place: string): ApiError {
   const members = findMembers(text)
   const name = members.kind === 'repeated' ? quoteName(members.name) : 'A field'
@@ -116,12 +115,12 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** A value that matches its schema, or the error to return. */
+/** Value that matches its schema, or the error to return. */
 export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiError
 
 /**
  * Creates a parser of external values. Its error names up to ten invalid fields and the allowed values, but never contains a value itself.
- * The schema is compiled for the first value: a process has more routes than it serves, and would start later.
+ * Compiles the schema for the first value: a process has more routes than it serves, and would start later.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
@@ -135,10 +134,10 @@ export function createParser<Schema extends TSchema>(
 }
 
 const problemsMax = 10
-/** Maximum number of errors that are looked through. A schema can have several errors about one field. */
+/** Maximum errors examined. A schema can have several errors about one field. */
 const errorsMax = 200
 
-/** Describes each invalid field once. A field within an invalid field is left out. */
+/** Describes each invalid field once, and skips a field within an invalid field. */
 function describeAll(errors: Iterable<ValueError>): string | undefined {
   const texts = new Map<string, string>()
   let count = 0
@@ -154,7 +153,6 @@ function describeAll(errors: Iterable<ValueError>): string | undefined {
 
 const fieldsListedMax = 20
 
-/** Returns the names of an object's fields for an error about an unknown one. */
 function fieldsOf({ properties }: TSchema): string {
   const names = Object.keys(properties as object)
   if (names.length === 0) return ', which takes none'
@@ -185,14 +183,14 @@ function fieldName(pointer: string): string {
   return quoteName(pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/** Quotes a name sent by a caller, for an error message: truncated to 64 characters, with control characters escaped. */
+/** Quotes a name from a caller for an error message: truncated to 64 characters, with control characters escaped. */
 export function quoteName(name: string): string {
   return JSON.stringify(name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}…` : name)
 }
 
 /**
- * Returns what a schema of a request expects, to complete the error text `"name" must be …`. The keyword `expected` of the schema replaces
- * the generated text. A schema with a `pattern` needs it, because a regular expression explains nothing to a caller.
+ * Completes the error text `"name" must be …` from the schema. The keyword `expected` replaces the generated text; a schema with a
+ * `pattern` needs it, because a regular expression explains nothing to a caller.
  */
 export function expectation(schema: JsonSchema): string {
   const { expected, type, anyOf } = schema

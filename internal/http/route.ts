@@ -2,26 +2,26 @@ import type { ApiError, ErrorCode } from '#internal/base/index.ts'
 import type { BodyBounds } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 
-/** A request before its body is read. */
+/** Request before its body is read. */
 export interface Head {
   readonly request: Request
   readonly requestId: string
-  /** Decoded path parameters by name: 1–128 characters each, without control characters and U+FFFD. */
+  /** Decoded values, 1–128 characters each, without control characters and U+FFFD. */
   readonly params: Readonly<Record<string, string>>
-  /** Address of the connection's peer, which may be a proxy; null once the connection is closed. */
+  /** Peer of the connection, which may be a proxy; null once the connection is closed. */
   peerAddress(): string | null
 }
 
 /** Request passed to a handler. */
 export interface Call extends Head {
-  /** Body bytes as received; empty for a route that reads no body. */
+  /** Bytes as received; empty for a route that reads no body. */
   readonly body: Uint8Array
 }
 
 /** Additional fields of the request's log line: few, short, no secrets. The standard fields of the line take precedence. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>
 
-/** Response body. A stream is forwarded as it produces data, and is cancelled when the caller disconnects. */
+/** A stream is forwarded as it produces data, and is cancelled when the caller disconnects. */
 export type AnswerBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>
 
 /** Response of a handler, except errors. The body is JSON text unless a header names another type. */
@@ -45,9 +45,8 @@ interface RouteShape {
   readonly path: string
 }
 
-/** Route with a fixed body limit. */
 export interface SizedRouteShape extends RouteShape {
-  /** Maximum body length; a longer body causes 400. 0 for a route that reads no body. */
+  /** A longer body causes 400. 0 for a route that reads no body. */
   readonly bodyBytesMax: number
 }
 
@@ -63,31 +62,26 @@ export interface GuardedRoute<Principal, Scope extends string> extends SizedRout
   handle(call: Call, principal: Principal): Answered
 }
 
-/** An authorized request and the limits of its body. */
+/** Authorized request, and the limits of its body. */
 export interface Admission<Handed> {
   readonly kind: 'admitted'
-  /** Result of the authorization, passed to the handler of the route. */
   readonly admitted: Handed
   /** Tenant for the log line; absent if the caller is no tenant. */
   readonly tenant?: string
   /** Owner to which the body's bytes are charged in the body budget. Default: the tenant. */
   readonly owner?: string
-  /** Maximum body length, counted as bytes arrive. A longer body causes 413 `body_too_large`. */
+  /** Maximum, counted as bytes arrive. A longer body causes 413 `body_too_large`. */
   readonly bodyBytesMax: number
-  /** Fields that are logged for every outcome of the request. */
   readonly log?: LogFields
 }
 
-/** Result of authorization: an admitted request, or a response without reading the body. */
+/** Admitted request, or a response without reading the body. */
 export type Admitted<Handed> = Admission<Handed> | Answer | ApiError
 
 /** Route that authorizes each caller by path and headers. */
 export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
-    /**
-     * Authorizes a request, or returns the response to a refused request. Runs before the body is read, so that refused requests take no
-     * memory.
-     */
+    /** Authorizes a request, or returns the response to it. Runs before the body is read, so that refused requests take no memory. */
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
     /**
      * Returns the client network or tenant whose bodies are evicted together, for routes that do not know their callers before the body is
@@ -96,18 +90,15 @@ export interface AdmittingRoute<Handed> extends RouteShape {
     sourceOf?(head: Head): string | null
   }
   handle(call: Call, admitted: Handed): Answered<AnswerBody>
-  /** Memory for bodies: `keyed` if `admit` admits only callers with an API key. Default: `anonymous`. */
+  /** `keyed` if `admit` admits only callers with an API key. Default: `anonymous`. */
   readonly budget?: keyof BodyBudgets
   /** Outcomes that any caller can cause without a key or a signing secret. The rate of their log lines is limited. Default: none. */
   readonly unverifiedOutcomes?: ReadonlySet<string>
-  /**
-   * Calls `admit` also for a malformed path parameter, with an empty text as its value; an empty parameter is absent. Default: such a
-   * request causes 404 `route_unknown`.
-   */
+  /** Calls `admit` also for a malformed path parameter, as an empty text; an empty one is absent. Default: 404 `route_unknown`. */
   readonly admitsMalformedParams?: true
 }
 
-/** Row of the route table. */
+/** Route with any kind of access. */
 export type Route<Principal, Scope extends string> =
   | PublicRoute
   | GuardedRoute<Principal, Scope>
@@ -115,16 +106,11 @@ export type Route<Principal, Scope extends string> =
   // only the result of `admit` of the same route.
   | AdmittingRoute<unknown>
 
-/** An authorized request, for every kind of route. */
 export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'owner' | 'log'> {
   readonly tenant?: string
   readonly bounds: BodyBounds
 }
 
-/**
- * A route in the form that the server runs, for every kind of access: authorization before the body is read, and a handler that runs when
- * the body has been read.
- */
 export interface Entry {
   readonly method: PublicRoute['method']
   readonly path: string
@@ -135,23 +121,19 @@ export interface Entry {
   readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
   readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
-  /** Returns the client network or tenant whose bodies are evicted together. Default: the owner. */
   sourceOf?(head: Head): string | null
-  /** @param admitted result of `admit` of this entry */
   handle(
     call: Call,
     admitted: unknown,
   ): Promise<Answer<AnswerBody> | ApiError> | Answer<AnswerBody> | ApiError
 }
 
-/** Authenticates callers by API key. */
 export interface Authority<Principal, Scope extends string> {
-  /** Returns the owner of the key in the Authorization header, or an error. */
   authorize(authorization: string | null, scope: Scope): Principal | ApiError
   nameOf(principal: Principal): string
 }
 
-/** Memory budgets for bodies. They are separate, so that a flood of unauthenticated requests does not affect callers with a key. */
+/** Memory for bodies, separate so that a flood of unauthenticated requests does not affect callers with a key. */
 export interface BodyBudgets {
   readonly keyed: BodyBudget
   readonly anonymous: BodyBudget

@@ -31,20 +31,20 @@ import type {
   SizedRouteShape,
 } from './route.ts'
 
-/** A finished request, for its log line and its metrics. Contains no secrets. */
+/** Finished request, for its log line and its metrics. Contains no secrets. */
 export interface RequestEvent {
   readonly requestId: string
   readonly method: string
-  /** Path pattern of the route, or `unknown`. */
+  /** Pattern of the path, or `unknown`. */
   readonly route: string
   readonly status: number
-  /** Outcome returned by the handler, or the code of the error. */
+  /** Outcome from the handler, or the code of the error. */
   readonly outcome: string
   readonly durationMs: number
-  /** Tenant of the request, determined by API key or by the route. */
+  /** Tenant by API key or by the route. */
   readonly tenant?: string | undefined
   readonly fields?: LogFields | undefined
-  /** Set if any caller can cause this response without a key or a signing secret. Never set for a bug or an unavailable store. */
+  /** Marks a response that any caller can cause without a key or a signing secret. Never set for a bug or an unavailable store. */
   readonly unverified?: true | undefined
 }
 
@@ -54,26 +54,20 @@ export interface ServerOptions<Principal, Scope extends string> extends Authorit
   readonly budgets: BodyBudgets
 }
 
-/** Dependencies and callbacks that every request uses. */
 interface Runtime {
   /** Returns the error to send for an exception of a handler, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
   /** Called for each response. `cause` is the exception that caused an error; it is never sent to the caller. */
   onAnswered(event: RequestEvent, cause: unknown): void
-  /** Renders an error as a page for a browser, and can add headers. If absent, or if it returns undefined, the JSON envelope is sent. */
+  /** Renders an error as a page for a browser, and can add headers. Absent or undefined: the JSON envelope. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
-  /**
-   * Handles a `GET` of an unknown path, for browsers. If absent, or if it returns undefined, the response is 404, as for any other method.
-   */
+  /** Handles a `GET` of an unknown path, for browsers. Absent or undefined: 404, as for any other method. */
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError | undefined>
   /** Path of the OpenAPI document of this port, which the 404 of an unknown path names. */
   readonly documentPath?: string
-  /** Returns the value of the header `Link` for an error, see `createErrorLinks`. If absent or undefined, errors have no link. */
+  /** Value of the header `Link` for an error, see `createErrorLinks`. Absent or undefined: no link. */
   readonly errorLink?: ((code: ErrorCode) => string | undefined) | undefined
-  /**
-   * Returns true while the process shuts down. Each response then closes its connection, so that the next request reaches another process.
-   * If absent, the server never drains.
-   */
+  /** True while the process shuts down. Responses then close their connections, so that the next requests reach another process. */
   isDraining?(): boolean
   /** Runs each request in a span that continues the caller's `traceparent`. */
   readonly tracing?: Pick<Tracing, 'enabled' | 'span'>
@@ -83,8 +77,8 @@ type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
 const idleTimeoutSeconds = 30
 /**
- * Disables the limit of Bun, which would send 413 without a body. The server itself enforces the limit of each route and sends the error
- * envelope. Bun does not buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
+ * Disables the limit of Bun, which would send 413 without a body. The server enforces the limit of each route and sends the error envelope.
+ * Bun does not buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
  */
 const noBound = Number.MAX_SAFE_INTEGER
 
@@ -94,11 +88,10 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   const app = new Elysia({
     // A path with a trailing slash is a different, unknown path.
     strictPath: true,
-    // Two processes must not share a port unnoticed, so reusePort is off.
+    // Two processes must not share a port unnoticed.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
-  // The error handler is registered before the routes, because it applies only to routes registered later. Elysia's default handler would
-  // send the message of the error to the caller.
+  // Applies only to routes registered later. Elysia's default handler would send the message of the error to the caller.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unmatched(options, request) : apiError('internal')
@@ -130,7 +123,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
             peerAddress: () => peerAddress(app.server, request),
           }),
         {
-          // Elysia does not parse the body, because `serve` authorizes the request before it reads the body.
+          // Elysia must not parse the body, because `serve` authorizes the request before it reads the body.
           parse: 'none',
         },
       )
@@ -139,10 +132,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   return app
 }
 
-/**
- * Returns the paths to register. `:name` does not match an empty segment, so a route that admits malformed parameters is also registered
- * with an empty segment in its place.
- */
+/** Adds paths with an empty segment, which `:name` does not match, for routes that admit malformed parameters. */
 function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
   const inTheMiddle = admitsMalformedParams ? (path.match(/:\w+(?=\/)/g) ?? []) : []
   return [path, ...inTheMiddle.map((name) => path.replace(name, ''))]
@@ -151,7 +141,7 @@ function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
 const noParams: Call['params'] = {}
 const noBytes: Uint8Array = new Uint8Array()
 
-/** Returns the address of the peer. Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. */
+/** Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. */
 function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, request: Request): string | null {
   return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
 }
@@ -164,10 +154,7 @@ function answerCall(runtime: Runtime, entry: Entry, head: Head): Promise<Respons
   return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, entry, head))
 }
 
-/**
- * Serves a request: authorization, query, body, handler. Each step can end the request. This is one async function, because each additional
- * async function costs time in every request.
- */
+/** Runs authorization, query, body and handler in one function, because each async function costs time in every request. */
 async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Response> {
   const { request, requestId } = received
   const { path: route, unverified } = entry
@@ -209,7 +196,7 @@ async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Re
 
 const wellFormedParam = /^[^\p{Cc}\ufffd]{1,128}$/u
 
-/** Returns whether each path parameter has 1–128 characters without control characters and U+FFFD. Bun decodes invalid UTF-8 as U+FFFD. */
+/** Checks for U+FFFD because Bun decodes invalid UTF-8 to it. */
 function areWellFormed(params: Call['params']): boolean {
   for (const name in params) {
     const value = params[name]
@@ -233,7 +220,7 @@ function unmatched<Principal, Scope extends string>(
     : apiError('method_not_allowed', undefined, { Allow: allowed.join(', ') })
 }
 
-/** Returns the error for a path without a route. @param documentPath path of the document of the port's API, if it has one */
+/** Error for a path without a route. @param documentPath path of the document of the port's API, if it has one */
 export function routeUnknown(documentPath?: string): ApiError {
   if (documentPath === undefined) return apiError('route_unknown')
   return apiError('route_unknown', `This port has no such route: GET ${documentPath} lists its routes`)
@@ -253,7 +240,7 @@ async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): P
 }
 
 /**
- * Returns the values of the header `Link` (RFC 8288) that lead to the pages of errors. They are made once.
+ * Creates the values of the header `Link` (RFC 8288) that lead to the pages of errors, once per process.
  * @param docsUrl address of the documentation, absolute or a path, without a trailing slash
  */
 export function createErrorLinks(docsUrl: string): (code: ErrorCode) => string {
@@ -324,10 +311,7 @@ function joined(some: LogFields | undefined, more: LogFields | undefined): LogFi
 
 const requestIdForm = /^[\w.:-]{1,128}$/
 
-/**
- * Creates the generator of request ids. It keeps the caller's `X-Request-Id` if that has 1–128 letters, digits or `_ . : -`. Otherwise it
- * generates an id that is unique across processes.
- */
+/** Keeps an `X-Request-Id` of 1–128 letters, digits or `_ . : -`, else generates an id that is unique across processes. */
 export function createRequestIds(): (request: Request) => string {
   const prefix = randomToken(9)
   let count = 0
@@ -339,7 +323,7 @@ export function createRequestIds(): (request: Request) => string {
   }
 }
 
-/** Returns the methods of a path for the Allow header, with HEAD for each GET. The list is empty if no route has this path. */
+/** Methods of a path for the Allow header, with HEAD for each GET. Empty if no route has this path. */
 export function allowedMethods(
   routes: readonly { readonly method: string; readonly path: string }[],
   pathname: string,

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import type { Head } from './route.ts'
 
-/** Maximum number of forwarded addresses that are checked. */
+/** Maximum forwarded addresses that are checked. */
 const hopsMax = 20
 
 /**
@@ -31,10 +31,7 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
   }
 }
 
-/**
- * Returns the network that counts as one client: an IPv4 address itself, or the /64 of an IPv6 address, because one host can own a whole
- * /64.
- */
+/** Returns the network that counts as one client: the address for IPv4, or the /64 for IPv6, because one host can own a whole /64. */
 export function networkOf(address: string | null): string | null {
   const bare = address?.replace(mapped, '') ?? null
   if (bare === null || isIP(bare) !== 6) return bare
@@ -48,7 +45,6 @@ export function networkOf(address: string | null): string | null {
     .join(':')
 }
 
-/** Prefix of an IPv4-mapped IPv6 address. */
 const mapped = /^::ffff:(?=\d+\.)/i
 const groupsOfAddress = 8
 const groupsOfNetwork = 4

@@ -1,6 +1,6 @@
 import type { Answer } from './route.ts'
 
-/** Body of a resource that does not change while the process runs, plain and compressed. */
+/** Body that does not change while the process runs, plain and compressed. */
 export interface StaticBody {
   readonly plain: Uint8Array<ArrayBuffer>
   readonly gzipped: Uint8Array<ArrayBuffer>
@@ -12,7 +12,7 @@ export function staticBody(text: string): StaticBody {
   return { plain, gzipped: Uint8Array.from(Bun.gzipSync(plain, { level: 9 })) }
 }
 
-/** Returns the response with a static body, compressed if the caller accepts gzip. */
+/** Response with a static body, compressed if the caller accepts gzip. */
 export function staticAnswer(
   { plain, gzipped }: StaticBody,
   request: Request,
@@ -28,7 +28,7 @@ export function staticAnswer(
   }
 }
 
-/** Checks that an `Accept-Encoding` header accepts gzip; `gzip;q=0` refuses it. */
+/** Parses an `Accept-Encoding` header; `gzip;q=0` refuses gzip. */
 export function acceptsGzip(acceptEncoding: string | null): boolean {
   return (acceptEncoding ?? '').split(',').some((part) => {
     const [name, weight = ''] = part.split(';').map((each) => each.trim().toLowerCase())
