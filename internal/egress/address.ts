@@ -1,12 +1,11 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** IP address as 32-bit words, most significant first: one word for IPv4, four for IPv6. */
+/** 32-bit words, most significant first: one for IPv4, four for IPv6. */
 export interface Address {
   readonly family: 4 | 6
   readonly words: readonly number[]
 }
 
-/** IP network: a base address and its prefix length in bits. */
 export interface Cidr {
   readonly base: Address
   readonly prefix: number
@@ -32,12 +31,11 @@ export function parseCidr(text: string): Cidr | undefined {
   return /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits ? { base, prefix: Number(prefix) } : undefined
 }
 
-/** Builds an IPv4 address from its 32-bit number. */
 export function ipv4(word: number): Address {
   return { family: 4, words: [word >>> 0] }
 }
 
-/** Returns whether a network contains an address. IPv4 networks contain no IPv6 addresses, not even IPv4-mapped ones. */
+/** Treats IPv4-mapped IPv6 addresses as IPv6: no IPv4 network contains them. */
 export function contains({ base, prefix }: Cidr, address: Address): boolean {
   if (base.family !== address.family) return false
   return base.words.every((word, index) => {
@@ -51,7 +49,6 @@ function wordOf(dotted: string): number {
   return dotted.split('.').reduce((word, part) => word * 256 + Number(part), 0)
 }
 
-/** Converts an IPv6 text to words. The text must have passed `isIPv6`. */
 function wordsOf(text: string): number[] {
   const lastColon = text.lastIndexOf(':')
   const tail = text.slice(lastColon + 1)
@@ -71,7 +68,7 @@ function groupsOf(text: string): number[] {
   return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
 }
 
-/** Purpose of each address block, as shown in the message of a refusal. */
+/** Purpose of each block, for the message of a refusal. */
 export const blockNames = {
   public: 'a public address',
   unspecified: 'the unspecified address',
@@ -91,10 +88,7 @@ export const blockNames = {
 /** Purpose of an address block, from a closed set. Every block except `public` is refused unless a list allows it. */
 export type AddressBlock = keyof typeof blockNames
 
-/**
- * Result of an address check. `listed`: the lists of the tenant and of the platform contain the address. `isPublic`: the address is allowed
- * without a list.
- */
+/** Result of an address check. `listed`: the tenant and the platform list the address. `isPublic`: it is allowed without a list. */
 export type AddressVerdict =
   | { readonly kind: 'allowed'; readonly listed: boolean; readonly isPublic: boolean }
   | { readonly kind: 'refused'; readonly block: AddressBlock }
@@ -107,9 +101,9 @@ export interface AddressLists {
 }
 
 /**
- * Refused blocks. A block that lies inside another block comes first. Includes all blocks of IANA's special-purpose registries
- * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), even the blocks
- * marked globally reachable, because these contain relays, anycast resolvers and sinks, but never a callback.
+ * Refused blocks; a block inside another one comes first. Includes all blocks of IANA's special-purpose registries
+ * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), even those marked
+ * globally reachable, because these contain relays, anycast resolvers and sinks, but never a callback.
  */
 const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
   // Metadata services that issue credentials, including those outside the link-local block: AWS (instances, containers), Alibaba, Oracle
@@ -142,10 +136,7 @@ const nat64Local = cidrsOf(['64:ff9b:1::/48'])
 const tunnel6to4 = cidrsOf(['2002::/16'])
 const teredo = cidrsOf(['2001::/32'])
 
-/**
- * Blocks that are refused even if a list contains them: they contain no callbacks, and a metadata service would leak the credentials of the
- * platform.
- */
+/** Refused even if a list contains them: they contain no callbacks, and a metadata service would leak the credentials of the platform. */
 export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set<AddressBlock>([
   'unspecified',
   'link_local',
@@ -154,7 +145,6 @@ export const blocksNeverCalled: ReadonlySet<AddressBlock> = new Set<AddressBlock
   'not_an_address',
 ])
 
-/** Returns the block of an address. Ignores an IPv4 address embedded in it. */
 export function blockOf(address: Address): AddressBlock {
   const found = table.find(([, cidr]) => contains(cidr, address))
   if (found) return found[0]
@@ -166,14 +156,14 @@ export function blockOf(address: Address): AddressBlock {
 /**
  * Decides whether an address can be called. A public address is allowed. A link-local, metadata, unspecified or multicast address is always
  * refused. Any other address is allowed only if the tenant lists it within the networks of the platform. An IPv6 address that embeds an
- * IPv4 address must be listed in its IPv6 form, and the embedded address must be allowed too.
+ * IPv4 address must be listed in its IPv6 form, and the embedded address must also be allowed.
  */
 export function checkAddress(text: string, lists: AddressLists): AddressVerdict {
   const address = parseAddress(text)
   return address ? validate(address, lists) : { kind: 'refused', block: 'not_an_address' }
 }
 
-/** Returns whether a network contains no public address. Returns false if it contains one, or if the text is not a network. */
+/** Returns false if the network contains a public address, or if the text is not a network. */
 export function isNeverPublic(text: string): boolean {
   const cidr = parseCidr(text)
   return (
@@ -200,8 +190,7 @@ function refusedInner(address: Address, lists: AddressLists): AddressVerdict | u
 
 /**
  * Checks every IPv4 address that an address with a local NAT64 prefix can embed: its position depends on the length of the prefix, which
- * the operator chooses (RFC 6052, 2.2; RFC 8215). The lists decide about all of them except metadata and link-local addresses, which are
- * refused.
+ * the operator chooses (RFC 6052, 2.2; RFC 8215). Refuses metadata and link-local addresses; the lists decide about the others.
  */
 function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): AddressVerdict | undefined {
   const readings = [
@@ -216,7 +205,7 @@ function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): Address
   return block && { kind: 'refused', block }
 }
 
-/** Returns the IPv4 addresses to which a translator can forward a packet for this IPv6 address. */
+/** IPv4 addresses to which a translator can forward a packet for this IPv6 address. */
 function innerOf(address: Address): Address[] {
   const [a = 0, b = 0, , d = 0] = address.words
   if (isIn(tunnel6to4, address)) return [ipv4((a << 16) | (b >>> 16))]
@@ -225,7 +214,7 @@ function innerOf(address: Address): Address[] {
   return [ipv4(d)]
 }
 
-/** Detects ISATAP: an interface identifier that embeds an IPv4 address (RFC 5214, 6.1). */
+/** ISATAP: an interface identifier that embeds an IPv4 address (RFC 5214, 6.1). */
 function isIsatap({ words: [, , c = 0] }: Address): boolean {
   return c === 0x5efe || c === 0x2005efe
 }
@@ -234,7 +223,7 @@ function isIn(cidrs: readonly Cidr[], address: Address): boolean {
   return cidrs.some((cidr) => contains(cidr, address))
 }
 
-/** Parses networks. Skips entries that are not a network. */
+/** Skips entries that are not a network. */
 function cidrsOf(texts: readonly string[]): Cidr[] {
   return texts.flatMap((text) => parseCidr(text) ?? [])
 }

@@ -12,19 +12,19 @@ import {
 } from './connections.ts'
 import { AnswerReader, encodeRequest, type KeptHeaders } from './http1.ts'
 
-/** One call to a callback, or to another URL that a tenant or a provider chooses. */
+/** Call to a callback, or to another URL that a tenant or a provider chooses. */
 export interface OutboundCall {
   readonly url: string
   /** Non-public networks that the tenant lists. They apply only inside the networks that the platform allows. */
   readonly allowedCIDRs: readonly string[]
-  /** HTTP method; default POST. A GET has no body. */
+  /** Default: POST. A GET has no body. */
   readonly method?: 'GET' | 'POST'
-  /** Headers with names in lower case. The client adds `host`, `content-length`, `connection` and `accept-encoding`. */
+  /** Names are in lower case. The client adds `host`, `content-length`, `connection` and `accept-encoding`. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** Maximum bytes of the response body that are read and returned; default 16 KiB. */
+  /** Maximum of the response body that is read and returned; default 16 KiB. */
   readonly answerBytesMax?: number
-  /** Time limit of the whole call, including name resolution. */
+  /** Bounds the whole call, including name resolution. */
   readonly timeoutMs: number
   /** Aborts the call once its name is resolved. The result is then `aborted`. */
   readonly signal?: AbortSignal
@@ -38,7 +38,6 @@ export interface CallAnswered {
   readonly headers: AnswerHeaders
   /** First `answerBytesMax` bytes of the response body. Invalid UTF-8 becomes U+FFFD. */
   readonly answer: string
-  /** Whether the response body is longer than `answer`. */
   readonly isAnswerCut: boolean
   readonly receivedHeaders: KeptHeaders
   readonly trace: CallTrace
@@ -70,13 +69,13 @@ export interface Outbound {
 
 /** Dependencies and limits of the client. */
 export interface OutboundOptions extends CallbackBounds {
-  /** Proxy URL from `LATCHKEY_EGRESS_PROXY`. The usual proxy variables of the environment are ignored. */
+  /** URL from `LATCHKEY_EGRESS_PROXY`. The usual proxy variables of the environment are ignored. */
   readonly egressProxy?: string | undefined
   /** PEM certificates that are trusted instead of the CAs of the runtime. */
   readonly ca?: string | undefined
-  /** Name resolution. Default: /etc/hosts and DNS. */
+  /** Default: /etc/hosts and DNS. */
   readonly resolve?: Resolve | undefined
-  /** Time limit for resolving, connecting and TLS together, in milliseconds; default 5 000. */
+  /** Bounds resolving, connecting and TLS together; default 5 000. */
   readonly connectMs?: number | undefined
 }
 
@@ -138,7 +137,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { send, close: () => connections.close() }
 }
 
-/** Maximum memoized results. One process has fewer callbacks than this. */
+/** Maximum results. One process has fewer callbacks. */
 const memoizedMax = 10_000
 
 /** Memoizes a pure function. Arguments must not contain spaces; list arguments must not contain commas either. */
@@ -170,9 +169,9 @@ const namesMax = 10_000
 const addressesMax = 64
 
 /**
- * Resolves a name by /etc/hosts and DNS, including the search domains of the cluster.
- * Uses c-ares, which needs no thread. `node:dns` calls getaddrinfo on a small thread pool, where a few names whose name servers never reply
- * would block the calls of all tenants (40 names: over 40 s, Bun 1.4.5).
+ * Resolves a name by /etc/hosts and DNS, including the search domains of the cluster. Uses c-ares, which needs no thread. `node:dns` calls
+ * getaddrinfo on a small thread pool, where a few names whose name servers never reply would block the calls of all tenants (40 names: over
+ * 40 s, Bun 1.4.5).
  */
 export const systemResolve: Resolve = async (name) => {
   const found = await Bun.dns.lookup(name, { backend: 'c-ares' })
@@ -181,14 +180,10 @@ export const systemResolve: Resolve = async (name) => {
 
 interface CachedName {
   readonly pending: Promise<Resolved>
-  /** Result of the lookup; undefined while the lookup is in flight. */
   settled: { readonly value: Resolved; readonly expiresAtMs: number } | undefined
 }
 
-/**
- * Creates a caching resolver. It caches addresses for 5 s and failures for 1 s, for at most 10 000 names. Concurrent calls for a name share
- * one lookup. The resolver never rejects.
- */
+/** Caches up to 10 000 names, addresses for 5 s and failures for 1 s. Concurrent calls share lookups. Never rejects. */
 export function createResolver(
   lookup: Resolve,
   now: () => number,
@@ -244,9 +239,8 @@ const dnsDetails: Readonly<Record<(Resolved & { kind: 'failed' })['cause'], stri
 }
 
 /**
- * Causes of a call without a complete response, each with an explanation for the tenant. After `connect_failed`, `connect_timeout` and
- * `tls_failed`, no byte of the request was sent. `timeout`: within the time limit, the response was not complete and fewer than 16 KiB of
- * its body had arrived.
+ * Explains each cause to the tenant. After `connect_failed`, `connect_timeout` and `tls_failed`, no byte of the request was sent.
+ * `timeout`: within the time limit, the response was not complete and fewer than 16 KiB of its body had arrived.
  */
 export const callFailures = {
   url_refused: 'The callback’s URL has a scheme, port or form that is not allowed.',
@@ -261,10 +255,10 @@ export const callFailures = {
   proxy_failed: 'The platform’s egress proxy could not be reached or refused to connect.',
   aborted: 'The platform aborted the call.',
 }
-/** Cause of a call without a complete response. The set is closed, so it can be a metric label. */
+/** Cause of a call without a complete response. Closed set, so it can be a metric label. */
 export type CallFailureCause = keyof typeof callFailures
 
-/** Causes of failures before a connection was open, so that no byte of the request was sent. */
+/** Failures before a connection was open, so that no byte of the request was sent. */
 export const unsentCauses: ReadonlySet<string> = new Set<CallFailureCause>([
   ...(['url_refused', 'dns_failed', 'address_refused', 'connect_failed', 'connect_timeout'] as const),
   ...(['tls_failed', 'proxy_failed'] as const),
@@ -278,37 +272,27 @@ export interface AnswerHeaders {
   readonly contentType?: string
 }
 
-/**
- * Address and duration of the steps of a call, for people. Durations are in milliseconds; a step that did not happen, or did not end, is
- * undefined.
- */
+/** Address of a call and duration of its steps, for people. A step that did not happen, or did not end, is undefined. */
 export interface CallTrace {
   /** Address of the connection, or of the last try to open one. Behind a proxy, the address that the proxy was given. */
   readonly address?: string | undefined
-  /** Whether the request was sent on a connection that an earlier call had opened. */
+  /** True if an earlier call had opened the connection. */
   readonly isReused: boolean
-  /** Resolving the name. Near 0 if the result was cached; undefined for a URL with an address. */
+  /** Duration of name resolution: near 0 if the result was cached; undefined for a URL with an address. */
   readonly dnsMs?: number | undefined
-  /**
-   * Opening the TCP connection or the proxy tunnel, with the addresses that were tried before. After a stale connection: of the new one only.
-   */
+  /** Includes the proxy tunnel, and the addresses that were tried before. After a stale connection: the new one only. */
   readonly connectMs?: number | undefined
   readonly tlsMs?: number | undefined
-  /** From sending the request to the first byte of the response. */
+  /** Duration from sending the request to the first byte of the response. */
   readonly firstByteMs?: number | undefined
 }
 
-/** Result of an exchange without a complete response. */
 interface ExchangeFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause
-  /** Error code of the runtime. */
   readonly code?: string | undefined
-  /** Status of an incomplete response. */
   readonly status?: number | undefined
-  /**
-   * True if a reused connection was reset before any byte of a response arrived. The server had most likely closed it before the request.
-   */
+  /** True if a reused connection was reset before a response. The server had most likely closed it before the request. */
   readonly stale: boolean
   readonly trace: CallTrace
 }
@@ -316,13 +300,11 @@ interface ExchangeFailed {
 const answerBytesMaxDefault = 16_384
 const answerHeaderCharsMax = 256
 const addressesTriedMax = 4
-/** Minimum time for one address before the next address is tried. */
+/** Minimum time for one address before the next one is tried. */
 const addressMsMin = 1000
 const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'connect_timeout'])
 
-/**
- * Sends a request to the first address that accepts a connection, and tries at most four addresses. Ends within `timeoutMs`; never rejects.
- */
+/** Tries at most four addresses until one accepts a connection. Ends within `timeoutMs`; never rejects. */
 async function exchange(
   connections: Connections,
   validated: {
@@ -330,17 +312,16 @@ async function exchange(
     readonly url: CallbackUrl
     /** Validated addresses. The call can use any of them. */
     readonly addresses: readonly string[]
-    /** Time at which `timeoutMs` begins, from `performance.now()`. */
+    /** Time of `performance.now()` at which `timeoutMs` begins. */
     readonly startedAtMs: number
-    /** Time at which the addresses were known, from `performance.now()`. */
     readonly resolvedAtMs: number
-    /** Time limit for resolving, connecting and TLS together, over all addresses. It is part of `timeoutMs`. */
+    /** Bounds resolving, connecting and TLS together, over all addresses. Part of `timeoutMs`. */
     readonly connectMs: number
   },
 ): Promise<Exchanged> {
   const { call, url, startedAtMs, resolvedAtMs } = validated
   const bytes = encodeRequest(call, url)
-  // The request has an invalid header, which is a programming error in the calling code of Latchkey.
+  // An invalid header is a programming error in the calling code of Latchkey.
   if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false, trace: untraced }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
@@ -366,7 +347,7 @@ async function exchange(
       })
     }
     result = await attempt(false, resolvedAtMs)
-    // A request on a stale connection is repeated once on a new connection. Receivers deduplicate by `webhook-id`.
+    // Repeats a request on a stale connection once on a new one. Receivers deduplicate by `webhook-id`.
     if (result.kind === 'failed' && result.stale) result = await attempt(true, performance.now())
     if (result.kind === 'answered' || !unreached.has(result.cause)) break
   }
@@ -377,22 +358,20 @@ type Exchanged = Omit<CallAnswered, 'durationMs'> | ExchangeFailed
 
 interface ExchangeRequest {
   readonly endpoint: Endpoint
-  /** Bytes of the request: head and body. */
   readonly bytes: Buffer
   readonly answerBytesMax: number
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Uses a new connection and closes it afterwards, because the server has just closed an idle connection. */
+  /** Uses a new connection and closes it afterwards, because the server has just closed an idle one. */
   readonly isFresh: boolean
-  /** Time from which `connectMs` of the trace counts, from `performance.now()`. */
+  /** Time of `performance.now()` from which `connectMs` of the trace counts. */
   readonly connectFromMs: number
 }
 
-/** Trace of a call that tried no address. */
 const untraced: CallTrace = { isReused: false }
 
-/** One request on one connection. The connection is reused only after a complete response. */
+/** Request on one connection, which is reused only after a complete response. */
 class Exchange implements ConnectionUser {
   readonly #connections: Connections
   readonly #request: ExchangeRequest
@@ -443,7 +422,7 @@ class Exchange implements ConnectionUser {
   }
 
   #send(connection: Connection): void {
-    // The call ended while its connection was being opened, so the connection is kept for another call.
+    // The call ended while its connection was being opened, so another call can have the connection.
     if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
     this.#connection = connection
     connection.use(this)
@@ -455,8 +434,7 @@ class Exchange implements ConnectionUser {
     const connection = this.#connection
     this.#finish({ ...answerOf(this.#reader, isAnswerCut), trace: this.#trace() })
     if (!connection) return
-    // The connection is not reused if the response came before the whole request was sent, because the server would parse the remaining
-    // bytes as another request.
+    // A response before the end of the request prevents reuse: the server would parse the remaining bytes as another request.
     const { endpoint, isFresh } = this.#request
     if (!isFresh && this.#reader.leavesConnection && connection.isFlushed)
       this.#connections.keep(endpoint, connection)
@@ -514,7 +492,7 @@ function answerOf(reader: AnswerReader, isAnswerCut: boolean): Omit<CallAnswered
       ...(webhookDelivery === undefined ? {} : { webhookDelivery }),
       ...(contentType === undefined ? {} : { contentType }),
     },
-    // NUL is replaced, because a text column of Postgres rejects it.
+    // A text column of Postgres rejects NUL.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
     isAnswerCut,
     receivedHeaders,

@@ -3,7 +3,7 @@ import { type AddressBlock, blockNames, blocksNeverCalled, checkAddress, isNever
 
 export interface CallbackUrl {
   readonly scheme: 'http' | 'https'
-  /** ASCII host name without a final dot, or an address without brackets. IPv4 addresses are always in dotted decimal. */
+  /** ASCII name without a final dot, or an address without brackets. IPv4 addresses are always in dotted decimal. */
   readonly host: string
   readonly isAddress: boolean
   readonly port: number
@@ -25,10 +25,10 @@ export type CallbackRefusal =
   | 'http_not_listed'
   | 'address'
 
-/** Result of a URL check. `message` tells the tenant what to change. */
+/** Result of a URL check. `message` tells the tenant the necessary change. */
 export type CheckedCallbackUrl = { readonly kind: 'callback'; readonly url: CallbackUrl } | RefusedCallback
 
-/** Refusal of a callback URL: the cause, and a message for the tenant. */
+/** Refusal with a message for the tenant. */
 export interface RefusedCallback {
   readonly kind: 'refused'
   readonly cause: CallbackRefusal
@@ -37,10 +37,7 @@ export interface RefusedCallback {
 
 const urlLengthMax = 2048
 
-/**
- * Ports of other protocols. Callbacks to them are refused. The list is from the Fetch standard
- * (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11).
- */
+/** Ports of other protocols, to which callbacks are refused: https://fetch.spec.whatwg.org/#port-blocking (read 2026-11). */
 export const portsBlocked: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -55,10 +52,7 @@ export const callbackPortsAlways: readonly number[] = [80, 443, 8080, 8443]
 export interface CallbackBounds {
   /** Non-public networks that a tenant can list, from `LATCHKEY_CALLBACK_CIDRS_MAX`. */
   readonly cidrsMax: readonly string[]
-  /**
-   * Ports that are allowed at non-public addresses in addition to 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. Ports of public
-   * addresses are not restricted by this setting.
-   */
+  /** Ports at non-public addresses besides 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. Not for public addresses. */
   readonly ports: readonly number[] | 'any'
 }
 
@@ -67,7 +61,7 @@ export interface CallbackRules extends CallbackBounds {
   readonly allowedCIDRs: readonly string[]
 }
 
-/** Parses a callback URL and checks its form, but not its address. Pure. */
+/** Parses a callback URL and checks its form, but not its address. */
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.length > urlLengthMax)
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
@@ -91,7 +85,7 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   return parsed(url, scheme, port)
 }
 
-/** Validates a callback URL without resolving its name. Each delivery applies the same rules to the resolved addresses. Pure. */
+/** Validates a callback URL without resolving its name. Each delivery applies the same rules to the resolved addresses. */
 export function validateCallback(text: string, rules: CallbackRules): CheckedCallbackUrl {
   const checked = checkCallbackUrl(text)
   if (checked.kind === 'refused') return checked
@@ -103,7 +97,7 @@ export function validateCallback(text: string, rules: CallbackRules): CheckedCal
 /**
  * Validates all addresses of a callback. One refused address refuses the callback, because a name that resolves to both a public and an
  * internal address is a DNS-rebinding attack or a mistake. A non-public address is allowed only at HTTP ports and at the ports that the
- * platform sets, so that tenants cannot reach databases or kubelets. Pure.
+ * platform sets, so that tenants cannot reach databases or kubelets.
  */
 export function validateAddresses(
   { scheme, port }: Pick<CallbackUrl, 'scheme' | 'port'>,
@@ -131,10 +125,7 @@ function portNotListed(port: number): RefusedCallback {
   )
 }
 
-/**
- * Validates a URL with a host name before the name is resolved. Plain HTTP is allowed only if the tenant and the platform both list
- * networks.
- */
+/** Allows plain HTTP only if the tenant and the platform both list networks. */
 function validateName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
   if (scheme === 'https') return undefined
   const { allowedCIDRs, cidrsMax } = rules
@@ -168,7 +159,7 @@ const httpNotListed = refused(
   'must be https, unless allowedCIDRs lists every address of its host and the platform permits them',
 )
 
-/** The message names the block of the address, but never the address. Otherwise tenants could resolve internal names through Latchkey. */
+/** Names the block of the address, but never the address. Otherwise tenants could resolve internal names through Latchkey. */
 function refusedAddress(block: AddressBlock): RefusedCallback {
   const advice = blocksNeverCalled.has(block)
     ? ', which is never called: use another address'

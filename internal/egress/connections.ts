@@ -4,9 +4,9 @@ import net from 'node:net'
 import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
 
-/** Target of a connection. A connection is reused only for an equal endpoint. */
+/** A connection is reused only for an equal endpoint. */
 export interface Endpoint {
-  /** A validated IP address, never a name. */
+  /** Validated IP address, never a name. */
   readonly address: string
   readonly port: number
   /** Name or address for which the certificate must be valid; undefined for plain HTTP. */
@@ -18,18 +18,17 @@ export interface EgressProxy {
   readonly overTls: boolean
   readonly host: string
   readonly port: number
-  /** Value of `Proxy-Authorization`. It is sent only to the proxy. */
+  /** Value of `Proxy-Authorization`, sent only to the proxy. */
   readonly authorization: string | undefined
 }
 
-/** Route of outgoing connections: direct or through a proxy. */
 export interface ConnectPath {
   readonly egressProxy: EgressProxy | undefined
   /** PEM certificates that are trusted instead of the CAs of the runtime. */
   readonly ca: string | undefined
 }
 
-/** Parses a proxy URL with percent-encoded user and password. @throws TypeError, URIError if the text is not a proxy URL */
+/** Decodes a percent-encoded user and password. @throws TypeError, URIError if the text is not a proxy URL */
 export function parseEgressProxy(text: string): EgressProxy {
   const { protocol, hostname, port, username, password } = new URL(text)
   const overTls = protocol === 'https:'
@@ -42,7 +41,7 @@ export function parseEgressProxy(text: string): EgressProxy {
   }
 }
 
-/** Thrown when no connection could be established, so no byte of a request was sent. */
+/** Failure to establish a connection: no byte of a request was sent. */
 export class ConnectError extends Error {
   readonly stage: 'connect_failed' | 'connect_timeout' | 'tls_failed' | 'proxy_failed'
   /** Error code of the runtime, such as `ECONNREFUSED`. */
@@ -55,17 +54,15 @@ export class ConnectError extends Error {
   }
 }
 
-/** Returns the error code of the runtime, such as `ECONNRESET`, or undefined if the error has none. */
 export function codeOf(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,60}$/.test(code) ? code : undefined
 }
 
-/** Times at which the steps of a new connection ended, from `performance.now()`. A step that has not ended is absent. */
+/** Times of `performance.now()` at which steps ended. A step that has not ended is absent. */
 export interface ConnectMarks {
   /** TCP, or the tunnel of the proxy. */
   connectedAtMs?: number
-  /** TLS handshake. */
   securedAtMs?: number
 }
 
@@ -104,12 +101,11 @@ export class Connection {
     })
   }
 
-  /** Whether the connection can be used for another request. */
   get isUsable(): boolean {
     return !this.#isClosed && !this.#socket.destroyed && this.#socket.writable && this.#socket.readable
   }
 
-  /** Whether all written bytes were passed to the kernel. */
+  /** True if all written bytes were passed to the kernel. */
   get isFlushed(): boolean {
     return this.#socket.writableLength === 0
   }
@@ -123,23 +119,20 @@ export class Connection {
     this.#socket.write(bytes)
   }
 
-  /** Closes the connection immediately. Idempotent. */
   close(): void {
     this.#socket.destroy()
   }
 }
 
-/** Maximum idle time. Servers commonly close idle connections after 5 s (default of Node.js), so an earlier close avoids a race. */
+/** Servers commonly close idle connections after 5 s (default of Node.js), so an earlier close avoids a race. */
 const idleMs = 4000
 const sweepMs = 1000
-/** Maximum idle connections per endpoint. Equals the maximum calls in flight of one tenant in a process. */
+/** Equals the maximum calls in flight of one tenant in a process. */
 const idlePerEndpointMax = 64
-/**
- * Number of open connections above which a connection is closed after its response, so that callbacks do not use up the file descriptors.
- */
+/** Open connections above which a connection is closed after its response, so that callbacks do not use up the file descriptors. */
 const openMax = 2048
 
-/** Connection pool. Keeps idle connections for 4 s, at most 64 per endpoint, and reuses them only for the same endpoint. */
+/** Keeps idle connections for 4 s, at most 64 per endpoint, and reuses them only for the same endpoint. */
 export class Connections {
   readonly #path: ConnectPath
   readonly #idle = new Map<string, Connection[]>()
@@ -150,15 +143,14 @@ export class Connections {
     this.#path = path
   }
 
-  /** Returns an idle connection, or undefined. */
   takeIdle(endpoint: Endpoint): Connection | undefined {
     const idle = this.#idle.get(keyOf(endpoint))
-    // Takes the last idle connection first (LIFO), so that surplus connections reach the maximum idle time and are closed.
+    // LIFO, so that surplus connections reach the maximum idle time and are closed.
     for (let one = idle?.pop(); one !== undefined; one = idle?.pop()) if (one.isUsable) return one
     return undefined
   }
 
-  /** Opens a connection and writes `marks` meanwhile. @throws ConnectError, within `timeoutMs` */
+  /** Writes `marks` meanwhile. @throws ConnectError, within `timeoutMs` */
   async open(endpoint: Endpoint, timeoutMs: number, marks: ConnectMarks = {}): Promise<Connection> {
     const socket = await connect(endpoint, this.#path, timeoutMs, marks)
     this.#open += 1
@@ -180,7 +172,7 @@ export class Connections {
     this.#sweeping ??= setInterval(() => this.#sweep(), sweepMs).unref()
   }
 
-  /** Closes idle connections. Idempotent. */
+  /** Closes idle connections only. Idempotent. */
   close(): void {
     clearInterval(this.#sweeping)
     this.#sweeping = undefined
@@ -191,7 +183,7 @@ export class Connections {
   #sweep(): void {
     const sinceMs = performance.now() - idleMs
     for (const [key, idle] of this.#idle) {
-      // The list is sorted by idle time, longest first.
+      // Sorted by idle time, longest first.
       while (idle[0] && idle[0].idleSinceMs <= sinceMs) idle.shift()?.close()
       if (idle.length === 0) this.#idle.delete(key)
     }
@@ -245,10 +237,7 @@ async function connect(
   }
 }
 
-/**
- * Registers a socket for clean-up. The error listener is necessary, because a socket that breaks while it has no other listener would end
- * the process.
- */
+/** Registers a socket for clean-up. Without an error listener, a socket that breaks would end the process. */
 function hold(socket: Duplex, opened: Duplex[]): void {
   socket.on('error', () => {})
   opened.push(socket)
@@ -291,9 +280,8 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
 }
 
 /**
- * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve the name to another address. Also used for
- * plain HTTP: with a request in absolute form, the proxy would replace `Host` by the request target (RFC 9112, 3.2.2), which is the
- * address.
+ * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve the name to another address. Also for plain
+ * HTTP: with a request in absolute form, the proxy would replace `Host` by the request target (RFC 9112, 3.2.2), which is the address.
  */
 function tunnel(
   target: Endpoint,
@@ -321,7 +309,7 @@ function tunnel(
     request.on('error', fail)
     request.once('connect', (response, socket, head) => {
       hold(socket, opened)
-      // In TLS and HTTP the client sends first, so bytes that arrive now do not come from the target.
+      // The client sends first in TLS and HTTP, so bytes that arrive now do not come from the target.
       if (response.statusCode === 200 && head.length === 0) resolve(socket)
       else fail()
     })

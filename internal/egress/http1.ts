@@ -2,10 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import type { CallbackUrl } from './callback-url.ts'
 
 const token = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
-/** Matches printable ASCII and tab, but no character that could end a line (header injection). */
+/** Printable ASCII and tab, but no character that could end a line (header injection). */
 const fieldValue = /^[\t\x20-\x7e]*$/
 
-/** Encodes an HTTP/1.1 request, head and body, in one buffer. Returns undefined for an invalid or non-ASCII header. */
+/** Encodes head and body in one buffer. Returns undefined for an invalid or non-ASCII header. */
 export function encodeRequest(
   {
     method = 'POST',
@@ -31,7 +31,7 @@ export function encodeRequest(
     : Buffer.concat([Buffer.from(head, 'latin1'), body])
 }
 
-/** Returns all headers of a request as they are sent: the given ones, and those of the client. Omit `bodyBytes` for a GET. */
+/** Lists all headers of a request as they are sent: the given ones, and those of the client. Omit `bodyBytes` for a GET. */
 export function requestHeaders(
   { authority }: Pick<CallbackUrl, 'authority'>,
   headers: Readonly<Record<string, string>>,
@@ -39,7 +39,7 @@ export function requestHeaders(
 ): HeaderLine[] {
   const lines: HeaderLine[] = [['host', authority]]
   for (const name in headers) lines.push([name, headers[name] ?? ''])
-  // Responses are stored as text, so the request does not offer compression.
+  // Offers no compression, because responses are stored as text.
   lines.push(['accept-encoding', 'identity'], ['connection', 'keep-alive'])
   if (bodyBytes !== undefined) lines.push(['content-length', String(bodyBytes)])
   return lines
@@ -51,11 +51,10 @@ export type HeaderLine = readonly [name: string, value: string]
 /** Headers of a response for people, in their order: at most 32, with at most 4 096 characters together. */
 export interface KeptHeaders {
   readonly lines: readonly HeaderLine[]
-  /** Number of further headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */
+  /** Further headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */
   readonly omitted: number
 }
 
-/** Status line and header fields of a response. */
 export interface AnswerHead {
   readonly status: number
   /** First value of each field, by name in lower case. */
@@ -67,11 +66,10 @@ const keptLinesMax = 32
 const keptCharsMax = 4_096
 
 interface ParsedHead extends AnswerHead {
-  /** All `Content-Length` values, comma-separated and not yet validated. */
+  /** Joined `Content-Length` values, not yet validated. */
   readonly length: string | undefined
-  /** All `Transfer-Encoding` values, comma-separated and not yet validated. */
+  /** Joined `Transfer-Encoding` values, not yet validated. */
   readonly transferCoding: string | undefined
-  /** Whether the server keeps the connection open after this response. */
   readonly isKept: boolean
 }
 
@@ -108,7 +106,7 @@ function parseHead(text: string): ParsedHead | undefined {
   return { status: Number(status), fields, kept: keepHeaders(given), length, transferCoding, isKept }
 }
 
-/** Selects the headers that fit the limits. Reads non-ASCII bytes as UTF-8 where they are, and as Latin-1 otherwise. */
+/** Applies the limits. Reads non-ASCII bytes as UTF-8 where they are, and as Latin-1 otherwise. */
 function keepHeaders(given: readonly HeaderLine[]): KeptHeaders {
   const lines: HeaderLine[] = []
   let chars = 0
@@ -129,8 +127,8 @@ function textOfLatin1(value: string): string {
 }
 
 /**
- * State of a response after more bytes. `more`: the response is incomplete. `whole`: it is complete. `enough`: `bodyBytesMax` is reached
- * and the body continues. `malformed`: it is not HTTP/1.1, or its head, trailer or a chunk line is too long.
+ * `more`: the response is incomplete. `whole`: it is complete. `enough`: `bodyBytesMax` is reached and the body continues. `malformed`: it
+ * is not HTTP/1.1, or its head, trailer or a chunk line is too long.
  */
 export type AnswerProgress = 'more' | 'whole' | 'enough' | 'malformed'
 
@@ -155,16 +153,14 @@ type Phase =
   | 'malformed'
 
 /**
- * Incremental parser of one HTTP/1.1 response (RFC 9112). Keeps the start of the body. The parser is strict, because a connection can be
- * reused only if the end of the response is certain: lines end with CRLF. A repeated length, a length together with a transfer coding, and
- * any coding other than `chunked` are malformed. Skips interim responses; a protocol switch is malformed.
+ * Incremental parser of one HTTP/1.1 response (RFC 9112). Keeps the start of the body. Strict, because a connection can be reused only if
+ * the end of the response is certain: lines end with CRLF; a repeated length, a length together with a transfer coding, and any coding
+ * other than `chunked` are malformed. Skips interim responses; a protocol switch is malformed.
  */
 export class AnswerReader {
   readonly #bodyBytesMax: number
   #phase: Phase = 'head'
-  /**
-   * Bytes that are not parsed yet. Their number is limited, because every phase of the parser either consumes its bytes or rejects them.
-   */
+  /** Bytes that are not parsed yet. Limited, because every phase of the parser either consumes its bytes or rejects them. */
   #pending: Buffer = nothing
   #head: AnswerHead | undefined
   #isKept = false
@@ -180,7 +176,6 @@ export class AnswerReader {
     this.#bodyBytesMax = bodyBytesMax
   }
 
-  /** Whether any byte has arrived. */
   get hasBegun(): boolean {
     return this.#hasBegun
   }
@@ -189,22 +184,20 @@ export class AnswerReader {
     return this.#head
   }
 
-  /** Whether the connection can be used for another request now. */
   get leavesConnection(): boolean {
     return this.#phase === 'over' && this.#isKept && this.#pending.length === 0
   }
 
-  /** First `bodyBytesMax` bytes of the body. */
   get body(): Buffer {
     const [first = nothing] = this.#body
     return this.#body.length > 1 ? Buffer.concat(this.#body) : first
   }
 
-  /** Parses further bytes. Must not be called after `whole` or `malformed`. */
+  /** Must not be called after `whole` or `malformed`. */
   push(bytes: Buffer): AnswerProgress {
     this.#hasBegun = true
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
-    // The loop terminates, because each step consumes bytes or enters another phase.
+    // Terminates, because each step consumes bytes or enters another phase.
     while (!this.#isCut && this.#step());
     if (this.#isCut) return 'enough'
     if (this.#phase === 'over') return 'whole'
@@ -216,7 +209,7 @@ export class AnswerReader {
     return this.#phase === 'unsized'
   }
 
-  /** Runs one step of the parser. Returns false if it needs more bytes. */
+  /** Returns false if the parser needs more bytes. */
   #step(): boolean {
     switch (this.#phase) {
       case 'head':
@@ -253,10 +246,7 @@ export class AnswerReader {
     return this.#enter(this.#bodyPhase(parsed))
   }
 
-  /**
-   * Returns false for bytes of another protocol. Early detection is necessary, because such a server may wait for the client without
-   * sending CRLF CRLF.
-   */
+  /** Detects bytes of another protocol early, because such a server may wait for the client without sending CRLF CRLF. */
   #startsAsHttp(): boolean {
     return this.#pending.toString('latin1', 0, 5) === 'HTTP/'
   }
