@@ -1,5 +1,5 @@
 /**
- * All errors of the API, with their status and a default text that says what to do next. The envelope's `error` is the reason phrase of the
+ * All errors of the API, with their status and a default text that names the next step. The envelope's `error` is the reason phrase of the
  * status (RFC 9110). Texts never contain a value from the request.
  */
 const catalogue = {
@@ -101,12 +101,12 @@ export type ErrorCode = keyof typeof catalogue
 /** All error codes. */
 export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 
-/** Returns the name of an error's page in the documentation. */
+/** Name of an error's page in the documentation. */
 export function errorPageName(code: ErrorCode): string {
   return code.replaceAll('_', '-')
 }
 
-/** Reason phrases of the statuses in the catalogue: RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
+/** RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
 const phrases: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -139,17 +139,17 @@ export function apiError(
   return { kind: 'error', code, ...(message !== undefined && { message }), ...(headers && { headers }) }
 }
 
-/** Returns whether a value is an `ApiError`. */
+/** Recognizes an `ApiError`. */
 export function isApiError(value: unknown): value is ApiError {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 
-/** Returns the HTTP status of an error. */
+/** HTTP status of an error. */
 export function statusOf(code: ErrorCode): number {
   return catalogue[code][0]
 }
 
-/** Returns the envelope of an error. */
+/** Formats an error for a response. */
 export function errorEnvelope(
   error: ApiError,
   requestId: string,

@@ -3,9 +3,9 @@ import type { ErrorCode } from './api-error.ts'
 /** Text of an error's page in the documentation. */
 export interface ErrorHelp {
   readonly when: string
-  /** What the caller does next, and what holds after it: whether anything was written, whether a repetition is safe. */
+  /** Next step of the caller, and its guarantees: whether anything was written, whether a repetition is safe. */
   readonly next: string
-  /** Message that calls get, where none gets the default text of the code. */
+  /** Message of calls, if none gets the default text of the code. */
   readonly message?: string
 }
 

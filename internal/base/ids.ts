@@ -26,7 +26,7 @@ export function encodeBase32(bytes: Uint8Array): string {
 
 const values = new Map(Array.from(alphabet, (character, value) => [character.charCodeAt(0), value]))
 
-/** Decodes the output of `encodeBase32` and drops incomplete bytes. @throws RangeError for a character outside the alphabet */
+/** Drops incomplete bytes. @throws RangeError for a character outside the alphabet */
 export function decodeBase32(text: string): Buffer {
   const bytes = Buffer.alloc(Math.floor((text.length * 5) / 8))
   let bits = 0
@@ -47,7 +47,7 @@ export function decodeBase32(text: string): Buffer {
   return bytes
 }
 
-/** Pool of random bytes. One large request for random bytes is much cheaper than many small ones. Each byte is used once. */
+/** One large request for random bytes is much cheaper than many small ones. Each byte is used once. */
 const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
 
 /** Returns a random token of `byteCount` bytes (default 16, at most 4096) in base64url. */
@@ -58,7 +58,6 @@ export function randomToken(byteCount = 16): string {
   return token
 }
 
-/** Returns a view of unused random bytes. */
 function drawRandom(byteCount: number): Buffer {
   if (drawn.used + byteCount > drawn.bytes.length) {
     crypto.getRandomValues(drawn.bytes)
@@ -68,14 +67,14 @@ function drawRandom(byteCount: number): Buffer {
   return drawn.bytes.subarray(drawn.used - byteCount, drawn.used)
 }
 
-/** Returns the pattern of ids with a prefix, for regular expressions and JSON Schema. */
+/** Pattern of ids with a prefix, for regular expressions and JSON Schema. */
 export function idPattern(prefix: string): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 }
 
 const tenantIdForm = new RegExp(idPattern('ten'))
 
-/** Returns whether a text has the form of a tenant id. */
+/** Recognizes the form of a tenant id. */
 export function isTenantId(text: string): text is TenantId {
   return tenantIdForm.test(text)
 }
@@ -119,17 +118,17 @@ export function createEventId(
   return `evt_${encodeBase32(bytes)}` as EventId
 }
 
-/** Parses an event id. Returns undefined for any other text. */
+/** Returns undefined for any text but an event id. */
 export function parseEventId(text: string): EventId | undefined {
   return eventIdForm.test(text) ? (text as EventId) : undefined
 }
 
-/** Returns the time of receipt in milliseconds since the Unix epoch. */
+/** Reads the time of receipt in milliseconds since the Unix epoch. */
 export function receivedAtMsOf(id: EventId): number {
   return decodeBase32(id.slice(4)).readUIntBE(0, timeBytes)
 }
 
-/** Returns the first day on which the event can be deleted. */
+/** Reads the first day on which the event can be deleted. */
 export function expiryDayOf(id: EventId): Day {
   const bytes = decodeBase32(id.slice(4))
   return dayAfter(bytes.readUIntBE(0, timeBytes), bytes.readUInt8(timeBytes))
@@ -150,7 +149,7 @@ export function dayAfter(timeMs: number, days: number): Day {
   return known
 }
 
-/** Cache of day texts, because only a few days are in use and each is formatted many times per second. */
+/** Cache, since only a few days are in use, and each is formatted many times per second. */
 const dayTexts = new Map<number, Day>()
 const dayTextsMax = 1_000
 

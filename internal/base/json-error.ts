@@ -2,7 +2,7 @@
 export interface JsonErrorPlace {
   readonly line: number
   readonly column: number
-  /** Whether the text ends where more was expected. */
+  /** True if the text ends too early. */
   readonly isEnd: boolean
 }
 
@@ -11,8 +11,8 @@ const string = /"[^"\\\u0000-\u001F]*(?:\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})[^"\\\u0
 const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?|true|false|null)(?![\w.+-])/y
 
 /**
- * Finds where a text stops being JSON (RFC 8259), since the errors of `JSON.parse` differ between engines and can contain the text. Returns
- * undefined for valid JSON. Takes time linear in the text; the caller bounds its nesting.
+ * Finds the first character that is not JSON (RFC 8259), since the errors of `JSON.parse` differ between engines and can contain the text.
+ * Returns undefined for valid JSON. Takes time linear in the text; the caller bounds its nesting.
  */
 export function findJsonError(text: string): JsonErrorPlace | undefined {
   const closers: ('}' | ']')[] = []

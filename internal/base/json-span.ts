@@ -8,8 +8,8 @@ export interface Span {
 export const jsonDepthMax = 256
 
 /**
- * Returns whether a text, which may be JSON, nests arrays and objects deeper than `jsonDepthMax`. Runs before parsing, in linear time and
- * without recursion. Costs only one search for brackets if the text has at most `jsonDepthMax` opening brackets, as most texts have.
+ * Returns whether a text, which may be JSON, nests deeper than `jsonDepthMax`. Runs before parsing, in linear time and without recursion.
+ * Costs only one search for brackets if the text has at most `jsonDepthMax` opening brackets, as most texts have.
  */
 export function isNestedTooDeep(text: string): boolean {
   if (text.length <= jsonDepthMax || countOpenings(text) <= jsonDepthMax) return false
@@ -30,7 +30,7 @@ export function isNestedTooDeep(text: string): boolean {
   return false
 }
 
-/** Counts `[` and `{` up to `jsonDepthMax` + 1. */
+/** Counts `[` and `{`, up to `jsonDepthMax` + 1. */
 function countOpenings(text: string): number {
   let count = 0
   for (const opening of ['[', '{']) {
@@ -72,7 +72,7 @@ export function findMembers(
   return repeated === undefined ? { kind: 'found', spans } : { kind: 'repeated', name: repeated }
 }
 
-/** Returns whether a top-level name is duplicated. In that case the text has more members than the object that `JSON.parse` returned. */
+/** Returns whether a top-level name is duplicated: the text then has more members than the object that `JSON.parse` returned. */
 export function hasRepeatedMember(text: string, parsed: object): boolean {
   let members = 0
   walkMembers(text, () => {
@@ -128,9 +128,7 @@ function skipSpace(text: string, from: number): number {
   return at
 }
 
-/**
- * Returns the index after the closing quote of the string that starts at `start`. Without a closing quote, the index is beyond the text.
- */
+/** Returns the index after the closing quote of the string that starts at `start`, or an index beyond the text without one. */
 export function endOfString(text: string, start: number): number {
   let at = start + 1
   for (;;) {

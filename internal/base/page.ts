@@ -6,10 +6,7 @@ export function expectPageLimit(limit: number, listed: string): void {
     throw new RangeError(`a page can contain 1 to ${pageMax} ${listed}, not ${limit}`)
 }
 
-/**
- * Returns the first `limit` rows as the page. The query must have requested `limit` + 1 rows: `next` is the id of the last row on the page
- * if the query returned a further row.
- */
+/** Cuts `limit` + 1 queried rows to a page. `next` is the id of the page's last row if there are more rows. */
 export function pageOf<Row extends { readonly id: string }>(
   rows: readonly Row[],
   limit: number,

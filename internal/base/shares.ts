@@ -1,12 +1,10 @@
-/** The maximum share of one owner is the total divided by this number. */
+/** Divisor of the total for the maximum share of one owner. */
 const ownersShare = 4
 
-/**
- * Limits the total amount of a resource that many owners share, and the amount of each owner, so that one owner leaves room for the others.
- */
+/** Bounds a resource that many owners share, in total and per owner, so that one owner leaves room for the others. */
 export class Shares {
   readonly #amountMax: number
-  /** Amount per owner. The objects are mutated in place, because replacing them would cost time in every request. */
+  /** Amounts, mutated in place because replacing the objects would cost time in every request. */
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
@@ -15,15 +13,11 @@ export class Shares {
     this.#amountMax = amountMax
   }
 
-  /** Amount currently taken. */
   get taken(): number {
     return this.#taken
   }
 
-  /**
-   * Takes `amount` for an owner. Returns false and takes no amount if the total or the owner's quarter would be exceeded. Exception: an
-   * owner that holds no amount can exceed the quarter with one take.
-   */
+  /** Returns false above the total or the owner's quarter. An owner without any amount can exceed the quarter with one take. */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
     const owned = this.#owners.get(owner)
@@ -34,7 +28,7 @@ export class Shares {
     return true
   }
 
-  /** Gives back the amount of one `take`. Must be called once per successful take. */
+  /** Gives back one take. Must be called once per successful take. */
   give(amount: number, owner: string): void {
     const owned = this.#owners.get(owner)
     if (!owned) return
@@ -49,7 +43,7 @@ export class Bell {
   #rung = false
   #wake: (() => void) | undefined
 
-  /** Ends the current sleep, or the next sleep. Further calls before that sleep have no effect. */
+  /** Ends the current sleep, or the next one. Further calls before that sleep have no effect. */
   readonly ring = (): void => {
     this.#rung = true
     this.#wake?.()

@@ -1,4 +1,4 @@
-/** Time source. It is passed as an argument, so that tests can control it. */
+/** Time source, an argument so that tests can control it. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number
@@ -69,7 +69,7 @@ export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () =>
   })
 }
 
-/** Pending call in a list ordered by start time, which is also the order of the deadlines. */
+/** Node of a list in the order of starts, which is also the order of the deadlines. */
 interface Waiting {
   readonly dueAtMs: number
   readonly onLate: () => void
@@ -77,13 +77,10 @@ interface Waiting {
   after: Waiting | undefined
 }
 
-/** Maximum delay in milliseconds before a passed deadline is noticed. */
+/** Maximum delay before a passed deadline is noticed. */
 const sweepMs = 50
 
-/**
- * Deadlines with the same time limit for many calls. One timer is enough, because calls reach their deadlines in the order of their starts.
- * A deadline is noticed at most 50 ms late.
- */
+/** Deadlines with one time limit and one timer, since calls reach them in the order of their starts. Noticed at most 50 ms late. */
 export class Deadlines {
   readonly #afterMs: number
   #first: Waiting | undefined
@@ -138,7 +135,7 @@ export class Deadlines {
     return waiting
   }
 
-  /** Removes a call from the list immediately, so that the list does not retain it. Does nothing if the call was already removed. */
+  /** Removes a call immediately, so that the list does not retain it. Safe to repeat. */
   #leave(waiting: Waiting): void {
     const { before, after } = waiting
     if (before) before.after = after
@@ -159,13 +156,10 @@ export class Deadlines {
   }
 }
 
-/** Names of timestamps, which are sent as RFC 3339 text under the name without `Ms`. Names of durations are kept. */
+/** Timestamps, which are sent as RFC 3339 text under the name without `Ms`. Names of durations are kept. */
 const timestampName = /^(from|to|hour|searchedTo|.*At)Ms$/
 
-/**
- * Converts a value to the JSON of the contract: timestamps become text, and `undefined` is omitted. Not for payloads, whose text must not
- * change.
- */
+/** Converts to the JSON of the contract: timestamps become text, `undefined` is omitted. Not for payloads, whose text must not change. */
 export function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire)
   if (value instanceof Set) return [...value].map(toWire)
@@ -179,13 +173,13 @@ function memberOf(name: string, value: unknown): [string, unknown][] {
   return [[name.slice(0, -'Ms'.length), typeof value === 'number' ? new Date(value).toISOString() : null]]
 }
 
-/** Returns the start of the UTC month that contains the given time, in ms since the epoch. */
+/** Start of the UTC month that contains a time, in ms since the epoch. */
 export function monthStartMs(nowMs: number): number {
   const now = new Date(nowMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)
 }
 
-/** Returns the end of the UTC month that contains the given time, in ms since the epoch. */
+/** End of the UTC month that contains a time, in ms since the epoch. */
 export function monthEndMs(nowMs: number): number {
   const now = new Date(nowMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
