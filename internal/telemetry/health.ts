@@ -3,7 +3,7 @@ import { type Clock, within } from '#internal/base/index.ts'
 /** Result of a health check. `reason` is shown to operators and contains no secret. */
 export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
 
-/** Checks one dependency of the process. The check has a time limit; an exception counts as a failure. */
+/** Checks one dependency of the process. Has a time limit; an exception counts as a failure. */
 export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>
 
 export interface NamedCheck {
@@ -20,22 +20,19 @@ export interface HealthSnapshot {
 
 /** Heartbeat of a loop. */
 export interface Heartbeat {
-  /** Records that the loop has completed an iteration. */
   beat(): void
   /** Unregisters a loop that ended normally. */
   stop(): void
 }
 
-/** State of a watched loop at one moment. */
 export interface HeartbeatState {
   readonly name: string
-  /** Milliseconds since the last heartbeat. */
   readonly silentMs: number
   readonly silentMsMax: number
 }
 
 const cacheMs = 1000
-/** Cache lifetime of a failed result. It is short, because dependencies often become available soon after start-up. */
+/** Shorter lifetime, because dependencies often become available soon after start-up. */
 const cacheFailedMs = 50
 const reasonCharsMax = 200
 
@@ -45,9 +42,9 @@ export type Health = ReturnType<typeof createHealth>
 /** Creates the health of a process, without any check. */
 export function createHealth(
   options: {
-    /** Time source. The default is monotonic, so that a correction of the wall clock cannot fail liveness. */
+    /** Default: monotonic, so that a correction of the wall clock cannot fail liveness. */
     readonly clock?: Clock
-    /** Time limit of one check. Default 800 ms. */
+    /** Time limit per check. Default: 800 ms. */
     readonly checkMsMax?: number
   } = {},
 ) {
@@ -58,7 +55,6 @@ export function createHealth(
     | { readonly atMs: number; forMs: number; readonly results: Promise<readonly NamedCheck[]> }
     | undefined
   let draining = false
-  /** Returns all watched loops in the order in which they were added. */
   const heartbeats = (): readonly HeartbeatState[] => {
     const nowMs = clock.now()
     return [...beats].map(([name, { lastMs, silentMsMax }]) => ({
@@ -69,7 +65,7 @@ export function createHealth(
   }
 
   return {
-    /** Adds a readiness check. @throws Error for a name that is already in use */
+    /** @throws Error for a name that is already in use */
     addCheck(name: string, check: Check): void {
       if (checks.has(name)) throw new Error(`the health check ${name} already exists`)
       checks.set(name, check)
@@ -111,10 +107,7 @@ export function createHealth(
       return { ok: all.every((each) => each.ok), checks: all }
     },
     heartbeats,
-    /**
-     * Returns whether the watched loops still send heartbeats. Ignores readiness checks, because a restart does not repair an unavailable
-     * store.
-     */
+    /** Ignores readiness checks, because a restart does not repair an unavailable store. */
     liveness: (): HealthSnapshot => livenessOf(heartbeats()),
   }
 }
@@ -136,7 +129,7 @@ async function runCheck([name, check]: [string, Check], boundMs: number): Promis
   try {
     return named(name, await within(boundMs, Promise.try(check, cancel.signal), late))
   } catch (error) {
-    // The message may contain an address or a statement, so only the name of the error is shown. The check itself logs the details.
+    // Omits the message, which may contain an address or a statement. The check itself logs the details.
     return named(name, { ok: false, reason: error instanceof Error ? `failed: ${error.name}` : 'failed' })
   } finally {
     cancel.abort()

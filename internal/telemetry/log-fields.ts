@@ -1,13 +1,9 @@
 import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
-/** Decision about a log field, made by its name. */
 type Verdict = 'keep' | 'redact' | 'rename'
 type JudgeName = (name: string) => Verdict
 
-/**
- * Names whose values are never logged, in addition to secret names that are never shown anywhere. A name matches alone or at the end of a
- * longer name, regardless of case, `-` and `_`.
- */
+/** Names whose values are redacted, alone or at the end of a longer name, regardless of case, `-` and `_`; secret names are as well. */
 const redactedNames =
   /(?:authorization|cookie|apikey|locktoken|token|body|payload|password|secret|keyring|privatekey|headers|stringdata)$/
 
@@ -16,13 +12,9 @@ const membersMax = 64
 const textMax = 8192
 const namesRememberedMax = 2000
 const censored = '[redacted]'
-/**
- * Names reserved for the members of a log line, so that no field can replace the time or level of the line. `__proto__` cannot be set as a
- * member.
- */
+/** Names of the members of a log line, so that no field can replace its time or level. `__proto__` cannot be set as a member. */
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
-/** Creates the classifier of field names. It caches its results. */
 export function createNameJudge(): JudgeName {
   const verdicts = new Map<string, Verdict>()
   return (name) => {
@@ -37,8 +29,8 @@ export function createNameJudge(): JudgeName {
 }
 
 /**
- * Creates the redaction for the fields of a log line. It replaces values under redacted names, and secrets inside texts. It truncates
- * fields beyond the maximum depth, number of members and text length. The returned function never throws.
+ * Creates the redaction of log fields. It replaces values under redacted names, and secrets inside texts, and truncates fields beyond the
+ * maximum depth, number of members and text length. It never throws.
  */
 export function createFieldCleaner(judge: JudgeName) {
   const cleanMembers = (source: object, into: Record<string, unknown>, depth: number): void => {
@@ -88,18 +80,15 @@ export function createFieldCleaner(judge: JudgeName) {
     try {
       cleanMembers(fields, into, 0)
     } catch (error) {
-      // A getter or toJSON threw an error. The line must still be written.
+      // A getter or toJSON threw. The line must still be written.
       into._unprintable = error instanceof Error ? error.name : true
     }
   }
 }
 
-/**
- * Creates the fast path for lines such as request lines. It returns `,"name":value…` if all fields are plain strings and numbers, otherwise
- * undefined. The returned function never throws.
- */
+/** Creates the fast path. It prints `,"name":value…` if all fields are plain strings and numbers, else returns undefined. Never throws. */
 export function createFlatPrinter(judge: JudgeName) {
-  // Caches the last value of each field, because consecutive lines often have the same route or outcome.
+  // Consecutive lines often have the same route or outcome.
   const lastOf = new Map<string, { readonly value: string; readonly member: string }>()
   const printMember = (name: string, value: unknown): string | undefined => {
     const last = lastOf.get(name)
@@ -126,19 +115,18 @@ export function createFlatPrinter(judge: JudgeName) {
     try {
       return print(fields)
     } catch {
-      // A getter threw an error. The slow path reports it in the line.
+      // A getter threw. The slow path reports it in the line.
       return undefined
     }
   }
 }
 
-/** Substrings that indicate a possible secret. A text that contains one of them is checked by the full redaction. */
+/** Signs of a possible secret. A text with one of them gets the full redaction. */
 const tellTales = /lk_|:\/\/|@|eyJ|sec_|_live_|earer /
 
-/** Matches text that needs no JSON escaping. */
+/** Text that needs no JSON escaping. */
 const plainText = /^[ !#-[\]-~]{0,256}$/
 
-/** Returns whether a text needs neither escaping nor redaction. */
 function isPlain(text: string): boolean {
   return plainText.test(text) && !tellTales.test(text)
 }
@@ -154,7 +142,6 @@ function plainName(name: string): string {
 
 const redactor = createRedactor()
 
-/** Truncates a text to the maximum length and redacts secrets that have a known format. */
 function cleanText(value: string): string {
   return redactor.text(value.length > textMax ? `${value.slice(0, textMax)}…` : value)
 }

@@ -2,10 +2,7 @@ import { writeSync } from 'node:fs'
 
 /** Destination of log lines. */
 export interface LogDestination {
-  /**
-   * Writes as many bytes as possible without blocking, and returns their number, which is 0 if the reader is too slow. Throws only if the
-   * reader is permanently gone.
-   */
+  /** Returns the number of bytes written without blocking, 0 if the reader is too slow. Throws only if it is permanently gone. */
   write(bytes: Uint8Array): number
 }
 
@@ -25,10 +22,10 @@ const flushAfterMs = 100
 const flushAtChars = 32_768
 const finishTriesMax = 50
 const finishWaitMs = 10
-/** Maximum bytes buffered for a slow reader. Further lines are dropped and counted. */
+/** Buffer for a slow reader. Further lines are dropped and counted. */
 const pendingBytesMax = 4 * 1024 * 1024
 
-/** Buffers lines and writes them in batches: at 32 KiB, after 100 ms, and on `flush`. */
+/** Writes lines in batches: at 32 KiB, after 100 ms, and on `flush`. */
 export class LogSink {
   readonly #destination: LogDestination
   #text = ''
@@ -42,10 +39,7 @@ export class LogSink {
     this.#destination = destination
   }
 
-  /**
-   * Returns the number of dropped lines and resets the number to 0. Returns 0, without a reset, while the buffer has no space for a line
-   * that reports the number.
-   */
+  /** Returns and resets the number of dropped lines. Returns 0, without a reset, while a line with the number has no space. */
   takeDropped(): number {
     if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
     const dropped = this.#dropped
@@ -53,7 +47,7 @@ export class LogSink {
     return dropped
   }
 
-  /** Adds one line, which must include its line feed. */
+  /** Adds a line, which must include its line feed. */
   add(line: string): void {
     if (this.#gone) return
     if (this.#pendingBytes >= pendingBytesMax) {
@@ -79,7 +73,7 @@ export class LogSink {
     if (this.#pending.length > 0) this.#timer = this.#startTimer()
   }
 
-  /** Writes all bytes, and blocks for up to 500 ms if the reader is slow. Use it only at process exit. */
+  /** Writes all bytes, and blocks for up to 500 ms if the reader is slow. For process exit only. */
   finish(): void {
     this.flush()
     for (let tries = 0; this.#pending.length > 0 && tries < finishTriesMax; tries += 1) {

@@ -27,7 +27,7 @@ export interface LoggerOptions {
   readonly level: LogLevel
   readonly service: string
   readonly version: string
-  /** Destination of the lines. Default: standard output. */
+  /** Default: standard output. */
   readonly destination?: LogDestination
   /** Writes readable lines instead of JSON. Default: true if standard output is a terminal. */
   readonly pretty?: boolean
@@ -35,9 +35,9 @@ export interface LoggerOptions {
 }
 
 /**
- * Creates a logger that writes one JSON object per line, in batches that are at most 100 ms late, and at exit.
- * It does not use pino, which is slower: on Bun 1.4.5 a line with seven fields took pino 4.0 µs, or 9.9 µs with redaction at two depths.
- * This logger takes 1.0 µs with redaction at every depth (2 cores, 2026-11).
+ * Creates a logger that writes one JSON object per line, in batches that are at most 100 ms late, and at exit. pino is slower: on Bun 1.4.5
+ * a line with seven fields took pino 4.0 µs, or 9.9 µs with redaction at two depths, and takes 1.0 µs here with redaction at every depth (2
+ * cores, 2026-11).
  */
 export function createLogger(options: LoggerOptions): OwnedLogger {
   const judge = createNameJudge()
@@ -85,7 +85,7 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
 
 const textsRememberedMax = 1_000
 
-/** Creates a cache of JSON-quoted texts. Log texts are constant, so there are only a few. */
+/** Log texts are constant, so the cache has only a few. */
 function createQuoter(): (text: string) => string {
   const known = new Map<string, string>()
   return (text) => {
@@ -97,10 +97,7 @@ function createQuoter(): (text: string) => string {
   }
 }
 
-/**
- * Creates a formatter that caches the time text of the current millisecond, because formatting the time costs as much as the remaining
- * line.
- */
+/** Caches the text of the current millisecond, because formatting the time costs as much as the remaining line. */
 function createTimePrinter(clock: Clock): () => string {
   let lastMs = Number.NaN
   let text = ''
@@ -114,19 +111,16 @@ function createTimePrinter(clock: Clock): () => string {
   }
 }
 
-/** Counts a log line under its cause, and returns whether to write the line. */
+/** Counts a log line under its cause, and returns whether to write it. */
 export type LineLimit = (cause: string) => boolean
 
-/**
- * Creates a limit of log lines per cause and second for this process. Causes must come from a closed set, because the limit keeps one count
- * per cause.
- */
+/** Creates a limit of log lines per cause and second for this process. Causes must come from a closed set, because each has its count. */
 export function createLineLimit({
   perSecondMax,
   clock,
   onSuppressed,
 }: {
-  /** Maximum log lines per second for each cause. */
+  /** Maximum per cause. */
   readonly perSecondMax: number
   readonly clock: { now(): number }
   /** Called for each suppressed line. Must not throw. */
@@ -150,12 +144,9 @@ export function createLineLimit({
   }
 }
 
-/**
- * Deterministic sampler that keeps an evenly spread share of lines. At 0.5 it keeps every second line. The share applies from the next line
- * on.
- */
+/** Deterministic sampler that keeps an evenly spread share of lines: every second line at 0.5. The share applies from the next line on. */
 export class Sampler {
-  /** Share of the lines to keep, from 0 to 1. */
+  /** Share of lines to keep, from 0 to 1. */
   share = 1
   #owed = 0
 

@@ -1,23 +1,20 @@
-/** Label values in the order of the label names. */
 export type LabelValues<Labels extends readonly string[]> = { readonly [Index in keyof Labels]: string }
 
-/** One sample of a metric, for the renderer. */
 export interface Sample {
   readonly metricName?: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** Time series for one set of label values. The caller can keep it to avoid the lookup. */
+/** Series of one set of label values. The caller can keep it to avoid the lookup. */
 export interface Series {
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[]
 }
 
-/** Maximum series per metric. Labels come from closed sets, so more series mean a bug, which must not exhaust memory. */
+/** Maximum per metric. Labels come from closed sets, so more series mean a bug, which must not exhaust memory. */
 const seriesMax = 2000
 const overflow = 'other'
 
-/** All series of one metric, by label values. */
 export class MetricFamily<Labels extends readonly string[], Kind extends Series> {
   readonly #labels: Labels
   readonly #create: () => Kind
@@ -29,10 +26,7 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
     if (labels.length === 0) this.#add('', [])
   }
 
-  /**
-   * Returns the series for these label values. A caller with constant values should keep the returned series. Above 2 000 series, new label
-   * values share one series whose labels are all `other`.
-   */
+  /** Returns the series of these label values. Above 2 000 series, new label values share one series whose labels are all `other`. */
   with(...values: LabelValues<Labels>): Kind {
     const id = values.length === 1 ? String(values[0]) : values.join('\0')
     const found = this.#series.get(id)
@@ -66,7 +60,7 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
 export class CounterSeries implements Series {
   #value = 0
 
-  /** Adds `by`, default 1. Ignores negative numbers and NaN, because a lower value would look like a restart. */
+  /** Ignores negative numbers and NaN, because a lower value would look like a restart. */
   inc(by = 1): void {
     if (by > 0) this.#value += by
   }
@@ -109,7 +103,7 @@ export class HistogramSeries implements Series {
     this.#counts = new Float64Array(bounds.length + 1)
   }
 
-  /** Records one value in the unit of the metric. Ignores NaN. */
+  /** Records a value in the unit of the metric. Ignores NaN. */
   observe(value: number): void {
     if (Number.isNaN(value)) return
     let bucket = 0
@@ -134,7 +128,7 @@ export class HistogramSeries implements Series {
   }
 }
 
-/** Pattern of Latchkey's own metric names. The second word is the folder of `internal` that owns the metric. */
+/** Latchkey's own metrics. The second word is the folder of `internal` that owns the metric. */
 const ownNames =
   /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
 const units = {
@@ -142,17 +136,14 @@ const units = {
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
   histogram: ['seconds', 'bytes', 'count', 'ratio'],
 }
-/** Pattern of the metric names of controller-runtime, which its dashboards and alerts expect. */
+/** Metrics of controller-runtime, which its dashboards and alerts expect. */
 const adoptedNames = /^(workqueue|controller_runtime|leader_election|rest_client)_[a-z0-9_]*[a-z0-9]$/
 /** Target labels of Prometheus and its operator. Prometheus would rename a metric label with one of these names. */
 const targetLabels = /^(?:job|instance|namespace|pod|container|service|endpoint|node)$/
 /** Labels with unbounded values, or with values that could contain a secret. */
 const openLabels = /^(?:tenant_id|key|scope|request_id|path|url|error|message|le)$/
 
-/**
- * Checks that a name has the form `latchkey_<room>_<noun>_<unit>` or is a name of controller-runtime, and that the label values come from
- * closed sets. @throws RangeError
- */
+/** Demands a name `latchkey_<room>_<noun>_<unit>` or of controller-runtime, and labels with closed sets of values. @throws RangeError */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
   for (const label of labels) checkLabel(name, label)
   if (adoptedNames.test(name)) return

@@ -9,21 +9,20 @@ import {
   type Sample,
 } from './metric-family.ts'
 
-/** Declaration of a metric. Label values must come from closed sets. */
+/** Metric whose label values must come from closed sets. */
 export interface MetricOptions<Labels extends readonly string[]> {
-  /** Name of the form `latchkey_<room>_<noun>_<unit>`. The name of a counter ends in `_total`. */
+  /** Name of the form `latchkey_<room>_<noun>_<unit>`, with `_total` for a counter. */
   readonly name: string
   readonly help: string
   readonly labels: Labels
 }
 
-/** Declaration of a gauge. It can be read at each scrape. */
 export interface GaugeOptions<Labels extends readonly string[]> extends MetricOptions<Labels> {
   /** Called before each scrape. Must be cheap and must not throw. */
   readonly collect?: (gauge: Gauge<Labels>) => void
 }
 
-/** Declaration of a histogram with ascending upper limits, in the unit of its name. */
+/** `buckets`: ascending upper limits, in the unit of the name. */
 export interface HistogramOptions<Labels extends readonly string[]> extends MetricOptions<Labels> {
   readonly buckets: readonly number[]
 }
@@ -39,16 +38,16 @@ export interface Metrics {
   counter<const Labels extends readonly string[]>(options: MetricOptions<Labels>): Counter<Labels>
   gauge<const Labels extends readonly string[]>(options: GaugeOptions<Labels>): Gauge<Labels>
   histogram<const Labels extends readonly string[]>(options: HistogramOptions<Labels>): Histogram<Labels>
-  /** Returns all metrics in the Prometheus text format 0.0.4. */
+  /** Renders the Prometheus text format 0.0.4. */
   render(): Promise<{ readonly contentType: string; readonly text: string }>
   /** Stops measuring the event loop. Idempotent. */
   close(): void
 }
 
 /**
- * Creates the registry with process metrics and `latchkey_build_info`.
- * Each series keeps its own numbers, and prom-client only renders them. With the objects of prom-client, which hash the labels on each
- * call, an increment took 430 ns and an observation 670 ns. Here both take less than 20 ns (Bun 1.4.5, 2026-11).
+ * Creates the registry with process metrics and `latchkey_build_info`. Each series keeps its own numbers, and prom-client only renders
+ * them. With the objects of prom-client, which hash the labels on each call, an increment took 430 ns and an observation 670 ns. Here both
+ * take less than 20 ns (Bun 1.4.5, 2026-11).
  */
 export function createMetrics(options: { readonly service: string; readonly version: string }): Metrics {
   const registry = new Registry()
@@ -93,9 +92,7 @@ export function createMetrics(options: { readonly service: string; readonly vers
 type MetricType = 'counter' | 'gauge' | 'histogram'
 type Add = (name: string, help: string, type: MetricType, samples: () => Sample[]) => void
 
-/**
- * Converts a metric to a prom-client metric. prom-client renders any object with `get()`, although its types allow only its own classes.
- */
+/** prom-client renders any object with `get()`, although its types allow only its own classes. */
 function asMetric(name: string, help: string, type: MetricType, samples: () => Sample[]): Metric {
   const metric = { name, help, type, get: async () => ({ name, help, type, values: samples() }) }
   return metric as unknown as Metric
@@ -104,9 +101,8 @@ function asMetric(name: string, help: string, type: MetricType, samples: () => S
 const lagResolutionMs = 20
 
 /**
- * Declares process metrics under the names that Prometheus dashboards expect.
- * https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics (2026-11)
- * @returns a function that stops the measurement
+ * Declares process metrics under the names that Prometheus dashboards expect:
+ * https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics (2026-11). Returns a function that stops the measurement.
  */
 export function collectProcess(add: Add): () => void {
   const lag = monitorEventLoopDelay({ resolution: lagResolutionMs })
@@ -127,7 +123,7 @@ export function collectProcess(add: Add): () => void {
   gauge('process_resident_memory_bytes', 'Resident memory.', () => process.memoryUsage.rss())
   gauge('latchkey_process_heap_used_bytes', 'Heap in use.', () => process.memoryUsage().heapUsed)
   gauge('latchkey_process_event_loop_lag_seconds', 'Longest delay of a timer since the last scrape.', () => {
-    // Subtracts the sampling resolution, which every sample includes and which is not a delay.
+    // Every sample includes the sampling resolution, which is not a delay.
     const seconds = Math.max(0, lag.max / 1e6 - lagResolutionMs) / 1000
     lag.reset()
     return Number.isFinite(seconds) ? seconds : 0
@@ -137,10 +133,10 @@ export function collectProcess(add: Add): () => void {
   }
 }
 
-/** Returns functions that declare metrics without labels. The same naming rules apply. */
+/** Declares metrics without labels. The same naming rules apply. */
 export function unlabelled(metrics: Metrics) {
   return {
-    /** Declares a counter. It is exposed as 0 from the start. */
+    /** Declares a counter, exposed as 0 from the start. */
     counter: (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with(),
     /** Declares a gauge that is read at each scrape. `read` must be cheap and must not throw. */
     gauge(name: string, help: string, read: () => number): void {
@@ -151,10 +147,7 @@ export function unlabelled(metrics: Metrics) {
   }
 }
 
-/**
- * Maximum number of tenants with their own series. With five values of other labels each, they give at most 2 000 series, the maximum per
- * metric.
- */
+/** Tenants with their own series. With five values of other labels each, they give at most 2 000 series, the maximum per metric. */
 const slugsMax = 400
 
 /**

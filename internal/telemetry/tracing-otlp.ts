@@ -35,7 +35,7 @@ const kinds = {
   producer: SpanKind.PRODUCER,
 }
 
-/** Maximum spans queued for a slow receiver. Further spans are dropped. */
+/** Queue for a slow receiver. Further spans are dropped. */
 const queueMax = 4096
 const batchMax = 512
 const batchAfterMs = 1000
@@ -43,7 +43,7 @@ const exportTimeoutMs = 5000
 const attributesMax = 32
 const attributeCharsMax = 1024
 
-/** Starts tracing to an OTLP/HTTP receiver. Registers nothing globally, so that several instances can coexist. */
+/** Registers nothing globally, so that several instances can coexist. */
 export function startOtlpTracing(options: TracingOptions & { readonly endpoint: string }): Tracing {
   const provider = createProvider(options)
   const tracer = provider.getTracer('latchkey', options.version)
@@ -123,7 +123,7 @@ function createProvider(options: TracingOptions & { readonly endpoint: string })
   })
 }
 
-/** Wraps an exporter to report export failures, because the batch processor hides them. */
+/** Reports export failures, because the batch processor hides them. */
 function reporting(exporter: SpanExporter, onLost: TracingOptions['onLost']): SpanExporter {
   return {
     export: (spans, done) =>
@@ -148,7 +148,7 @@ function handleOf(span: Span): TraceSpan {
 }
 
 async function closeWithin(provider: TracerProvider, timeoutMs: number): Promise<void> {
-  // Ignores a failed shutdown, because `onLost` has already reported that the receiver is unavailable.
+  // `onLost` has already reported that the receiver is unavailable.
   await within(
     timeoutMs,
     provider.shutdown().catch(() => undefined),

@@ -1,11 +1,11 @@
 export type SpanKind = 'internal' | 'server' | 'client' | 'consumer' | 'producer'
 
-/** Attributes of a span. The rules for log fields apply: few, short, no secrets. */
+/** Follows the rules of log fields: few, short, no secrets. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 export interface SpanOptions {
   readonly kind?: SpanKind
-  /** `traceparent` header of the caller. It takes precedence over the active span. */
+  /** Header of the caller. Takes precedence over the active span. */
   readonly traceparent?: string | null
   readonly attributes?: SpanAttributes
 }
@@ -20,12 +20,9 @@ export interface TraceSpan {
 export interface Tracing {
   /** False if tracing is off, so that callers can avoid building arguments. */
   readonly enabled: boolean
-  /**
-   * Runs `work` inside a span, which ends when the work ends. An error is rethrown and marks the span as failed; only the name of the error
-   * is recorded.
-   */
+  /** Runs `work` in a span and ends it afterwards. Rethrows an error and marks the span as failed with only the error's name. */
   span<T>(name: string, options: SpanOptions, work: (span: TraceSpan) => Promise<T>): Promise<T>
-  /** Returns the `traceparent` header for an outgoing request, or undefined outside a span. */
+  /** Header for an outgoing request; undefined outside a span. */
   traceparent(): string | undefined
   /** Flushes the remaining spans within `timeoutMs`. Idempotent; never rejects. */
   close(timeoutMs: number): Promise<void>
@@ -37,10 +34,7 @@ export interface TracingOptions {
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly serviceName: string
   readonly version: string
-  /**
-   * Share of the traces started in this process that are sampled, from 0 to 1. Default 1. The sampling decision of the caller takes
-   * precedence.
-   */
+  /** Share of the traces started here that are sampled, 0 to 1. Default 1. The decision of the caller takes precedence. */
   readonly sampleRatio?: number
   /** Called once per batch of spans that could not be sent. */
   readonly onLost?: (spans: number, error: Error | undefined) => void
@@ -56,7 +50,6 @@ export async function createTracing(options: TracingOptions): Promise<Tracing> {
 
 const spanOff: TraceSpan = { set: () => undefined, fail: () => undefined }
 
-/** Disabled tracing: runs the work without a span. */
 export const tracingOff: Tracing = {
   enabled: false,
   span: (_name, _options, work) => work(spanOff),
@@ -64,7 +57,6 @@ export const tracingOff: Tracing = {
   close: async () => undefined,
 }
 
-/** Trace id, span id and sampling decision of a `traceparent` header. */
 export interface TracePlace {
   readonly traceId: string
   readonly spanId: string
@@ -74,8 +66,8 @@ export interface TracePlace {
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
 /**
- * Parses a `traceparent` header of W3C Trace Context (https://www.w3.org/TR/trace-context/, read 2026-11).
- * @returns undefined for an invalid header, so that a new trace starts
+ * Parses a `traceparent` header of W3C Trace Context (https://www.w3.org/TR/trace-context/, read 2026-11). Returns undefined for an invalid
+ * header, so that a new trace starts.
  */
 export function parseTraceparent(header: string): TracePlace | undefined {
   if (header.length > 256) return undefined
@@ -87,7 +79,7 @@ export function parseTraceparent(header: string): TracePlace | undefined {
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }
 }
 
-/** Formats a `traceparent` header, version 00. */
+/** Formats version 00. */
 export function formatTraceparent(place: TracePlace): string {
   return `00-${place.traceId}-${place.spanId}-${place.sampled ? '01' : '00'}`
 }
