@@ -14,7 +14,7 @@ import {
   routeUnknown,
 } from '#internal/http/index.ts'
 
-/** The fields of an OpenAPI 3.1 operation that Latchkey uses: https://spec.openapis.org/oas/v3.1.1.html (read 2026-11). */
+/** Fields of an OpenAPI 3.1 operation that Latchkey uses: https://spec.openapis.org/oas/v3.1.1.html (read 2026-11). */
 export interface Operation {
   readonly operationId: string
   readonly summary: string
@@ -27,7 +27,6 @@ export interface Operation {
   readonly responses: Readonly<Record<string, ResponseObject>>
 }
 
-/** Reference to a parameter in the components of the document. */
 export interface ParameterRef {
   readonly $ref: `#/components/parameters/${string}`
 }
@@ -37,24 +36,23 @@ interface Media {
   readonly examples?: Examples
 }
 
-/** Response of an operation for one status code. */
 export interface ResponseObject {
   readonly description: string
   readonly headers?: Readonly<Record<string, { readonly $ref: string }>>
-  /** By media type; only a stream has another one than JSON. */
+  /** Only a stream has another media type than JSON. */
   readonly content: { readonly 'application/json'?: Media; readonly 'text/event-stream'?: Media }
 }
 
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
-/** An operation that Latchkey calls on the callback. Latchkey reads only the status and the headers of its response. */
+/** Operation of the callback. Latchkey reads only the status and the headers of its response. */
 export interface OutboundOperation extends Omit<Operation, 'responses'> {
   readonly responses: Readonly<Record<string, Omit<ResponseObject, 'content'>>>
 }
 
 export type DocumentedRoute = Pick<RoomRoute<never, unknown>, 'method' | 'path' | 'operation'>
 
-/** Builds the operations of routes and collects the components that they reference. */
+/** Collects the components that the built operations reference. */
 export class DocumentBuilder {
   readonly #schemas: Record<string, JsonSchema> = {}
   readonly #parameters: Record<string, Parameter> = {}
@@ -71,12 +69,10 @@ export class DocumentBuilder {
     this.#limits = limits
   }
 
-  /** Schemas that were referenced, including `Error`. */
   get schemas(): Readonly<Record<string, JsonSchema>> {
     return { Error: errorSchemaOf([...this.#codes]), ...this.#schemas }
   }
 
-  /** Shared parameters that were referenced. */
   get parameters(): Readonly<Record<string, Parameter>> {
     return this.#parameters
   }
@@ -142,7 +138,7 @@ export class DocumentBuilder {
     )
   }
 
-  /** Builds a response. @param envelope error response with the same status; its schema becomes an alternative */
+  /** @param envelope error response with the same status; its schema becomes an alternative */
   #answer({ description, schema, examples = {}, ...form }: AnswerDoc, envelope?: ResponseObject) {
     const own = this.schema(schema)
     if (!envelope) return responseOf(description, own, examples, form)
@@ -163,10 +159,7 @@ export class DocumentBuilder {
     return { ...rest, content: Object.fromEntries(media) as RequestBody['content'] }
   }
 
-  /**
-   * Converts a schema to plain JSON Schema. A named schema becomes a component and is referenced. A regular expression with flags becomes a
-   * string pattern that ECMA-262, RE2 and Python read alike.
-   */
+  /** Makes named schemas references, and regular expressions with flags patterns that ECMA-262, RE2 and Python read alike. */
   schema(schema: JsonSchema): JsonSchema {
     return this.#convert(schema) as JsonSchema
   }
@@ -180,7 +173,7 @@ export class DocumentBuilder {
       this.#schemas[name] ??= this.#convert(rest) as JsonSchema
       return { $ref: `#/components/schemas/${name}` }
     }
-    // The error text of the server's parser is left out; a property with the name `expected` is an object.
+    // Omits the error text of the server's parser. A property with the name `expected` is an object.
     const kept = Object.entries(rest).filter(
       ([key, inner]) => key !== 'expected' || typeof inner === 'object',
     )
@@ -223,7 +216,6 @@ function responseOf(
   }
 }
 
-/** Returns references to header components of the document. */
 export function headerRefs(names: readonly string[]): NonNullable<ResponseObject['headers']> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
@@ -262,8 +254,8 @@ function textSchema(schema: Readonly<Record<string, unknown>>): JsonSchema {
 
 /**
  * Writes a character class so that ECMA-262, RE2 and Python read it alike: Unicode property classes become ranges, and escapes with `\\u`
- * become `\\x` or the character itself. Omits the class of lone surrogates: UTF-8 cannot encode them, and no portable pattern can match
- * those that are escaped in JSON. The server refuses these.
+ * become `\\x` or the character itself. Omits lone surrogates, which the server refuses: UTF-8 cannot encode them, and no portable pattern
+ * matches those that are escaped in JSON.
  */
 function portable(characters: string): string {
   return characters
@@ -275,18 +267,17 @@ function portable(characters: string): string {
     )
 }
 
-/** Header component of both documents: the link of an error. */
+/** Header in both documents. */
 export const errorLink = {
   description:
     'Page of the error in the documentation: `<URL>; rel="help"` (RFC 8288). Absent where the installation has no address of the documentation.',
   schema: { type: 'string' },
 }
 
-/** Text for the description of a document about `unroutedResponses`. */
+/** Describes `unroutedResponses` in the text of a document. */
 export const unroutedText =
   'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method, `HeadTooLong` for a request line and headers over 16 KiB. HEAD is handled like GET, without the response body.'
 
-/** Documents the responses to calls that reach no operation, as components of a document. */
 export function unroutedResponses(builder: DocumentBuilder, documentPath: string) {
   const { 404: RouteUnknown, 405: MethodNotAllowed } = builder.errorAnswers(
     ['route_unknown', 'method_not_allowed'],
@@ -297,13 +288,12 @@ export function unroutedResponses(builder: DocumentBuilder, documentPath: string
   return { RouteUnknown, MethodNotAllowed, HeadTooLong }
 }
 
-/** Server of a document: the URL that callers use. */
 export interface Server {
   readonly url: string
   readonly description: string
 }
 
-/** The host from which the document was read. Behind a proxy that adds a path, it is not the whole URL. */
+/** Host of the document. Behind a proxy that adds a path, it is not the whole URL. */
 export const ownServer: Server = { url: '/', description: 'The host that serves this document.' }
 
 export function documentRoute(path: string): DocumentedRoute {

@@ -50,7 +50,7 @@ const headers = {
 
 /** Configuration of the API that its document shows. */
 export interface ContractConfig extends LimitsInDocument {
-  /** Base URL under which the API is reached from outside. Default: unknown. */
+  /** Base URL from outside. Default: unknown. */
   readonly publicUrl?: string | undefined
 }
 
@@ -63,8 +63,8 @@ export function defaultLimits(): LimitsInDocument {
 }
 
 /**
- * Returns the OpenAPI 3.1 document of the public API: exactly the routes that the API serves, and the calls to callbacks. `info.version`
- * changes with the contract; within `/v1` fields are only added.
+ * Returns the OpenAPI 3.1 document: exactly the routes that the API serves, and the calls to callbacks. `info.version` changes with the
+ * contract; within `/v1` fields are only added.
  */
 export function publicContract({ publicUrl, ...limits }: ContractConfig) {
   const builder = new DocumentBuilder(Object.keys(headers), limits)
@@ -131,7 +131,7 @@ export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
   return [serveDocument(publicDocumentPath, () => publicContract(config))]
 }
 
-/** Returns a route that serves a document, without authentication. The document is made for the first request, since few processes get one. */
+/** Requires no authentication. The first request makes the document, because few processes get one. */
 export function serveDocument(path: string, make: () => object): PublicRoute {
   let body: StaticBody | undefined
   return {
@@ -254,12 +254,11 @@ const outboundParameters: readonly Parameter[] = [
   },
 ]
 
-/** Pauses of the default retry schedule, such as `5 s, 5 min and 2 h`. */
+/** Text such as `5 s, 5 min and 2 h`. */
 const retryPauses = new Intl.ListFormat('en-GB').format(
   retryScheduleDefault.slice(1).map((wait) => wait.replace('m', 'min').replace(/^[0-9]+/, '$& ')),
 )
 
-/** Documents the delivery of an event, the only call that Latchkey makes to callbacks. */
 function outboundEvent(builder: DocumentBuilder): OutboundOperation {
   return {
     operationId: 'event',
