@@ -19,7 +19,7 @@ import {
 } from './reviews.ts'
 import { ProvenTokens, VerdictCache } from './verdict-cache.ts'
 
-/** A tenant as the target of an action. */
+/** Tenant as the target of an action. */
 export interface TenantPlace {
   readonly id: TenantId
   readonly namespace: string
@@ -32,7 +32,7 @@ export type Authenticated =
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' | 'keyScope' | 'tenantSuspended' }
   | Unavailable
 
-/** The API server or the directory is unavailable. Callers respond 503 and never treat this as allowed. */
+/** Unavailable API server or directory. Callers respond 503 and never treat it as allowed. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly retryAfterMs: number
@@ -43,10 +43,9 @@ export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refuse
 
 export type Visibility =
   | { readonly kind: 'all' }
-  /** Requested namespaces that the actor can see; the list can be empty. */
+  /** Requested namespaces that the actor can see, possibly none. */
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
-  /** More than `namespacesMax` namespaces were requested. */
   | { readonly kind: 'tooMany'; readonly namespacesMax: number }
   | Unavailable
 
@@ -55,7 +54,7 @@ export type Access = ReturnType<typeof createAccess>
 
 /** Observes reviews, for metrics and the log. */
 export interface AccessObserver {
-  /** Called for each review sent to the API server, but not for cached results. */
+  /** Called for each review sent to the API server, not for cached results. */
   reviewed(
     review: 'token' | 'access',
     outcome: 'allowed' | 'refused' | 'unavailable',
@@ -66,7 +65,7 @@ export interface AccessObserver {
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock
-  /** Connection to the API server. Without it, Kubernetes tokens are refused. */
+  /** Without it, Kubernetes tokens are refused. */
   readonly transport?: Transport | undefined
   /** Operators with tokens of their own, outside of a cluster. Default: none. */
   readonly operators?: Operators | undefined
@@ -79,9 +78,9 @@ const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** Maximum pending access reviews per user. A dashboard page needs fewer. */
+/** Higher than what a dashboard page needs. */
 const pendingPerUserMax = 20
-/** Maximum pending reviews of tokens that no earlier review has accepted. The limit is low because any caller can invent tokens. */
+/** Maximum pending reviews of tokens that no earlier review has accepted. Low, because any caller can invent tokens. */
 const pendingUnprovenMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
@@ -103,8 +102,8 @@ export function createAccess(options: AccessOptions) {
     askAccess(options, verdicts, { user, action, place, named })
   return {
     /**
-     * Authenticates a Kubernetes token for the audience `latchkey`, an API key with scope `dashboard` or `dashboard:read`, or the token of
-     * an operator.
+     * Accepts a Kubernetes token for the audience `latchkey`, an API key with scope `dashboard` or `dashboard:read`, or an operator's
+     * token.
      */
     async authenticate(token: string): Promise<Authenticated> {
       if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
@@ -118,9 +117,9 @@ export function createAccess(options: AccessOptions) {
       return authenticateToken(options, { tokens, proven }, token)
     },
     /**
-     * Authorizes an action on a tenant, or on all tenants and data without a tenant (`'all'`). `named` is the id that the caller asked for,
-     * of a tenant or of an object: the result is cached for that id alone. Otherwise a fast response from the cache would reveal that two
-     * objects have the same owner.
+     * Authorizes an action on a tenant, or on all tenants and data without a tenant (`'all'`). `named` is the requested id of a tenant or
+     * an object: the result is cached for that id alone. Otherwise a fast response from the cache would reveal that two objects have the
+     * same owner.
      */
     may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission> {
       if (actor.kind === 'operator') return Promise.resolve(mayOperator(findOperator(actor), action, tenant))
@@ -128,10 +127,7 @@ export function createAccess(options: AccessOptions) {
       if (tenant === 'all') return ask(actor, action, {})
       return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
     },
-    /**
-     * Returns the tenants that an actor can see in lists. Sends one access review for the whole cluster and, if it is refused, one for each
-     * requested namespace (at most 50).
-     */
+    /** Sends one access review for the whole cluster and, if it is refused, one for each requested namespace (at most 50). */
     async visibleTenants(actor: Actor, namespaces: readonly string[] = []): Promise<Visibility> {
       const named = [...new Set(namespaces)]
       if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
@@ -143,8 +139,8 @@ export function createAccess(options: AccessOptions) {
       return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
     /**
-     * Returns whether the credential of a session is still valid, since an API key can expire or lose its scope, and an operator can be
-     * removed; `unknown` until the directory has been read. Reads memory only.
+     * Checks the credential of a session again: an API key can expire or lose its scope, and an operator can be removed. Returns `unknown`
+     * until the directory has been read. Reads memory only.
      */
     stillCounts(actor: Actor): 'yes' | 'no' | 'unknown' {
       if (actor.kind === 'user') return 'yes'
@@ -158,7 +154,7 @@ export function createAccess(options: AccessOptions) {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Sends access reviews for at most `namespacesAtOnce` namespaces concurrently, until a review is unavailable. */
+/** Stops at the first unavailable review. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,
@@ -288,7 +284,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Returns the actor's key if it exists, has a scope of the API in which it is used, and its tenant is not suspended. */
+/** Requires a scope of the API in which the key is used, and a tenant that is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

@@ -1,7 +1,7 @@
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import type { ApiKeyScope, Directory, DirectoryKey, DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** A user of the Kubernetes API server, with all attributes that the server uses for authorization. */
+/** Has all attributes that the API server uses for authorization. */
 export interface KubeUser {
   readonly kind: 'user'
   readonly username: string
@@ -10,36 +10,36 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** API in which a tenant's key is used: the back office, or the public API. Each has its own scopes. */
+/** API in which a tenant's key is used. Each has its own scopes. */
 export type KeyApi = 'backoffice' | 'public'
 
-/** A tenant's API key. Contains the key's digest, never the key. */
+/** API key of a tenant. Contains the digest, never the key. */
 export interface TenantKeyActor {
   readonly kind: 'tenantKey'
   /** Default: `backoffice`. */
   readonly api?: KeyApi
   readonly tenantId: TenantId
   readonly keyName: string
-  /** SHA-256 of the key in standard base64. */
+  /** Standard base64. */
   readonly keySha256: string
 }
 
-/** An operator with a token of its own. Contains the token's digest, never the token. */
+/** Contains the digest of the operator's token, never the token. */
 export interface OperatorActor {
   readonly kind: 'operator'
   readonly name: string
-  /** SHA-256 of the token in standard base64. */
+  /** Standard base64. */
   readonly tokenSha256: string
 }
 
-/** An authenticated caller of the back office. */
+/** Authenticated caller of the back office. */
 export type Actor = KubeUser | TenantKeyActor | OperatorActor
 
 const nameCharsMax = 200
 
 /**
- * Returns an actor's name in the audit log: 1 to 200 printable characters. A prefix per kind of actor prevents a user from being named like
- * a tenant's key. A longer name is cut and ends in its digest.
+ * Returns an actor's name in the audit log: 1 to 200 printable characters. A prefix per kind prevents a user from being named like a
+ * tenant's key. A longer name is cut and ends in its digest.
  */
 export function actorName(actor: Actor): string {
   if (actor.kind === 'operator') return `operator:${actor.name}`
@@ -63,18 +63,18 @@ export const actions = [
   'ingestEvents',
   'emitUsage',
 ] as const
-/** An action that needs permission. */
+/** Action that needs permission. */
 export type Action = (typeof actions)[number]
 
 /**
- * Kubernetes verb and subresource of `tenants` that grant each action; '' for the tenant itself. The subresources exist only in RBAC rules,
+ * Kubernetes verb and subresource of `tenants` that grant each action; '' is the tenant itself. The subresources exist only in RBAC rules,
  * not as API endpoints.
  */
 export const actionRules = {
   see: { verb: 'get', subresource: '' },
   readPayloads: { verb: 'get', subresource: 'payloads' },
   replay: { verb: 'create', subresource: 'replays' },
-  // Only the public API gives events to pull.
+  // Only the public API lets callers pull events.
   pull: { verb: 'create', subresource: 'subscriptions' },
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
@@ -122,7 +122,7 @@ function publicActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
   return allowed
 }
 
-/** An authenticated API key and its tenant. */
+/** Authenticated API key and its tenant. */
 export interface Principal {
   readonly tenant: DirectoryTenant
   readonly key: DirectoryKey
@@ -155,8 +155,8 @@ export function scopeError(needed: string): ApiError {
 }
 
 /**
- * Authenticates a call of the public API about a tenant's events, like `authenticateApiKey`. The key has the scope `events:read` or
- * `events`; what it may do is up to `keyActions`.
+ * Authenticates a call of the public API about a tenant's events, like `authenticateApiKey`. Requires the scope `events:read` or `events`;
+ * `keyActions` decides what the key may do.
  */
 export function authenticateEventKey(
   directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
@@ -170,7 +170,7 @@ export function authenticateEventKey(
   return { kind: 'tenantKey', api: 'public', tenantId: tenant.id, keyName: key.name, keySha256 }
 }
 
-/** Returns the SHA-256 of the key in an Authorization header in standard base64, or '' without a key. */
+/** Returns the SHA-256 of the key in standard base64, or '' without a key. */
 function digestOf(authorization: string | null): string {
   const apiKey = bearer.exec(authorization ?? '')?.[1]
   return apiKey === undefined ? '' : Bun.SHA256.hash(apiKey, 'base64')

@@ -1,7 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
-/** Actions of the audit log, by their subject. */
 const auditSubjects = {
   callbacks: ['resumed', 'tested'],
   events: ['ingested', 'replayed', 'retried'],
@@ -18,11 +17,11 @@ const auditSubjects = {
   usage: ['committed', 'emitted', 'override_cleared', 'override_set', 'soft_limit_crossed'],
 } as const
 
-/** An action of the audit log: a subject in the plural, and what was done, such as `replays.started`. */
+/** Subject in the plural, and what was done: `replays.started`. */
 export type AuditAction = {
   [Subject in keyof typeof auditSubjects]: `${Subject}.${(typeof auditSubjects)[Subject][number]}`
 }[keyof typeof auditSubjects]
-/** Filter of the audit log: an action, or a subject with a dot for all its actions, such as `replays.`. */
+/** Action, or a subject with a dot for all its actions, such as `replays.`. */
 export type AuditActionFilter = AuditAction | `${keyof typeof auditSubjects}.`
 /** All values of the filter by action. */
 export const auditActionFilters = Object.entries(auditSubjects).flatMap(([subject, done]) => [
@@ -34,55 +33,55 @@ export interface AuditEntry {
   /** Name returned by `actorName`: 1 to 200 printable characters. */
   readonly actor: string
   readonly action: AuditAction
-  /** Tenant that owns the data; null if the data belongs to no tenant. */
+  /** Owner of the data; null for data without a tenant. */
   readonly tenantId: TenantId | null
-  /** Details of the action. Contains no secret and no payload. */
+  /** Contains no secret and no payload. */
   readonly detail: Readonly<Record<string, unknown>>
 }
 
-/** A stored entry of the audit log. */
+/** Stored entry of the audit log. */
 export interface AuditRecord extends Omit<AuditEntry, 'action'> {
   readonly id: number
   readonly occurredAtMs: number
-  /** An `AuditAction`, or an action of another version. */
+  /** `AuditAction`, or an action of another version. */
   readonly action: string
 }
 
-/** Filter and page of a list of audit entries. The newest entry comes first. */
+/** Filter and page of a list, newest first. */
 export interface AuditFilter {
-  /** Filters by tenant. Omit for all entries, including those without a tenant. */
+  /** Omit for all entries, including those without a tenant. */
   readonly tenantId?: TenantId | undefined
   /** Case-insensitive substring of the actor's name. */
   readonly actor?: string | undefined
   readonly action?: AuditActionFilter | undefined
-  /** Start of the time range (inclusive), in ms since the epoch. */
+  /** Inclusive start, in ms since the epoch. */
   readonly fromMs?: number | undefined
-  /** End of the time range (exclusive), in ms since the epoch. */
+  /** Exclusive end, in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** Value of `next` of the previous page; omit it for the first page. The page contains only entries with a lower id. */
+  /** `next` of the previous page. The page contains only entries with a lower id. */
   readonly beforeId?: number | undefined
-  /** Maximum entries per page: 1 to 200, default 50. */
+  /** Entries per page: 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Maximum entries that the query examines; at least `limit` + 1, default and maximum 50 000. */
+  /** Examined entries; at least `limit` + 1, default and maximum 50 000. */
   readonly examinedMax?: number | undefined
 }
 
 const removedMax = 5_000
-/** Retention of audit entries: more than a year, and longer than all other retention times. */
+/** More than a year, and longer than all other retention times. */
 const keptMs = 400 * 86_400_000
 const limitMax = 200
 const limitDefault = 50
-/** Maximum entries that a query examines per page. */
+/** Maximum examined entries per page. */
 export const auditExaminedMax = 50_000
-/** Maximum time by which an entry can be newer than an entry with a higher id, because of long transactions and clock skew. */
+/** Maximum time by which an entry can be newer than one with a higher id, because of long transactions and clock skew. */
 const outOfStepMs = 600_000
 
 const insertEntry =
   'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)'
 
 /**
- * Appends an entry to the audit log, either in the transaction of a write or before the response to a read. Without `nowMs` the entry gets
- * the time of the transaction. @throws errors of Postgres
+ * Appends an entry in the transaction of a write, or before the response to a read. Without `nowMs` it gets the time of the transaction.
+ * @throws errors of Postgres
  */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
@@ -93,8 +92,8 @@ export async function writeAudit(
 }
 
 /**
- * Appends the entry of a commit of locks, unless the log has one of the same tenant, `detail.id` and `detail.committedAt`. Repeating the call
- * is safe. @throws errors of Postgres
+ * Appends the entry of a commit of locks, unless the log has one of the same tenant, `detail.id` and `detail.committedAt`. Repeating the
+ * call is safe. @throws errors of Postgres
  */
 export async function writeLockCommitAudit(
   connection: Pick<PoolClient, 'query'>,
@@ -113,17 +112,15 @@ function valuesOf({ actor, action, tenantId, detail }: AuditEntry, nowMs: number
 }
 
 /**
- * Returns a page of the audit log, newest entries first. Examines at most `examinedMax` entries by an index, so that a page can contain
- * fewer matches than `limit` although later pages contain more. Takes no locks. @throws errors of Postgres
+ * Lists entries, newest first. Examines at most `examinedMax` entries by an index, so a page can contain fewer matches than `limit`
+ * although later pages contain more. Takes no locks. @throws errors of Postgres
  */
 export async function listAudit(
   pool: Pool,
   filter: AuditFilter = {},
 ): Promise<{
   readonly entries: readonly AuditRecord[]
-  /**
-   * Value of `beforeId` for the next page; undefined if this is the last page. A page with fewer entries than `limit` can have a next page.
-   */
+  /** `beforeId` of the next page; undefined on the last page. A page with fewer entries than `limit` can have a next page. */
   readonly next: number | undefined
 }> {
   const limit = limitOf(filter)
@@ -151,19 +148,18 @@ function limitOf({ limit = limitDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** Returns the number of entries to examine: at least one more than a page contains, to detect whether a next page exists. */
+/** Returns at least one more than a page contains, to detect whether a next page exists. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))
 }
 
-/** Returns the SQL statement that selects the entries to examine. */
 function linesText({ tenantId, beforeId }: AuditFilter, values: unknown[]): string {
   const ofTenant = tenantId === undefined ? '' : `tenant_id = $${values.push(tenantId)} AND`
   return `SELECT * FROM audit WHERE ${ofTenant} id < $${values.push(beforeId ?? Number.MAX_SAFE_INTEGER)} ORDER BY id DESC`
 }
 
-/** Returns the id of the last examined entry, or undefined if no older entry can match. Takes no locks. */
+/** Returns undefined if no older entry can match. Takes no locks. */
 async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | undefined> {
   const values: unknown[] = []
   const { rows } = await pool.query<{ id: number; at: Date }>({

@@ -4,7 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import { parseDocument } from 'yaml'
 import type { Action } from './actor.ts'
 
-/** Roles of operators, like those of the chart for the users of a cluster, with the actions that each permits. */
+/** Roles like those of the chart for the users of a cluster, with the actions that each permits. */
 export const operatorRoles = {
   viewer: ['see'],
   support: ['see', 'replay', 'simulate'],
@@ -19,22 +19,21 @@ export type OperatorRole = keyof typeof operatorRoles
 /** Names of the roles. */
 export const operatorRoleNames = Object.keys(operatorRoles) as readonly OperatorRole[]
 
-/** A person or a service that may use the back office with a token. */
+/** Person or service that may use the back office with a token. */
 export interface Operator {
-  /** Name in the audit log: letters, digits and `._@-`, at most 100 characters. */
+  /** Letters, digits and `._@-`, at most 100 characters. */
   readonly name: string
   readonly roles: readonly OperatorRole[]
-  /** SHA-256 of the token in standard base64. */
+  /** Standard base64. */
   readonly tokenSha256: string
-  /** Namespaces of the tenants that the operator sees; undefined for all tenants and the data without a tenant. */
+  /** Undefined for all tenants and the data without a tenant. */
   readonly namespaces: readonly string[] | undefined
-  /** End of the token, in milliseconds since the epoch; null without one. */
+  /** Expiry of the token, in milliseconds since the epoch; null without one. */
   readonly endsAtMs: number | null
 }
 
 /** Operators that are known at present. */
 export interface Operators {
-  /** Returns the operator with a token of this SHA-256 in standard base64. */
   find(tokenSha256: string): Operator | undefined
 }
 
@@ -44,7 +43,7 @@ export function fixedOperators(operators: readonly Operator[]): Operators {
   return { find: (tokenSha256) => byToken.get(tokenSha256) }
 }
 
-/** Returns whether the roles of an operator permit an action. Does not check the tenant. */
+/** Does not check the tenant. */
 export function operatorMay({ roles }: Operator, action: Action): boolean {
   return roles.some((role) => (operatorRoles[role] as readonly Action[]).includes(action))
 }
@@ -83,12 +82,12 @@ const OperatorsFile = Type.Object(
   { additionalProperties: false },
 )
 
-/** An operator as written in a file; `tokenSha256` is hexadecimal. */
+/** Operator as written in a file; `tokenSha256` is hexadecimal. */
 export type OperatorEntry = Static<typeof Entry>
 
 /**
- * Parses a YAML or JSON file of operators, such as `operators: [{name: ada, roles: [admin], tokenSha256: …}]`. A problem names the place in
- * the file and never quotes a value. Pure.
+ * Parses YAML or JSON, such as `operators: [{name: ada, roles: [admin], tokenSha256: …}]`. A problem names the place in the file and never
+ * quotes a value.
  */
 export function parseOperators(text: string):
   | {
@@ -148,7 +147,7 @@ export class OperatorsInFile implements Operators {
     return this.#operators.find(tokenSha256)
   }
 
-  /** Reads the file if it has changed since the last call. Never rejects. */
+  /** Does nothing unless the file has changed. Never rejects. */
   async refresh(): Promise<void> {
     const { path, onRead } = this.#options
     const read = await this.#read(path).catch((error: unknown) => {
@@ -169,11 +168,11 @@ export class OperatorsInFile implements Operators {
     const { size, mtimeNs, ctimeNs, ino, mode } = found
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (signature === this.#signature) return { kind: 'same' as const, signature }
-    // Reading a pipe would wait without an end.
+    // Reading a pipe could wait forever.
     if (!found.isFile()) return { kind: 'invalid' as const, signature, problem: 'is not a file' }
     if (size > fileBytesMax)
       return { kind: 'invalid' as const, signature, problem: `is larger than ${fileBytesMax} bytes` }
-    // A file that others can write gives them every right.
+    // A file that other users can write gives them every right.
     if (mode & 0o022n) {
       const problem = 'is writable by other users: run chmod go-w on it'
       return { kind: 'invalid' as const, signature, problem }

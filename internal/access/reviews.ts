@@ -5,22 +5,18 @@ import { type Action, actionRules, type KubeUser } from './actor.ts'
 /** Required audience of Kubernetes tokens: `kubectl create token NAME --audience latchkey`. */
 export const tokenAudience = 'latchkey'
 
-/** Result of a token review. `otherAudience` means that another service accepts the token too, so callers must not send it to Latchkey. */
+/** `otherAudience` means that another service also accepts the token, so callers must not send it to Latchkey. */
 export type TokenVerdict =
   | { readonly kind: 'user'; readonly user: KubeUser; readonly endsAtMs: number | null }
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' }
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
-/** Deadline of a review request. */
 const reviewMsMax = 5_000
 const answerBytesMax = 1024 * 1024
 const groupsMax = 1_000
 const extrasMax = 100
 
-/**
- * Authenticates a token by a TokenReview for Latchkey's audience. A token that is also valid for another audience is refused. Never
- * throws; repeating it is safe.
- */
+/** Refuses a token that is also valid for another audience than Latchkey's. Never throws; repeating it is safe. */
 export async function reviewToken(transport: Transport, token: string): Promise<TokenVerdict> {
   const claims = claimsOf(token)
   // Refuses the token without a review, so that a token for another service is not sent to the API server.
@@ -67,7 +63,7 @@ function userOf(value: unknown): KubeUser | undefined {
   }
 }
 
-/** Returns the unverified claims of a JSON web token; undefined for any other token. The API server verifies the token. */
+/** Does not verify the claims, which the API server does. Returns undefined for a token that is no JSON web token. */
 function claimsOf(token: string):
   | {
       readonly audiences: readonly string[]
@@ -99,11 +95,10 @@ function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
 }
 
-/** Target of an access review: a tenant, a namespace or the whole cluster. */
 export interface AccessPlace {
-  /** Namespace of the target; absent for the whole cluster. */
+  /** Absent for the whole cluster. */
   readonly namespace?: string | undefined
-  /** Name of the tenant; absent for all tenants. */
+  /** Absent for all tenants. */
   readonly name?: string | undefined
 }
 
@@ -114,7 +109,7 @@ export type AccessVerdict =
 
 const [group, version] = tenantApiVersion.split('/')
 
-/** Authorizes a user by a SubjectAccessReview. Never throws; repeating it is safe. */
+/** Sends a SubjectAccessReview. Never throws; repeating it is safe. */
 export async function reviewAccess(
   transport: Transport,
   user: KubeUser,

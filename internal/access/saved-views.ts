@@ -3,15 +3,15 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import { savedViews as table } from './tables.ts'
 
-/** A filter of the event list that its owner has named. */
+/** Filter of the event list that its owner has named. */
 export interface SavedView {
   /** 1 to 60 characters, unique among the owner's views. */
   readonly name: string
-  /** Fields of the filter, as the query of an address: at most 2 000 characters. */
+  /** Query of an address with the fields of the filter; at most 2 000 characters. */
   readonly query: string
 }
 
-/** Maximum number of saved views of an actor. */
+/** Maximum saved views of an actor. */
 export const savedViewsMax = 50
 /** Maximum length of a view's name. */
 export const viewNameCharsMax = 60
@@ -19,15 +19,15 @@ export const viewNameCharsMax = 60
 export const viewQueryCharsMax = 2_000
 
 const dayMs = 86_400_000
-/** Time after which a view is deleted whose owner has not opened the event list. */
+/** Time since the owner last opened the event list, after which a view is deleted. */
 const keptMs = 365 * dayMs
 const removedMax = 5_000
-/** Key of the advisory locks that serialize the writes of each owner. */
+/** Serializes the writes of each owner (advisory lock). */
 const saveLock = 7_260_116
 
 /**
- * Returns an actor's saved views by name, and marks them as seen, at most once a day. `owner` is a name that `actorName` returned.
- * @throws errors of Postgres
+ * Lists an actor's saved views by name, and marks them as seen, at most once a day. `owner` is a result of `actorName`. @throws errors of
+ * Postgres
  */
 export async function listSavedViews(
   pool: Pool,
@@ -50,20 +50,19 @@ export async function listSavedViews(
   return own.map(({ name, query }) => ({ name, query }))
 }
 
-/** Saves a view, in place of the owner's view of the same name. Repeating it is safe. @throws errors of Postgres */
+/** Replaces the owner's view of the same name. Repeating it is safe. @throws errors of Postgres */
 export function saveView(
   pool: Pool,
   view: SavedView & {
     readonly owner: string
-    /** Tenant with whose data the view is deleted. */
+    /** Deletion of this tenant's data deletes the view. */
     readonly tenantId: TenantId | null
   },
   nowMs: number,
 ): Promise<
   | { readonly kind: 'saved' }
-  /** A view of this name existed. It has the new filter now. */
   | { readonly kind: 'replaced' }
-  /** The owner has the maximum number of views. Nothing was saved. */
+  /** Nothing was saved, because the owner has the maximum number of views. */
   | { readonly kind: 'full' }
 > {
   const { owner, name, tenantId, query } = view
@@ -83,7 +82,7 @@ export function saveView(
   })
 }
 
-/** Deletes a view. Returns false if the owner has no view of this name. @throws errors of Postgres */
+/** Returns false if the owner has no view of this name. @throws errors of Postgres */
 export async function deleteView(pool: Pool, owner: string, name: string): Promise<boolean> {
   const { rowCount } = await orm(pool)
     .delete(table)

@@ -14,21 +14,20 @@ import { type Actor, actorName } from './actor.ts'
 import { writeAudit } from './audit.ts'
 import { sessions as table } from './tables.ts'
 
-/** A session of the dashboard. */
+/** Session of the dashboard. */
 export interface Session {
   readonly actor: Actor
   readonly name: string
   readonly startedAtMs: number
-  /** Latest end of the session; it ends earlier if it is idle. */
+  /** Latest end; the session ends earlier if it is idle. */
   readonly endsAtMs: number
-  /** CSRF token: every form contains it, and every request that changes data must return it. */
+  /** Required in every form and every request that changes data. */
   readonly csrfToken: string
 }
 
-/** Result of signing in. `token` is the value of the cookie and must not appear anywhere else. */
+/** `token` is the value of the cookie and must not appear anywhere else. */
 type SessionStarted =
   | { readonly kind: 'started'; readonly token: string; readonly session: Session }
-  /** The maximum number of sessions is reached. */
   | { readonly kind: 'full' }
 
 const hourMs = 3_600_000
@@ -36,14 +35,14 @@ const hourMs = 3_600_000
 export const sessionMsMax = 8 * hourMs
 /** Idle timeout of a session. */
 export const sessionIdleMsMax = hourMs
-/** Minimum interval between two writes of a session's last use, so that most requests write nothing. */
+/** Interval between writes of a session's last use, so that most requests write nothing. */
 const touchEveryMs = 60_000
 const sessionsPerActorMax = 10
 const sessionsMax = 10_000
 const removedMax = 5_000
 const tokenBytes = 32
 const tokenPattern = /^[\w-]{43}$/
-/** Key of the advisory lock that serializes sign-ins. */
+/** Serializes sign-ins (advisory lock). */
 const startLock = 7_260_114
 
 type Row = typeof table.$inferSelect
@@ -51,9 +50,7 @@ type Row = typeof table.$inferSelect
 /** Session store of the dashboard; see `createSessions`. */
 export type Sessions = ReturnType<typeof createSessions>
 
-/**
- * Creates the session store of the dashboard. Sessions are in Postgres, so every pod sees the same ones. Methods throw errors of Postgres.
- */
+/** Creates the session store. Sessions are in Postgres, so every pod sees the same ones. Methods throw errors of Postgres. */
 export function createSessions({
   pool,
   clock,
@@ -65,8 +62,8 @@ export function createSessions({
 }) {
   return {
     /**
-     * Signs an actor in for at most 8 h and at most until the credential expires. An actor can have ten sessions: a further sign-in ends
-     * the oldest one. Writes an audit entry for each start and end.
+     * Signs in for at most 8 h, and not longer than the credential is valid. An actor can have ten sessions: a further sign-in ends the
+     * oldest. Writes an audit entry for each start and end.
      */
     async start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted> {
       const nowMs = clock.now()
@@ -97,8 +94,8 @@ export function createSessions({
       return { kind: 'started', token, session: sessionOf(token, { ...row, startedAt: now }) }
     },
     /**
-     * Finds a session that has not ended. A session ends at its `endsAtMs`, after an hour without use, by signing out, and when its API key
-     * becomes invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
+     * Finds a session that has not ended: at `endsAtMs`, after an hour without use, by signing out, or because its API key became invalid.
+     * `isUse: false` (automatic page refreshes) does not extend the idle timeout.
      */
     async find(
       token: string,
@@ -126,7 +123,7 @@ export function createSessions({
           .where(and(eq(table.idSha256, row.idSha256), lt(table.seenAt, now)))
       return { kind: 'session', session: sessionOf(token, row) }
     },
-    /** Ends the session in all pods and writes an audit entry. Repeating it is harmless. */
+    /** Ends the session in all pods and writes an audit entry. Repeating it is safe. */
     async end(token: string): Promise<void> {
       if (!tokenPattern.test(token)) return
       await withTx(pool, (client) => endSession(client, idOf(token), clock.now()))
@@ -134,7 +131,7 @@ export function createSessions({
   }
 }
 
-/** Deletes a session and writes an audit entry. Does nothing if the session has already ended. */
+/** Does nothing if the session has already ended. */
 async function endSession(client: PoolClient, idSha256: Buffer, nowMs: number): Promise<void> {
   const [ended] = await orm(client).delete(table).where(eq(table.idSha256, idSha256)).returning()
   if (ended) await auditSession(client, 'sessions.ended', ended, nowMs)
@@ -187,18 +184,18 @@ function sessionOf(
   return { actor, name, startedAtMs: startedAt.getTime(), endsAtMs: endsAt.getTime(), csrfToken }
 }
 
-/** Returns the stored id of a token: its digest, so that the table's contents do not allow signing in. */
+/** Returns a digest, so that the table's contents do not allow signing in. */
 function idOf(token: string): Buffer {
   return Buffer.from(Bun.SHA256.hash(token) as Uint8Array)
 }
 
 /** Options of a session cookie. */
 export interface CookieOptions {
-  /** True for HTTPS. A browser does not return a `Secure` cookie over plain HTTP, for example through a port-forward. */
+  /** Browsers do not return a `Secure` cookie over plain HTTP, for example through a port-forward. */
   readonly isHttps: boolean
 }
 
-/** The prefix `__Host-` binds the cookie to this host and all of its paths, so that no other host of the domain can set it. */
+/** Binds the cookie to this host and all of its paths with `__Host-`, so that no other host of the domain can set it. */
 const cookieNameOf = ({ isHttps }: CookieOptions) => (isHttps ? '__Host-latchkey' : 'latchkey')
 
 function attributesOf({ isHttps }: CookieOptions): string {
@@ -215,7 +212,7 @@ export function clearedSessionCookie(options: CookieOptions): string {
   return `${cookieNameOf(options)}=; Max-Age=0; ${attributesOf(options)}`
 }
 
-/** Returns the session token of a request's `Cookie` header; undefined if the header contains no such cookie or two of them. */
+/** Returns undefined if the header contains no session cookie or two of them. */
 export function readSessionCookie(cookies: string | null, options: CookieOptions): string | undefined {
   const name = cookieNameOf(options)
   const values = (cookies ?? '').split(';').flatMap((pair) => {

@@ -28,7 +28,7 @@ export const savedViews = pgTable(
   ({ owner, name }) => [primaryKey({ columns: [owner, name] })],
 )
 
-/** Entries of the audit log. They never contain a secret. */
+/** Never contains a secret. */
 export const audit = pgTable('audit', {
   id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
   at: at('at'),

@@ -2,26 +2,25 @@ import { type Clock, setNewest } from '#internal/base/index.ts'
 
 export interface VerdictCacheOptions {
   readonly clock: Clock
-  /** Maximum age of a cached result. */
   readonly msMax: number
-  /** Maximum cached results; the oldest is evicted first. */
+  /** The oldest is evicted first. */
   readonly entriesMax: number
   /** Maximum pending reviews of all callers. */
   readonly pendingMax: number
 }
 
-/** A result and the time until which the cache may keep it; 0 if the cache must not keep it. */
+/** Result, and the time until which the cache may keep it; 0 to not keep it. */
 export interface Verdict<T> {
   readonly value: T
   readonly keepUntilMs: number
 }
 
-/** Caches review results for a short time. Concurrent requests for the same key share one review. */
+/** Concurrent requests for the same key share one review. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** Number of pending reviews by the name of their share. */
+  /** Number of pending reviews by share. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -29,9 +28,8 @@ export class VerdictCache<T> {
   }
 
   /**
-   * Returns the cached result or the result of `ask`; undefined if the maximum of pending reviews is reached, either in total or for the
-   * share, a group of callers with its own maximum, so that no group can use up the maximum of all callers.
-   * @throws errors of `ask`
+   * Returns undefined if the maximum of pending reviews is reached, in total or for the share: a group of callers with a maximum of its
+   * own, so that it cannot use up that of all. @throws errors of `ask`
    */
   async get(
     key: string,
@@ -76,7 +74,7 @@ export class VerdictCache<T> {
   }
 }
 
-/** Digests of the tokens that a review accepted most recently. A token can have expired since then. */
+/** Digests of the tokens accepted most recently. A token can have expired since then. */
 export class ProvenTokens {
   readonly #digests = new Set<string>()
   readonly #digestsMax: number
@@ -89,7 +87,6 @@ export class ProvenTokens {
     return this.#digests.has(digest)
   }
 
-  /** Adds an accepted token, or removes a refused one. */
   note(digest: string, isKnown: boolean): void {
     this.#digests.delete(digest)
     if (isKnown) this.#digests.add(digest)
