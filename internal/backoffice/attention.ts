@@ -12,7 +12,7 @@ import type { DeskParts } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 import type { Blocker } from './states.ts'
 
-/** Something that an operator or a tenant should look at. */
+/** Problem that an operator or a tenant should act on. */
 export type Attention =
   | Blocker
   | { readonly kind: 'spool_in_use'; readonly count: number; readonly oldestAgeMs: number }
@@ -26,25 +26,22 @@ export type Attention =
       readonly hard: number
     }
 
-/** What needs attention, the most important first. */
+/** Most important first. */
 export interface AttentionList {
   readonly items: readonly Attention[]
-  /** Whether more tenants than `rowsMax` have the same trouble. */
+  /** Whether more tenants than `rowsMax` have the same problem. */
   readonly isCut: boolean
 }
 
-/** Maximum number of tenants per kind of trouble, and of pauses. */
+/** Maximum tenants per kind of problem, and pauses. */
 const rowsMax = 20
-/** Maximum number of tenants whose limits are read. Each costs two statements and a call of Redis. */
+/** Maximum tenants whose limits are read. Each costs two statements and a call of Redis. */
 const limitTenantsMax = 10
-/** Share of a hard limit from which on it is near. */
+/** Share of a hard limit from which it counts as near. */
 const nearShare = 0.8
 const dayMs = 86_400_000
 
-/**
- * Lists what needs attention among the selected tenants. Limits are read for the selected tenants, or for those that accepted the most
- * events in the last 24 hours. The spool is shown only to actors that see all tenants.
- */
+/** Reads limits of selected tenants, or of the busiest of the last 24 hours. Shows the spool only to actors that see all tenants. */
 async function list(
   parts: DeskParts,
   actor: Actor,
@@ -81,7 +78,7 @@ async function list(
   })
 }
 
-/** Reason of the condition `Ready` of a tenant whose callback is suspended. The operator updates it with a delay. */
+/** Reason of the condition `Ready` of a tenant with a suspended callback. The operator updates it with a delay. */
 export const callbackSuspendedReason = 'CallbackSuspended'
 
 async function spoolItems({ redis }: DeskParts): Promise<Attention[]> {
@@ -114,5 +111,4 @@ async function limitItems(parts: DeskParts, ids: readonly TenantId[] | undefined
   return (await Promise.all(read)).flat()
 }
 
-/** Use cases of what needs attention. */
 export const attentionCases = { ...blockerCases, list }

@@ -25,7 +25,6 @@ import { usageCases, usageReadCases } from './usage.ts'
 
 type AnyCase<Parts> = (parts: Parts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
 
-/** Use cases of one subject, such as events. Each use case accepts the actor and the request. */
 type Desk<Cases> = {
   readonly [Name in keyof Cases]: Cases[Name] extends (
     parts: never,
@@ -62,9 +61,7 @@ const cases = {
   stats: statsCases,
 }
 
-/**
- * The operations that the public API can call as well: those on a tenant's own events. What is said of `Backoffice` holds for them.
- */
+/** Use cases on a tenant's own events, which the public API shares. The guarantees of `Backoffice` hold for them. */
 export type TenantDesks = Desks<typeof sharedCases>
 
 /**
@@ -84,7 +81,7 @@ export function createBackoffice(given: BackofficeParts): Backoffice {
   return openDesks<DeskParts>(parts, cases) as Backoffice
 }
 
-/** Creates the use cases of the public API. They own a cache of redactors. */
+/** Creates the use cases of the public API, with a cache of redactors of their own. */
 export function createTenantDesks(given: SharedParts): TenantDesks {
   const parts = { ...given, redactorOf: createRedactors(), searchTurns: new SearchTurns(given.clock) }
   return openDesks<SharedDeskParts>(parts, sharedCases) as TenantDesks

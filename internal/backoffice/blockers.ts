@@ -19,13 +19,10 @@ import type { DeskParts, SharedDeskParts } from './parts.ts'
 import { reachList, reachTenant, type TenantSelection } from './reach.ts'
 import type { Blocker, Pause } from './states.ts'
 
-/** Stands for the actor of a setting that the reader may not read. */
+/** Replaces the actor of a setting that the reader may not read. */
 const platformTeam = 'the platform team'
 
-/**
- * Returns the actor that set a setting, for a reader who may read the setting; otherwise the platform team. Tenants do not learn who
- * changes the settings of the installation.
- */
+/** Tenants do not learn who changes the settings of the installation. */
 export function authorOf(
   { tenantId, updatedBy }: Pick<StoredSetting, 'tenantId' | 'updatedBy'>,
   seesAll: boolean,
@@ -50,8 +47,8 @@ async function readTenantsVersion(pool: Pool): Promise<string> {
 const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
 
 /**
- * Reads what blocks a tenant. Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the
- * actor sees; a user who sees no tenants of the selection gets the pauses of all tenants only.
+ * Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the actor sees. A user who
+ * sees no tenants of the selection gets the pauses of all tenants only.
  */
 async function blockers(
   parts: DeskParts,
@@ -88,10 +85,9 @@ async function blockers(
   return ok({ blockers: besidePause([...pauses, ...own]), version: versionOf(stored.version, tenants) })
 }
 
-/** Maximum number of suspended callbacks that pages of all tenants show. */
 const suspendedMax = 20
 
-/** Returns the suspended callbacks of the selection, at most `suspendedMax`; none to an actor that sees no tenants of it. */
+/** Returns at most `suspendedMax`, and none to an actor that sees no tenants of the selection. */
 async function suspendedCallbacks(
   parts: DeskParts,
   actor: Actor,
@@ -118,13 +114,10 @@ async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelectio
   return (owner: TenantId) => seen.has(owner)
 }
 
-/** What blocks each of some tenants, by tenant. Tenants without a blocker are missing. */
+/** Blockers by tenant. Tenants without a blocker are missing. */
 export type BlockersByTenant = ReadonlyMap<TenantId, readonly Blocker[]>
 
-/**
- * Reads what blocks each of the tenants of a list that the actor has read, including pauses of all tenants. Two statements for any number of
- * tenants.
- */
+/** Includes pauses of all tenants. The actor must already have read the tenants. Two statements for any number of tenants. */
 async function ofTenants(
   parts: DeskParts,
   actor: Actor,
@@ -178,13 +171,12 @@ export async function pausesOf(
   })
 }
 
-/** Returns the blockers of one tenant, of which a pause of deliveries changes what a failing callback means. Pure. */
+/** Marks a failing callback during a pause of deliveries, which changes what it means. */
 function besidePause(all: readonly Blocker[]): readonly Blocker[] {
   if (!all.some(({ kind }) => kind === 'forwarding_paused')) return all
   return all.map((blocker) => ('breaker' in blocker ? { ...blocker, isPaused: true } : blocker))
 }
 
-/** Returns what blocks the deliveries of a tenant's callback, or of its notifications. Pure. */
 export function blockersOf({
   tenantId,
   suspendedCallback,
@@ -200,16 +192,13 @@ export function blockersOf({
   return [{ kind: `callback_${kind}`, tenantId, breaker, startedAtMs, endsAtMs: breakerEndsAtMs }]
 }
 
-/** Number of due events that wait. `isCut`: there are more than the number says. */
+/** Number of due events that wait. With `isCut` there are more. */
 export interface HeldEvents {
   readonly count: number
   readonly isCut: boolean
 }
 
-/**
- * Counts the due events of the selected tenants that are held back by a pause, a suspension or a circuit breaker. With `isAnyDue`, counts
- * all due events, as they were held.
- */
+/** Counts due events that a pause, a suspension or a breaker holds back. `isAnyDue` counts all due events, for a hold that has ended. */
 async function held(
   parts: DeskParts,
   actor: Actor,
@@ -231,5 +220,4 @@ async function pausedIn({ pool }: DeskParts): Promise<PausedForwarding> {
   return { all: owners.includes(null), tenants: new Set(owners.filter((owner) => owner !== null)) }
 }
 
-/** Use cases of what blocks calls and deliveries. */
 export const blockerCases = { blockers, ofTenants, held }

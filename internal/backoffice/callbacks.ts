@@ -26,7 +26,7 @@ import { reachTenant } from './reach.ts'
 interface TestEvent {
   readonly tenantId: TenantId
   readonly idempotencyKey?: string | undefined
-  /** Event to send instead of one of type `latchkey.test`. */
+  /** Event to send. Default: one of type `latchkey.test`. */
   readonly content?:
     | { readonly provider: ProviderName; readonly type: string; readonly payload: string }
     | undefined
@@ -38,10 +38,9 @@ const payloadCharsMax = 16_384
 const keyCharsMax = 255
 
 /**
- * Stores an event of type `latchkey.test`, or with the given content, and sends it, signed, to the callback immediately. The same address
- * rules apply as for deliveries. Also works while the callback is suspended. The event is never retried or replayed and counts as no usage.
- * Each request sends another event; a request with the idempotency key of an earlier one sends the earlier event again, as a further
- * attempt.
+ * Stores a test event and sends it, signed, to the callback immediately, under the same address rules as deliveries. Works while the
+ * callback is suspended. The event is never retried or replayed and counts as no usage. A request with the idempotency key of an earlier
+ * one sends the earlier event again, as a further attempt.
  */
 const sendTestEvent: UseCase<TestEvent, CallbackTested> = async (
   parts,
@@ -77,7 +76,7 @@ const sendTestEvent: UseCase<TestEvent, CallbackTested> = async (
   return ok({ id: sent.id, result: redactResult(parts.redactorOf(tenant), sent.result) })
 }
 
-/** Validates the content of a test event: a type of the catalogue, or any type of generic, and a JSON object. */
+/** Accepts a type of the catalogue, or any type of generic, and a JSON object. */
 function contentOf({
   provider,
   type,
@@ -119,7 +118,7 @@ function redactResult(redactor: Redactor, result: CallResult): CallbackTested['r
   }
 }
 
-/** Resumes deliveries to a suspended callback, and suspended notifications. `isNew` is false if neither was suspended. */
+/** Also resumes suspended notifications. `isNew` is false if neither was suspended. */
 async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -144,8 +143,8 @@ const notificationsSuspended = conflict(
 )
 
 /**
- * Stores a notification of type `latchkey.test` for the receiver of a tenant's notifications. It is delivered like every other one. Within
- * 10 s of a clock's time all requests of a tenant are one notification; `isNew` is false for the later ones.
+ * Stores a notification of type `latchkey.test`, which is delivered like every other one. All requests of a tenant within 10 s of a clock's
+ * time are one notification; `isNew` is false for the later ones.
  */
 async function sendTestNotification(
   parts: DeskParts,
@@ -179,5 +178,5 @@ function tenantSuspended(receiver: string) {
   )
 }
 
-/** Use cases of callbacks and of notifications. All require the right to replay. */
+/** All require the right to replay. */
 export const callbackCases = { sendTestEvent, sendTestNotification, resume }

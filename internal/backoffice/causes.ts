@@ -2,14 +2,14 @@ import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
 import type { CallFailureCause } from '#internal/egress/index.ts'
 import type { SuspendedCause } from '#internal/events/index.ts'
 
-/** Explains a cause: what happened, and what the user can do. */
+/** Meaning of a cause, and what the user can do. */
 export interface Advice {
   readonly title: string
   readonly means: string
   readonly todo: string
 }
 
-/** Explanations of delivery attempts that got no HTTP response, by cause. */
+/** Explanations of attempts without an HTTP response, by cause. */
 export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'payload_expired', Advice>> = {
   url_refused: {
     title: 'URL not allowed',
@@ -91,7 +91,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
 }
 
-/** Explains a response status. Returns undefined for a success status. Pure. */
+/** Explains a response status. Returns undefined for a success status. */
 export function statusAdvice(status: number): Omit<Advice, 'title'> | undefined {
   if (status >= 200 && status < 300) return undefined
   return ownAdvice[status] ?? classAdvice[Math.floor(status / 100)] ?? classAdvice[4]
@@ -151,7 +151,7 @@ const classAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
 }
 
-/** What a callback did that suspended its deliveries, by cause. */
+/** Responses of a callback that suspended its deliveries, by cause. */
 export const suspensionCauses: Readonly<Record<SuspendedCause, string>> = {
   gone: 'answered 410 Gone',
   disabled: 'answered webhook-delivery: disable',
@@ -178,15 +178,12 @@ const endCauses: Readonly<
   },
 }
 
-/**
- * Returns why an event ended before its retry schedule did, as a part of a sentence, and what to do. Returns undefined for a cause that
- * describes only the last attempt. Pure.
- */
+/** Returns why an event ended before its retry schedule did, as part of a sentence. Undefined for a cause of the last attempt only. */
 export function endCauseOf(cause: string): { readonly text: string; readonly todo: string } | undefined {
   return valueOf(endCauses, cause)
 }
 
-/** Explains the cause of an attempt. An unknown cause is shown as its own name. Pure. */
+/** Explains the cause of an attempt. An unknown cause is shown as its own name. */
 export function adviceOf(cause: string): Advice {
   return valueOf(attemptCauses, cause) ?? unknownCause(cause, 'The callback did not respond.')
 }

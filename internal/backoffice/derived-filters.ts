@@ -23,7 +23,6 @@ type NameWith<Part extends keyof EventFilterDefinition> = {
   [Name in FilterName]: Definitions[Name][Part] extends null ? never : Name
 }[FilterName]
 
-/** A statement that each of these filters has, by the name of the filter. */
 type Parts<Part extends keyof EventFilterDefinition> = {
   readonly [Name in NameWith<Part>]: Definitions[Name][Part]
 }
@@ -32,7 +31,6 @@ const definitions: readonly (readonly [FilterName, EventFilterDefinition])[] = O
   eventFilters,
 ) as never
 
-/** Returns a statement of each definition that has it, by the name of the filter. */
 function parseParts<Part extends keyof EventFilterDefinition>(part: Part): Parts<Part> {
   const found = definitions.map(([name, definition]) => [name, definition[part]] as const)
   return Object.fromEntries(found.filter(([, statement]) => statement !== null)) as Parts<Part>
@@ -49,12 +47,10 @@ export function eventListParams({ name }: Pick<SharedApi<never>, 'name'>) {
   }
 }
 
-/** Body fields that choose the events of a search of payloads. */
 export const searchFilterFields = parseParts('search')
 
 export type SearchFilter = Pick<EventListRequest, NameWith<'search'>>
 
-/** Schemas of the items in the lists of a subscription's filter. */
 export const feedFilterFields = parseParts('feed')
 
 const replayFields = {
@@ -72,14 +68,14 @@ const replayFields = {
 
 const tenantField = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }
 
-/** Returns the fields of a replay's filter in an API. In the public API the tenant is that of the key. */
+/** In the public API the tenant is that of the key. */
 export function replayFilterFields({ name }: Pick<SharedApi<never>, 'name'>) {
   // A missing optional field is like one that was not sent, so both APIs have the same type.
   const ofTenant = name === 'public' ? ({} as typeof tenantField) : tenantField
   return { ...ofTenant, ...replayFields }
 }
 
-/** Returns the filter of a replay, or the refusal of a date that does not exist. Pure. */
+/** Returns the refusal of a date that does not exist. */
 export function parseReplayFilter({
   from,
   to,
@@ -122,7 +118,7 @@ export const searchFormFields = Object.values(eventFilters).flatMap(({ search, f
   search === null ? [] : field,
 )
 
-/** Returns the values of a replay's filter in words, but for those that pages have their own words for. Pure. */
+/** Returns the values of a replay's filter in words, except those that pages describe in their own words. */
 export function replayFilterWords(filter: ReplayFilter, durationText: (ms: number) => string): string[] {
   const values = new Map(Object.entries(filter))
   return definitions.flatMap(([name, { shownReplay }]) => {
@@ -135,7 +131,7 @@ export function replayFilterWords(filter: ReplayFilter, durationText: (ms: numbe
   })
 }
 
-/** Returns the options of the command line by the operation of the API that they filter. */
+/** Returns the options of the command line, by the API operation that they filter. */
 export function eventFilterOptions(): Readonly<
   Record<
     'listEvents' | 'searchPayloads' | 'startReplay',
@@ -145,7 +141,6 @@ export function eventFilterOptions(): Readonly<
       readonly text: string
       readonly choices?: readonly string[] | undefined
       readonly bounds: { readonly minimum: number; readonly maximum: number } | undefined
-      /** Words for the value in the description of a replay. */
       readonly summary?: string | null
     }[]
   >

@@ -35,7 +35,7 @@ import {
 // Each filter of events is defined once, in `eventFilters`. Query parameters, bodies and answers of both APIs, the forms of the dashboard
 // and the options of the command line are derived from it. `contributing/add-event-filter.md` names the steps.
 
-/** Filters of the event list by the name that both APIs give them, without the times of receipt. */
+/** Filters of the event list, by their name in both APIs, without the times of receipt. */
 export type FilterName =
   | Exclude<
       keyof EventListRequest,
@@ -44,35 +44,31 @@ export type FilterName =
   | 'replayId'
   | 'outcome'
 
-/** Definition of a filter. Null where it does not apply, so that no interface is forgotten. */
+/** A member is null where the filter does not apply, so that no interface is forgotten. */
 export interface EventFilterDefinition {
-  /** Query parameter of the event list. */
   readonly param: Param<unknown>
-  /** Field in the list of events on the dashboard; null if another filter's field has both. */
+  /** Null if another filter's field has both. */
   readonly field: FilterField | null
-  /** Option of `latchkey events list`. */
   readonly flag: FilterFlag
-  /** Field of the body of a replay. */
+  /** Body field of a replay. */
   readonly replay: TSchema | null
   /** Field of the answer about a replay. */
   readonly answer: DocumentedAnswer | null
-  /** How interfaces show the filter of a replay. */
   readonly shownReplay: {
     readonly field: FilterField
-    /** Default of the option of the command line, which its text names. */
+    /** Default of the command-line option, which its text names. */
     readonly flagDefault?: string
-    /** Words for the value: `{}` stands for it, `{ms}` for a duration. Null if pages and commands have words of their own. */
+    /** `{}` stands for the value, `{ms}` for a duration. Null if pages and commands have words of their own. */
     readonly summary: string | null
   } | null
-  /** Field of the body and of the form of a search of payloads. */
+  /** Body and form field of a search of payloads. */
   readonly search: TSchema | null
-  /** Item of the filter of a subscription. */
+  /** Item in the filter of a subscription. */
   readonly feed: TSchema | null
 }
 
 type FilterFlag = readonly [flags: string, text: string]
 
-/** A `Filter` of the dashboard, which checks the other members. */
 export interface FilterField {
   readonly kind: 'text' | 'number' | 'choice'
   readonly name: string
@@ -81,7 +77,6 @@ export interface FilterField {
   readonly [member: string]: unknown
 }
 
-/** Words for the states of events, in filters. */
 const stateLabels = {
   accepted: 'Accepted',
   processed: 'Processed',
@@ -109,7 +104,6 @@ function choiceField<const Name extends string, const Value extends string>(
   return { kind: 'choice', name, label, none: 'Any', choices } as const
 }
 
-/** Defines a filter by a whole number, of the event list and of replays. */
 function numberFilter<const Name extends string>(
   name: Name,
   {
@@ -161,14 +155,13 @@ const statusSchema = {
 const outcomeText =
   'Only with `replayId`: outcome in that replay. `failed`: its delivery failed again, and the event was not replayed once more since. `pending`: its delivery is in progress.'
 
-/** Description of the filter by a provider's id, by the name of the API. */
 export const sourceIdText = {
   backoffice:
     'The provider’s id. Without `tenantId` and `namespaces` it is looked for in all tenants, at most 10 000; `provider` makes it faster.',
   public: 'The provider’s id.',
 }
 
-/** Field for a provider: a built-in one by its neutral or its vendor's name, or a declared one. */
+/** Accepts a built-in provider by its neutral or its vendor's name, or a declared one. */
 export const providerFormField = {
   kind: 'text',
   name: 'provider',
@@ -321,7 +314,7 @@ export const eventFilters = {
   }),
   id: {
     param: { parse: parseEventId, description: 'Id of an event.', schema: idSchema('evt') },
-    // The page tells both kinds of ids apart.
+    // The page distinguishes both kinds of ids.
     field: {
       kind: 'text',
       name: 'find',

@@ -65,12 +65,12 @@ export type EventListRequest = PageRequest &
       'tenantId' | 'sourceTenants' | 'ids' | 'after' | 'limit'
     >]?: StoredRequest[Name] | undefined
   } & {
-    /** Events that this replay queued, of its first 1 000. */
+    /** Selects events that this replay queued, of its first 1 000. */
     readonly replayId?: ReplayId | undefined
     readonly outcome?: ReplayEventOutcome | undefined
   }
 
-/** Lists events, newest first, with the facts of their deliveries. */
+/** Newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
   const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...asked } = request
   const { replayId, outcome, ...rest } = asked
@@ -100,7 +100,6 @@ const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, a
   return ok({ ...listed.value, items: await withDeliveryFacts(parts.readPool, listed.value.items) })
 }
 
-/** Reads the ids of a replay's events; undefined without a replay. */
 async function replayedIds(
   parts: SharedDeskParts,
   actor: Actor,
@@ -112,13 +111,13 @@ async function replayedIds(
   return ok(await readReplayedIds(parts.readPool, { replayId, outcome }, parts.clock.now()))
 }
 
-/** Returns why no provider's id is searched for in all tenants, or undefined. */
+/** Returns why a provider's id is not searched in all tenants. */
 function sourceRefusal(directory: Directory): Refusal | undefined {
   if (!directory.hasSnapshot()) return unavailable
   return directory.stats().tenants > sourceTenantsMax ? tooManyTenants : undefined
 }
 
-/** Returns one tenant or all tenants from memory, with their declared providers under the names that intake gives to events. */
+/** Reads one tenant or all tenants from memory, with declared providers under the names that intake gives to events. */
 function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): readonly SourceTenant[] {
   const names = new Map<string, string>()
   const nameOf = (given: string) => {
@@ -144,7 +143,7 @@ const tooManyTenants = invalid(
   `A search by the provider’s id covers at most ${sourceTenantsMax} tenants: name the tenant or namespaces, too`,
 )
 
-/** Reads one event. With `withoutPayload` the payload is not read, for callers that already show the payload, which never changes. */
+/** With `withoutPayload` the payload is not read, for callers that already show it: a payload never changes. */
 async function read(
   parts: SharedDeskParts,
   actor: Actor,
@@ -174,13 +173,12 @@ async function read(
   })
 }
 
-/** Reads one event without headers, payload and attempts. */
 async function summary(parts: SharedDeskParts, actor: Actor, id: EventId): Promise<Outcome<EventSummary>> {
   const reached = await reachEvent(parts, actor, id)
   return reached.kind === 'ok' ? ok(reached.value.event) : reached
 }
 
-/** Reads one attempt of an event. Secrets are redacted. */
+/** Redacts secrets. */
 async function readAttempt(
   parts: SharedDeskParts,
   actor: Actor,
@@ -198,19 +196,19 @@ async function readAttempt(
   return ok({ event: view.event, headers: redactHeaders(redactor, view.headers), attempt })
 }
 
-/** One attempt of an event, and another to compare it with. Secrets are redacted. */
+/** One attempt of an event, and another one to compare. Secrets are redacted. */
 export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' | 'redactedPayload'> {
   readonly attempt: AttemptDetail
-  /** The attempt that was asked for, or else the one before. */
+  /** Requested attempt, or else the one before. */
   readonly compared: AttemptDetail | undefined
-  /** Places of the latest 200 attempts, oldest first. */
+  /** Latest 200 attempts, oldest first. */
   readonly places: readonly AttemptPlace[]
 }
 
 const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
   one.cycle === other.cycle && one.attempt === other.attempt
 
-/** Reads one attempt of an event and the one to compare it with by their keys, of all others only the places. */
+/** Reads two attempts by their keys, and only the places of all others. */
 async function inspectAttempt(
   parts: SharedDeskParts,
   actor: Actor,
@@ -256,7 +254,7 @@ function shownPayload(redactor: Redactor, payload: string): EventDetail['redacte
   return { text, isCut }
 }
 
-/** Reads a payload as received. Requires the right to read payloads. Writes the audit entry before it returns the payload. */
+/** Requires the right to read payloads. Writes the audit entry before it returns the payload as received. */
 async function readPayload(
   parts: SharedDeskParts,
   actor: Actor,
@@ -276,13 +274,13 @@ async function readPayload(
   return ok({ event, payload: stored.payload })
 }
 
-/** An event that another service hands in, such as one that it received and verified itself. */
+/** Event that another service hands in, for example after it verified the call itself. */
 export interface IngestedEvent {
   readonly tenantId: TenantId
   readonly provider: ProviderName
-  /** 1 to 255 characters; the deduplication key within the provider. */
+  /** Deduplication key within the provider, 1 to 255 characters. */
   readonly sourceEventId: string
-  /** The normalized event type, in dotted lowercase. */
+  /** Normalized event type, in dotted lowercase. */
   readonly type: string
   /** Type as the provider named it. Default: `type`. */
   readonly providerRawType?: string | undefined
@@ -290,11 +288,11 @@ export interface IngestedEvent {
   readonly occurredAtMs?: number | undefined
   /** Headers that Latchkey never stores are dropped. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** The text of a JSON object. */
+  /** Text of a JSON object. */
   readonly payload: string
 }
 
-/** Ingests an event that another service hands in. Writes the audit entry before the event. A repeated request writes no second entry. */
+/** Writes the audit entry before the event. A repeated request writes no second entry. */
 const ingest: UseCase<IngestedEvent, ValueOf<typeof EventIngested>> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'ingestEvents')
   if (reached.kind !== 'ok') return reached
@@ -331,11 +329,11 @@ const ingest: UseCase<IngestedEvent, ValueOf<typeof EventIngested>> = async (par
   }
 }
 
-/** Starts another delivery cycle of one event. `isNew` is false if one was already in progress, or an identical request had started it. */
+/** Starts another delivery cycle. `isNew` is false if one was in progress, or if an identical request had started it. */
 const replay: SharedUseCase<
   {
     readonly id: EventId
-    /** Number of the delivery cycle that the caller saw. With this number, repeated requests start only one new cycle. */
+    /** Number of the delivery cycle that the caller saw. With it, repeated requests start only one cycle. */
     readonly cycle?: number | undefined
   },
   ValueOf<typeof EventReplayed>
@@ -361,7 +359,7 @@ const replay: SharedUseCase<
   }
 }
 
-/** Attempts the delivery of one event now: brings the next attempt forward, or begins another delivery cycle if none is in progress. */
+/** Brings the next attempt forward, or begins another delivery cycle if none is in progress. */
 const retry: SharedUseCase<EventId, ValueOf<typeof EventRetried>> = async (parts, actor, id) => {
   const reached = await reachEvent(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -388,7 +386,6 @@ async function wakeForwarders({ redis }: SharedDeskParts, tenantId: TenantId): P
   await notifyForwarders(redis, [callbackQueueOf(tenantId)]).catch(() => undefined)
 }
 
-/** Answers to the requests for a delivery cycle that the event cannot have. */
 const cycleRefusals: Readonly<
   Record<Exclude<CycleOutcome, 'queued' | 'already_queued' | 'changed'>, Outcome<never>>
 > = {
@@ -400,7 +397,6 @@ const cycleRefusals: Readonly<
   cycles_exhausted: conflict('The event has reached the maximum number of delivery cycles'),
 }
 
-/** Use cases of a tenant's events, which the public API has, too. */
 export const eventCases = {
   explain: explainEvent,
   list,
@@ -414,5 +410,4 @@ export const eventCases = {
   search,
 }
 
-/** Use cases of events that only the back office has. */
 export const ingestCases = { ingest }

@@ -28,14 +28,12 @@ export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
   readonly delivery: DeliveryProgress['delivery']
-  /** What blocks deliveries to the receiver of the event, the most general first. */
+  /** Most general first, for deliveries to the event's receiver. */
   readonly blockers: readonly Blocker[]
-  /** Whether the caller may end the pause of forwarding. */
   readonly mayEndPause: boolean
   readonly hasCallback: boolean
   /** Subscriptions that will return the event. Empty unless it waits for one. */
   readonly readers: Readers
-  /** Attempts of the tenant's retry schedule. */
   readonly attemptsMax: number
   /** Deliveries of the tenant that are due earlier, counted up to `aheadMax`. */
   readonly aheadCount: number
@@ -43,10 +41,9 @@ export interface Facts {
   readonly nowMs: number
 }
 
-/** Maximum number of deliveries that are counted. */
 export const aheadMax = 1_000
 
-/** Explains an event. Pure. */
+/** Explains why an event has its state. */
 export function explain(facts: Facts): Explanation {
   const explanation = explainAsCallback(facts)
   if (facts.event.origin.kind !== 'notification') return explanation
@@ -58,7 +55,7 @@ export function explain(facts: Facts): Explanation {
   }
 }
 
-/** Returns a text about the callback as one about the receiver of notifications, to which the same rules apply. */
+/** Rewrites a text about the callback for the receiver of notifications, to which the same rules apply. */
 function ofReceiver(text: string): string {
   return text.replaceAll(/\b([Tt]he) callback\b/g, '$1 receiver of notifications')
 }
@@ -98,7 +95,7 @@ function explainEnd({ lastAttempt }: Facts): Explanation {
   }
 }
 
-/** Returns whether an accepted event waits for a pull: its tenant has no callback, or had none when the event came. */
+/** Returns whether an accepted event waits for a pull: its tenant has no callback, or had none when the event arrived. */
 function isAwaiting({ hasCallback, delivery }: Pick<Facts, 'hasCallback' | 'delivery'>): boolean {
   return !hasCallback || delivery === undefined
 }
@@ -152,7 +149,6 @@ function endOf({ status, cause }: Attempt) {
   return endCauseOf(cause)
 }
 
-/** Returns the result of an attempt as a part of a sentence, and what to do about it. */
 function resultOf({ status, cause }: Attempt): { readonly text: string; readonly todo: string } {
   if (status === null) {
     const { title, todo } = adviceOf(cause ?? '')
@@ -172,7 +168,7 @@ export const resumeAdvice = {
   tenant: 'Resume deliveries of this tenant.',
 } as const
 
-/** Explains why the deliveries of the tenant are blocked; undefined if they are not, or not for this event. */
+/** Returns undefined if deliveries of the tenant are not blocked, or not for this event. */
 function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Explanation | undefined {
   const [blocker] = blockers
   if (blocker === undefined) return undefined
@@ -192,7 +188,7 @@ function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Expl
     : { ...explained, startedAtMs }
 }
 
-/** Returns the number of the next attempt. The schedule can have become shorter than the attempts that were made. */
+/** The schedule can be shorter now than the number of attempts made. */
 function nextAttempt({ delivery, attemptsMax }: Facts): string {
   const number = (delivery?.attemptCount ?? 0) + 1
   return `attempt ${number} of ${Math.max(number, attemptsMax)}`

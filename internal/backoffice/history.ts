@@ -18,16 +18,16 @@ import { reachTenant, type TenantSelection } from './reach.ts'
 export interface LockListRequest extends PageRequest {
   readonly tenantId: TenantId
   readonly scope?: string | undefined
-  /** Can only be used together with a scope. */
+  /** Allowed only with a scope. */
   readonly key?: string | undefined
   readonly state?: LockState | undefined
-  /** Lower limit of the time when the lock was acquired, inclusive. */
+  /** Inclusive start of the time of acquisition. */
   readonly fromMs?: number | undefined
-  /** Upper limit of the time when the lock was acquired, exclusive. */
+  /** Exclusive end of the time of acquisition. */
   readonly toMs?: number | undefined
 }
 
-/** Lists the locks of a tenant. The most recently acquired lock comes first. */
+/** Most recently acquired first. */
 const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts, actor, request) => {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
@@ -46,7 +46,7 @@ export const lockCases = { list: listLocks }
 
 const refusedIdForm = new RegExp(idPattern('ref'))
 
-/** Lists refused calls of providers, newest first. */
+/** Newest first. */
 const listRefused: SharedUseCase<
   PageRequest &
     TenantSelection & {
@@ -71,7 +71,7 @@ const listRefused: SharedUseCase<
 
 function redactCall({ directory, redactorOf }: SharedDeskParts, call: RefusedCallView): RefusedCall {
   const tenant = directory.findTenantById(call.tenantId)
-  // The rules of a deleted tenant are not known any more.
+  // The rules of a deleted tenant are unknown.
   if (tenant === undefined) return { ...call, headers: {}, sample: null }
   const redactor = redactorOf(tenant)
   const { headers, sample } = call
@@ -89,7 +89,7 @@ export const refusedCases = { list: listRefused }
 
 const searchCharsMax = 200
 
-/** Lists audit entries, newest first. Entries without a tenant are shown only to actors that see all tenants. */
+/** Newest first. Entries without a tenant are shown only to actors that see all tenants. */
 const listEntries: UseCase<
   PageRequest & TenantSelection & Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>,
   Page<AuditRecord>

@@ -43,14 +43,11 @@ import {
 export const eventId = 'evt_06gw979vs1d9q6mddfvvx375s4'
 
 export const at = (clock: string) => `2026-11-21T${clock}.000Z`
-/** Field of a write that tells a repeat. */
 export const isNew = described('false for a repeat, which changed nothing.', flag(true))
 const existed = described('Whether there was something to remove.', flag(true))
 
-/** Response to a write that returns no data. */
 export const Done = answer('Done', objectOf({ isNew }))
 export type Done = ValueOf<typeof Done>
-/** Response to a removal. */
 export const Removed = answer('Removed', objectOf({ existed }))
 export type Removed = ValueOf<typeof Removed>
 
@@ -68,7 +65,7 @@ const tenantFields = {
   createdAt: time(at('08:00:00')),
 }
 
-/** A tenant as it appears in lists. */
+/** Tenant in a list. */
 export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 export type TenantSummary = ValueOf<typeof TenantSummary>
 export const TenantPage = pageOf('TenantPage', TenantSummary)
@@ -112,7 +109,7 @@ const notificationsState = described(
   }),
 )
 
-/** A tenant with its conditions, webhook URLs, API keys and secrets. */
+/** Tenant with its conditions, webhook URLs, API keys and secrets. */
 export const TenantDetail = answer(
   'TenantDetail',
   objectOf(
@@ -152,7 +149,6 @@ export const TenantDetail = answer(
 
 export type TenantDetail = ValueOf<typeof TenantDetail>
 
-/** Returns the spec of a minimal tenant with all defaults filled in. */
 function exampleSpec(): unknown {
   const parsed = parseTenant({
     apiVersion: 'latchkey.dev/v1alpha1',
@@ -172,7 +168,6 @@ function exampleSpec(): unknown {
 
 const granted: readonly string[] = ['see', 'replay', 'simulate']
 
-/** The caller's rights on a tenant. */
 export const Permissions = answer(
   'Permissions',
   described(
@@ -186,7 +181,7 @@ export const Permissions = answer(
   ),
 )
 
-/** A call that Latchkey refused, with secrets redacted. */
+/** Refused call, with secrets redacted. */
 export const RefusedCall = answer(
   'RefusedCall',
   objectOf({
@@ -298,7 +293,7 @@ const failed = answer(
   objectOf({ kind: constant('failed'), cause: text(), message: text(), durationMs }),
 )
 
-/** Result of a test event that was sent to a callback. */
+/** Result of a test event. */
 export const CallbackTested = answer(
   'CallbackTested',
   objectOf({
@@ -404,7 +399,6 @@ export const Simulation = answer(
   }),
 )
 export const SimulationPage = pageOf('SimulationPage', Simulation)
-/** Result of advancing or cancelling a simulation. */
 export const SimulationChanged = answer('SimulationChanged', objectOf({ simulation: Simulation, isNew }))
 export const SimulationStarted = answer(
   'SimulationStarted',
@@ -434,7 +428,6 @@ const lock = answer(
     status: orNull(whole(201)),
   }),
 )
-/** A page of a tenant's lock history. */
 export const ExecutionPage = pageOf('ExecutionPage', lock)
 
 const auditEntry = answer(

@@ -29,14 +29,12 @@ export interface TenantRouteParts {
   readonly calls: Shares
 }
 
-/** API in which a shared route is made. */
 export interface SharedApi<Parts> {
   readonly name: KeyApi
   readonly base: string
   readonly tenantBase: string
-  /** Parameters that choose the tenants of a list. The public API has none, since its keys have one tenant. */
+  /** Parameters that select the tenants of a list. The public API has none, because its keys have one tenant. */
   readonly tenantParams: typeof tenantParams
-  /** Sentence about the tenants that a list covers. */
   readonly listText: string
   route<Query extends Params, Body extends TSchema, Value>(
     definition: UseCaseRoute<Query, Body, TenantDesks, Value>,
@@ -50,7 +48,7 @@ interface ScopeSet {
   readonly text: string
 }
 
-/** Sets of scopes with which an API key can do something in an API, by the actions that they add. */
+/** Scopes of an API key by API, with the actions that they add. */
 const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
   backoffice: [
     { scopes: ['dashboard:read'], text: 'scope `dashboard` or `dashboard:read`' },
@@ -68,7 +66,7 @@ const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
   ],
 }
 
-/** Returns the smallest set of scopes with which an API key has the right of a route, or undefined if no key has it. */
+/** Returns the smallest set of scopes with the right of a route. Undefined if no key can have it. */
 function scopesFor(api: KeyApi, { right, isForAllTenants }: RouteRight): ScopeSet | undefined {
   if (isForAllTenants) return undefined
   return scopeSets[api].find(({ scopes }) => keyActions(new Set(scopes), api).has(right))
@@ -115,7 +113,7 @@ const internalRules: RouteApi<InternalParts> = {
   },
 }
 
-/** Returns what an API key may do with a route that refused one. Every key that is let in has the right to see. */
+/** Returns the rights of an API key that a route refused. Every accepted key has the right to see. */
 function keyBoundsText(route: RouteRight): string {
   const keys = scopesFor('backoffice', route)
   if (keys === undefined) return 'No API key may do this'
@@ -201,7 +199,6 @@ export function internalRoute<Query extends Params, Body extends TSchema, Value>
   return createRoute(internalRules, definition)
 }
 
-/** The API of the back office, under `/internal/v1`. */
 export const internalApi: SharedApi<InternalParts> = {
   name: 'backoffice',
   base: '/internal/v1',
@@ -211,12 +208,12 @@ export const internalApi: SharedApi<InternalParts> = {
   route: internalRoute,
 }
 
-/** The public API, under `/v1`: an API key reaches its own tenant. */
+/** Serves `/v1`, where an API key reaches its own tenant. */
 export const publicApi: SharedApi<TenantRouteParts> = {
   name: 'public',
   base: '/v1',
   tenantBase: '/v1',
-  // Values of parameters are optional, so those that an API lacks are like those that were not sent.
+  // Values of parameters are optional, so a parameter that an API lacks is like one that was not sent.
   tenantParams: {} as typeof tenantParams,
   listText: 'Covers the tenant of the key.',
   route: (definition) => createRoute(publicRules, definition),

@@ -43,10 +43,9 @@ const trace = {
   firstByteMs: described('From sending the request to the first byte of the response.', whole(23)),
 }
 
-/** Address of an exchange, in the internal API only: tenants could resolve internal names through Latchkey. */
+/** Present in the internal API only: tenants could resolve internal names through Latchkey. */
 const address = described('IP address that was called. Absent for API keys.', text('203.0.113.17'))
 
-/** Returns the schema of an attempt for operators, or for tenants. */
 function attemptAnswer(isForOperators: boolean) {
   return objectOf(
     {
@@ -81,7 +80,6 @@ function attemptAnswer(isForOperators: boolean) {
 
 const redacted = { text: text('{"id":"evt_1Pq0","email":"[redacted: e-mail]"}'), isCut: flag(false) }
 
-/** Defines an event with its attempts, as operators or tenants read it. */
 function eventDetail(isForOperators: boolean) {
   const attempts = listOf(attemptAnswer(isForOperators))
   return answer(
@@ -106,11 +104,11 @@ function eventDetail(isForOperators: boolean) {
     ),
   )
 }
-/** An event with its attempts, by API. */
+/** Event with its attempts, by API. */
 export const EventDetail = { backoffice: eventDetail(true), public: eventDetail(false) }
-/** As operators read it. Secrets are redacted. */
+/** Event with its attempts for operators. Secrets are redacted. */
 export type EventDetail = ValueOf<typeof EventDetail.backoffice>
-/** An attempt with its request and response. Secrets are redacted. */
+/** Attempt with its request and response. Secrets are redacted. */
 export type AttemptDetail = EventDetail['attempts'][number]
 /** Request, response and timing of an attempt without the bodies. Secrets are redacted. */
 export type ShownExchange = NonNullable<AttemptDetail['exchange']>

@@ -11,17 +11,13 @@ import {
 import { type PathParam, pathParams } from './http-params.ts'
 import type { UseCaseRoute } from './http-route.ts'
 
-/** Parts of the documentation that all operations of an API share. */
 export interface ApiDocumentation {
   readonly security: NonNullable<Operation['security']>
   readonly commonErrors: readonly ErrorCode[]
-  /** Descriptions of error statuses. */
   readonly errorTexts: Readonly<Record<number, string>>
-  /** Returns the sentence about who may call an operation. */
   rightText(route: Pick<DocumentedRoute, 'right' | 'isForAllTenants'>): string
 }
 
-/** A route without its code. */
 export type DocumentedRoute = Omit<UseCaseRoute<Params, TSchema, never, unknown>, 'act' | 'write'>
 
 const writeTexts = {
@@ -79,7 +75,7 @@ export function operationOf(
   }
 }
 
-/** Returns the documentation of a path parameter. @throws if it has none */
+/** @throws if the parameter has no documentation */
 export function documentedParam(name: string, own: DocumentedRoute['pathParams']): PathParam {
   const documented: Readonly<Record<string, PathParam>> = { ...pathParams, ...own }
   const param = documented[name]

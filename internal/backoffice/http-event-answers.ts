@@ -27,7 +27,6 @@ import {
 } from './http-schemas.ts'
 import { eventPositions } from './states.ts'
 
-/** Defines an origin of events with the fields that only it has. */
 function originOf<Kind extends OriginKind, Own extends Readonly<Record<string, DocumentedAnswer>>>(
   kind: Kind,
   name: string,
@@ -115,7 +114,7 @@ export const EventSummary = answer(
 )
 export const EventPage = pageOf('EventPage', EventSummary, eventId)
 
-/** An event with its payload, which use cases return as the text that was received. */
+/** Use cases return the payload as the text that was received. */
 export const StoredPayload = answer(
   'StoredPayload',
   objectOf({
@@ -123,7 +122,6 @@ export const StoredPayload = answer(
     payload: described('As received.', of<string>({ type: 'object' })({ id: 'evt_1Pq0', amount: 4200 })),
   }),
 )
-/** Result of ingesting an event of another service. */
 export const EventIngested = answer('EventIngested', objectOf({ id: idOf('evt', eventId), isNew }))
 export const EventReplayed = answer(
   'EventReplayed',
@@ -137,7 +135,7 @@ export const EventReplayed = answer(
   }),
 )
 
-/** Why an event is where it is. */
+/** Position of an event with the reason. */
 export const Explanation = answer(
   'Explanation',
   objectOf(
@@ -157,7 +155,6 @@ export const Explanation = answer(
 )
 export type Explanation = ValueOf<typeof Explanation>
 
-/** Result of attempting the delivery of one event now. */
 export const EventRetried = answer(
   'EventRetried',
   objectOf({
@@ -212,7 +209,6 @@ export const Replay = answer(
   }),
 )
 export const ReplayPage = pageOf('ReplayPage', Replay)
-/** Result of starting or cancelling a replay job. */
 export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, isNew }))
 export const ReplayPreview = answer(
   'ReplayPreview',

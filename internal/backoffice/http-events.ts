@@ -19,13 +19,12 @@ import { invalid } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 
-/** Maximum size of the request in bytes. Fits the largest body of a provider, in addition to the other fields. */
+/** Bytes. Fits the largest body of a provider, in addition to the other fields. */
 const ingestBytesMax = 26 * 1024 * 1024
 
 const tenantField = idSchema('ten', { description: 'Id of the tenant.' })
 const typeText = (description: string) => plainText(255, { description })
 
-/** Headers of the provider's call that are forwarded to the callback. */
 const forwardedHeaders = t.Record(
   t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
   t.String({
@@ -41,7 +40,7 @@ const forwardedHeaders = t.Record(
     description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are dropped.',
   },
 )
-/** Returns a field of a JSON object exactly as the text that was received. */
+/** Returns the text as received. */
 function memberText(text: string, name: string): string {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
@@ -189,7 +188,6 @@ export function eventRoutes<Parts>(api: SharedApi<Parts>) {
   ]
 }
 
-/** Routes of events that only the internal API has. */
 export const ingestRoutes = [
   internalRoute({
     method: 'POST',

@@ -44,7 +44,7 @@ export function idSchema<Prefix extends keyof Ids>(prefix: Prefix, options: Sche
   return t.Unsafe<Ids[Prefix]>(t.String({ pattern: idPattern(prefix), expected, ...options }))
 }
 
-/** Defines a parameter whose text matches a pattern that is the same in every dialect of regular expressions. */
+/** `pattern` must have the same meaning in every dialect of regular expressions. */
 export function patternParam(description: string, pattern: string, expected: string): Param<string> {
   const form = new RegExp(pattern)
   return {
@@ -54,12 +54,12 @@ export function patternParam(description: string, pattern: string, expected: str
   }
 }
 
-/** Times from 1970 to 9999: nothing is older, and Postgres and JavaScript write later years differently. */
+/** Covers 1970 to 9999: nothing is older, and Postgres and JavaScript write later years differently. */
 const timePattern = timestampPattern.replace('[0-9]{4}', '(19[7-9][0-9]|[2-9][0-9]{3})')
 
 const timeExpected = 'an RFC 3339 time such as 2026-11-01T08:30:00Z'
 
-/** Parses an RFC 3339 time from 1970 to 9999 into milliseconds since the epoch. Returns undefined for any other text. Pure. */
+/** Parses an RFC 3339 time from 1970 to 9999 into milliseconds since the epoch. */
 function readTime(text: string): number | undefined {
   const timeMs = parseTimestamp(text)
   return timeMs !== undefined && timeMs >= 0 && timeMs <= timestampMsMax ? timeMs : undefined
@@ -67,14 +67,13 @@ function readTime(text: string): number | undefined {
 
 const timeForm = new RegExp(timePattern)
 
-/** Completes the error text `"name" …` of a text that is not a time. */
+/** Completes the error text `"name" …`. */
 function timeProblem(text: string): string {
   return timeForm.test(text) && parseTimestamp(text) === undefined
     ? 'names a day that does not exist'
     : `must be ${timeExpected}`
 }
 
-/** Defines a parameter that is an RFC 3339 time. */
 export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
@@ -88,10 +87,9 @@ export function timeParam(description: string): Param<number> {
   }
 }
 
-/** Times of a body as milliseconds since the epoch. */
 type TimesMs<Times> = { readonly [Name in keyof Times]: number | Extract<Times[Name], undefined> }
 
-/** Parses times of a body by the names of their fields. Returns the refusal of a date that does not exist. */
+/** Returns the refusal of a date that does not exist. */
 export function readTimes<Times extends Readonly<Record<string, string | undefined>>>(
   times: Times,
 ): Outcome<TimesMs<Times>> {
@@ -103,19 +101,19 @@ export function readTimes<Times extends Readonly<Record<string, string | undefin
   return ok(read as TimesMs<Times>)
 }
 
-/** Parses a tenant id. Returns undefined for any other text. Pure. */
+/** Returns undefined for any other text. */
 export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
 
-/** A path parameter with its value as received and its parser, which returns undefined for a malformed value. */
+/** Received value of a path parameter, and its parser, which returns undefined for a malformed value. */
 interface PathValue<Value> {
   readonly name: keyof typeof pathParams
   readonly params: Readonly<Record<string, string>>
   readonly parse: (text: string) => Value | undefined
 }
 
-/** Runs a use case with a parsed path parameter. Returns 404 if the parameter is malformed: nothing has such a name. */
+/** Returns 404 if the parameter is malformed: no object has such a name. */
 export async function withNamed<Name, Value>(
   { name, params, parse }: PathValue<Name>,
   use: (value: Name) => Promise<Outcome<Value>>,
@@ -129,11 +127,10 @@ export function malformedText(name: string, { schema }: PathParam): string {
   return `"${name}" must be ${expectation(schema)}`
 }
 
-// Without the length of a name, because engines bound repetitions within repetitions.
+// Does not bound the length of a name, because engines bound repetitions within repetitions.
 const namespacesForm = new RegExp(`^[a-z0-9][-a-z0-9]*(,[a-z0-9][-a-z0-9]*){0,${namespacesMax - 1}}$`)
 const namespacesCharsMax = namespacesMax * 64 - 1
 
-/** Query parameter: the namespaces that a list covers. */
 export const namespacesParam: Param<readonly string[]> = {
   parse: (text) =>
     text.length <= namespacesCharsMax && namespacesForm.test(text) ? text.split(',') : undefined,
@@ -147,17 +144,15 @@ export const namespacesParam: Param<readonly string[]> = {
   },
 }
 
-/** Query parameter: the tenant to filter by. */
 export const tenantParam: Param<TenantId> = {
   parse: readTenantId,
   description: 'Id of a tenant.',
   schema: idSchema('ten'),
 }
 
-/** Query parameter: the provider to filter by. */
 export const providerParam = providerNameParam(providerText('A provider'))
 
-/** Body schema of a provider: a built-in or a declared one. `parseProviderName` converts the value. */
+/** Accepts a built-in or a declared provider. `parseProviderName` converts the value. */
 export const providerField = (description: string) =>
   t.String({
     pattern: providerNamePattern,
@@ -175,20 +170,17 @@ function providerText(description: string): string {
   return `${description}. Vendors’ names are aliases: ${providerAliasText}.`
 }
 
-/** Paging parameters that every list accepts. */
 export const pageParams = {
   after: textParam('`next` of the previous page.', { charsMax: 512 }),
   limit: integerParam('Items per page.', { minimum: 1, maximum: 100, default: 50 }),
 } as const
 
-/** Description of a list that can cover several tenants. */
 export const listText =
   'Without `tenantId` and `namespaces` it covers all tenants, for which the right must hold in the whole cluster; an API key sees its own tenant.'
 
-/** Parameters of lists that can cover several tenants. */
 export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam } as const
 
-/** Documentation of path parameters by name, except those that a route documents itself. */
+/** Excludes parameters that a route documents itself. */
 export const pathParams = {
   tenantId: idParam('ten', 'Id of the tenant.', '4f7w1r0hq5m9cn2b8kxv6t3dzs'),
   eventId: idParam('evt', 'Id of the event.', '06gw979vs1d9q6mddfvvx375s4'),
@@ -221,7 +213,7 @@ export const pathParams = {
   },
 } as const satisfies Readonly<Record<string, PathParam>>
 
-/** Documentation of a path parameter. A value outside the schema returns 404. */
+/** A value outside the schema returns 404. */
 export interface PathParam {
   readonly description: string
   readonly schema: JsonSchema
@@ -232,7 +224,6 @@ function idParam(prefix: keyof typeof idOwners, description: string, id: string)
   return { description, schema: idSchema(prefix), example: `${prefix}_${id}` }
 }
 
-/** Documents the name of a setting of the installation, or of a tenant. */
 export function settingParam(ofTenant: boolean): PathParam {
   const schema = { ...settingNameSchema(ofTenant), expected: 'the name of a setting' }
   const description =
@@ -240,7 +231,7 @@ export function settingParam(ofTenant: boolean): PathParam {
   return { description, schema, example: 'forwarding.paused' }
 }
 
-/** Returns the body schema of an RFC 3339 time. `readTime` parses the text and also refuses dates that do not exist. */
+/** `readTime` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
   const schema = {
     pattern: timePattern,

@@ -17,7 +17,7 @@ import {
 
 const strict = { additionalProperties: false }
 
-/** Matching events, and how far the search got. */
+/** Matching events, and the progress of the search. */
 export const PayloadMatches = answer(
   'PayloadMatches',
   objectOf(
@@ -109,7 +109,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Returns what to search for, or undefined unless it is exactly one thing. Pure. */
+/** Returns undefined unless the request has exactly one term. */
 function termOf({
   text: sought,
   path,

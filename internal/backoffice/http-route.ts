@@ -20,85 +20,79 @@ import type { DocumentedAnswer } from './http-schemas.ts'
 import type { Outcome } from './outcome.ts'
 import { ownTenant } from './reach.ts'
 
-/** A call whose caller is authenticated and whose parameters and body are parsed. `Desks` are the use cases that the API has. */
+/** Authenticated call with parsed parameters and body. `Desks` are the use cases that the API has. */
 export interface RouteCall<Query extends Params, Body, Desks> {
   readonly backoffice: Desks
   readonly actor: Actor
-  /** Tenant id from the path, or else the tenant of a key. Empty if there is neither. */
+  /** Tenant id from the path, or else the tenant of a key. Empty without either. */
   readonly tenantId: TenantId
   readonly params: Readonly<Record<string, string>>
   readonly query: ParamValues<Query>
   readonly body: Body
-  /** JSON text of the body as received. Empty if the call has no body. */
+  /** JSON text as received. Empty without a body. */
   readonly text: string
-  /** Empty if the header was not sent. Never empty if the route requires an idempotency key. */
+  /** Empty if the header was not sent. Never empty if the route requires one. */
   readonly idempotencyKey: string
-  /** Header `Last-Event-ID` of a route that streams; empty if it was not sent. */
+  /** Header `Last-Event-ID` of a route that streams. Empty if it was not sent. */
   readonly lastEventId: string
   /** Aborts when the caller disconnects. */
   readonly gone: AbortSignal
   readonly aside: Aside
 }
 
-/**
- * Runs `wait` while the call does not count as under way. Returns false if then too many calls are under way, after which the call must do
- * nothing more.
- */
+/** Runs `wait` without counting the call as under way. False if too many calls are under way then: the call must do nothing more. */
 export type Aside = (wait: () => Promise<unknown>) => Promise<boolean>
 
-/** A route with its parameters, body, documentation and use case. */
 export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks, Value> {
   readonly method: AdmittingRoute<unknown>['method']
   readonly path: string
-  /** Path parameters that `pathParams` does not document. */
+  /** Path parameters that the shared `pathParams` do not document. */
   readonly pathParams?: Readonly<Record<string, PathParam>>
   readonly id: string
   readonly tag: string
   readonly summary: string
-  /** Text in front of the sentence about the required right. Omit it if the summary says all. */
+  /** Text in front of the sentence about the required right. Omit if the summary is enough. */
   readonly description?: string
-  /** Action that the caller needs the right for, besides `see`. */
+  /** Required right, besides `see`. */
   readonly right: Action
-  /** Set if the right must hold in the whole cluster, which excludes API keys. */
+  /** Requires the right in the whole cluster, which excludes API keys. */
   readonly isForAllTenants?: true
   readonly deprecated?: true
   readonly answer: DocumentedAnswer<Value>
-  /** Description of the answer. Default: a text for the status. */
+  /** Default: a text for the status. */
   readonly answerText?: string
-  /** Status of the response. Default 200. 202 for work that continues after the response. */
+  /** Default 200. Use 202 for work that continues after the response. */
   readonly status?: 200 | 202
-  /** Errors in addition to those of every call of the API. */
+  /** In addition to those of every call of the API. */
   readonly errors?: readonly ErrorCode[]
   readonly query?: Query
   readonly body?: Body
-  /** Set if a request without a body means an object without fields. */
+  /** Treats a missing body as an object without fields. */
   readonly isBodyOptional?: true
-  /** Example of the request body. */
+  /** Request body. */
   readonly example?: unknown
-  /** Maximum size of the body. Default 16 KiB. */
+  /** Default 16 KiB. */
   readonly bodyBytesMax?: number
   /** Default: the header `Idempotency-Key` is ignored. */
   readonly idempotencyKey?: 'required' | 'optional'
-  /** Description of the header. Default: a repeated request takes effect once. */
+  /** Default: a repeated request takes effect once. */
   readonly idempotencyKeyText?: string
   act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<NoInfer<Value>> | ApiError>
-  /** Set if the response is a stream of server-sent events, which `write` returns. */
+  /** Makes the response a stream of server-sent events, which `write` returns. */
   readonly streams?: true
-  /** Returns the response as JSON text, or as a stream. Default: `toWire`. */
+  /** Returns JSON text, or a stream. Default: `toWire`. */
   write?(value: NoInfer<Value>): AnswerBody
 }
 
-/** The caller of a route, or the error for a caller that cannot be authenticated. */
 export type Caller = { readonly kind: 'actor'; readonly actor: Actor } | ApiError
 
-/** One of the APIs whose routes call use cases. `Parts` are what its routes need. */
+/** API whose routes call use cases. `Parts` are the dependencies of its routes. */
 export interface RouteApi<Parts> extends ApiDocumentation {
-  /** Memory for the bodies of its calls. */
   readonly budget: NonNullable<AdmittingRoute<unknown>['budget']>
   authenticate(parts: Parts, request: Request): Caller | Promise<Caller>
-  /** Returns the error for an actor that sees the tenant but lacks the right of a route. */
+  /** Error for an actor that sees the tenant but lacks the right of a route. */
   forbiddenError(route: Pick<DocumentedRoute, 'right' | 'isForAllTenants'>, actor: Actor): ApiError
-  /** Runs an authenticated call, or returns an error if too many calls are under way. */
+  /** Returns an error if too many calls are under way. */
   run(
     parts: Parts,
     actor: Actor,
@@ -108,16 +102,13 @@ export interface RouteApi<Parts> extends ApiDocumentation {
 
 const bodyBytesDefault = 16 * 1024
 
-/** Parts of a call that are parsed before the body is read. */
+/** Parsed before the body is read. */
 type RouteHead = Pick<
   RouteCall<Params, unknown, never>,
   'actor' | 'tenantId' | 'query' | 'idempotencyKey' | 'lastEventId'
 >
 
-/**
- * Defines a route of an API. The caller is authenticated before the body is read. The body counts towards the caller's share of the memory
- * for bodies.
- */
+/** Authenticates the caller before the body is read. The body counts towards the caller's share of the memory for bodies. */
 export function createRoute<
   Desks,
   Parts extends { readonly backoffice: Desks },
@@ -182,7 +173,7 @@ function readHead(
   { request, params }: Head,
   actor: Actor,
 ): ReadHead {
-  // Nothing has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
+  // No object has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
   const { tenantId: keyTenant = noTenant } = ownTenant(actor)
   const tenantId = params['tenantId'] === undefined ? keyTenant : readTenantId(params['tenantId'])
   const malformed = (name: string) => apiError('not_found', malformedText(name, documentedParam(name, own)))

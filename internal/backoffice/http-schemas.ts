@@ -4,16 +4,16 @@ import { type JsonSchema, mayGrow, named } from '#internal/http/index.ts'
 import { acceptedProviderNames, ProviderNameSchema, providerNames } from '#internal/tenants/index.ts'
 import type { Ids } from './http-params.ts'
 
-/** JSON Schema of a response, or of a field of a response, with an example. `Value` is what the use case returns for it. */
+/** JSON Schema of a response or a field, with an example. `Value` is what the use case returns for it. */
 export interface DocumentedAnswer<Value = unknown> {
   readonly schema: JsonSchema
   /** Undefined if the example of the object must omit this field. */
   readonly example: unknown
-  /** Carries the type only and is never set. */
+  /** Type only, never set. */
   readonly value?: Value
 }
 
-/** Type of the value that a schema describes. Times are in milliseconds under names that end in `Ms`; `toWire` writes them as text. */
+/** Times are in milliseconds under names that end in `Ms`; `toWire` writes them as text. */
 export type ValueOf<Documented> = Documented extends DocumentedAnswer<infer Value> ? Value : never
 
 type Fields = Readonly<Record<string, DocumentedAnswer>>
@@ -31,14 +31,13 @@ type ObjectOf<Required, Optional> = {
     | undefined
 }
 
-/** Defines a schema, whose example is the argument. */
 export const of =
   <Value>(schema: JsonSchema) =>
   (example?: unknown): DocumentedAnswer<Value> => ({ schema, example })
 export const text = of<string>({ type: 'string' })
 export const whole = of<number>({ type: 'integer' })
 export const flag = of<boolean>({ type: 'boolean' })
-/** A time in RFC 3339, in UTC. */
+/** RFC 3339, in UTC. */
 export const time = of<Time>({ type: 'string', format: 'date-time', pattern: 'Z$' })
 export const timeText = of<string>(time().schema)
 export const headers = of<Readonly<Record<string, string>>>({
@@ -51,24 +50,21 @@ export const constant = <const Word extends string>(word: Word) =>
   of<Word>({ type: 'string', const: word })(word)
 export const idOf = <Prefix extends string>(prefix: Prefix, example?: string) =>
   of<Prefix extends keyof Ids ? Ids[Prefix] : string>({ type: 'string', pattern: idPattern(prefix) })(example)
-/** One of these words, to which a minor version may add. */
+/** A minor version may add words. */
 export const growingWordOf = <const Word extends string>(words: readonly Word[], example?: NoInfer<Word>) =>
   of<Word>({ type: 'string', enum: words, ...mayGrow })(example)
-/** Name of a provider: a built-in one, or a declared one. */
 export const providerOf = (example?: string) =>
   of<string>({ type: 'string', enum: providerNames, ...mayGrow })(example)
-/** Name of the provider of an event, or that of notifications. */
+/** Includes the provider of notifications. */
 export const eventProviderOf = (example?: string) =>
   of<string>({ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow })(example)
-/** A value, or null. */
 export const orNull = <Value>({ schema, example }: DocumentedAnswer<Value>) =>
   of<Value | null>({ anyOf: [schema, { type: 'null' }] })(example)
-/** A list, by default with one example. */
 export const listOf = <Item>({ schema, example }: DocumentedAnswer<Item>, examples: unknown = [example]) =>
   of<readonly Item[]>({ type: 'array', items: schema })(examples)
 export const described = <Value>(description: string, { schema, example }: DocumentedAnswer<Value>) =>
   of<Value>({ ...schema, description })(example)
-/** A value that the example of its object omits. */
+/** Omitted from the example of its object. */
 export const unshown = <Value>({ schema }: DocumentedAnswer<Value>) => of<Value>(schema)()
 
 export function objectOf<
@@ -85,7 +81,7 @@ export function objectOf<
   }
 }
 
-/** Defines a response whose schema is a component of the OpenAPI document. */
+/** Makes the schema a component of the OpenAPI document. */
 export function answer<Value>(
   name: string,
   { schema, example }: DocumentedAnswer<Value>,
@@ -100,8 +96,8 @@ export function pageOf<Item>(name: string, item: DocumentedAnswer<Item>, next?: 
 }
 
 /**
- * Marks every set of values in a schema of a Tenant, to which any minor version may add values. Names of providers are such a set, too: those
- * of built-in ones, to which declared ones add. Leaves out what only the API server of a cluster reads.
+ * Marks every set of values in the schema of a Tenant, to which any minor version may add values. Names of providers are such a set, to
+ * which declarations add. Omits what only the API server of a cluster reads.
  */
 export function withGrowingSets(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withGrowingSets)

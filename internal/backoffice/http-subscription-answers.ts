@@ -46,7 +46,6 @@ export const SubscriptionChanged = answer(
   'SubscriptionChanged',
   objectOf({ subscription: Subscription, isNew }),
 )
-/** Result of a call with an ack token. */
 export const LeaseChanged = answer('LeaseChanged', objectOf({ isNew }))
 
 const pulledFields = objectOf({

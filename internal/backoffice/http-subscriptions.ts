@@ -77,7 +77,6 @@ const FilterBody = t.Object(
   strict,
 )
 
-/** Runs a use case with the subscription that the path names. */
 function placed<Value>(
   { tenantId, params }: Pick<RouteCall<Params, unknown, never>, 'tenantId' | 'params'>,
   use: (place: SubscriptionPlace) => Promise<Outcome<Value>>,
@@ -185,7 +184,7 @@ const path = '/v1/subscriptions/:subscriptionName'
 const shared = { right: 'pull', tag: 'subscriptions' } as const
 const tokenErrors = ['conflict'] as const
 
-/** Routes that return events, which only the public API has. */
+/** Only the public API returns events. */
 export const pullRoutes = [
   publicApi.route({
     ...shared,
@@ -327,8 +326,8 @@ const reconnectAfterMs = 2_000
 const encoder = new TextEncoder()
 
 /**
- * Writes pages of events as server-sent events, one page at a time as the caller reads them. Ends the pages when the caller disconnects.
- * Form: https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11).
+ * Writes one page at a time as the caller reads. Ends the pages when the caller disconnects. Form:
+ * https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11).
  */
 function eventStream({ pages, close }: EventPages): ReadableStream<Uint8Array<ArrayBuffer>> {
   const bytesOf = (text: string) => encoder.encode(text)
@@ -346,7 +345,7 @@ function eventStream({ pages, close }: EventPages): ReadableStream<Uint8Array<Ar
   })
 }
 
-/** Returns a page as text. A payload can contain line breaks between its tokens. */
+/** A payload can contain line breaks between its tokens. */
 function textOf({ events }: StreamPage): string {
   if (events.length === 0) return ':\n\n'
   return events

@@ -61,7 +61,6 @@ const refusedParams = {
 }
 const refusedText = 'Headers and samples of bodies are redacted.'
 
-/** Returns the route that lists the refused calls of a tenant's providers. */
 export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
   return api.route({
     method: 'GET',
@@ -78,7 +77,6 @@ export function refusedCallsRoute<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Routes of tenants and of their data, except their usage. */
 export const tenantRoutes = [
   internalRoute({
     method: 'GET',

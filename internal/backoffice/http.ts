@@ -45,7 +45,7 @@ const SettingBody = t.Object(
   strict,
 )
 
-/** Defines the routes for the runtime settings of the installation or of a tenant. */
+/** Owner of runtime settings, in names of operations. */
 type SettingOwner = 'Installation' | 'Tenant'
 
 function settingsOf(kind: SettingOwner) {
@@ -276,7 +276,7 @@ const simulationRoutes = [
   }),
 ]
 
-/** Every route of the internal API. */
+/** Routes of the internal API. */
 export const internalRoutes = [
   ...tenantRoutes,
   ...usageRoutes,

@@ -3,17 +3,17 @@ import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 
 /** Reason why a request was refused. The problem texts are safe to show and say what to do next. */
 export type Refusal =
-  /** The actor sees the tenant but lacks the right, or the request covers all tenants and the actor does not see all of them. */
+  /** Actor that lacks the right on a visible tenant, or on all tenants if the request covers them. */
   | { readonly kind: 'forbidden' }
-  /** The object is missing, or belongs to a tenant that the actor may not see. The caller cannot distinguish the two cases. */
+  /** Object that is missing, or of a tenant that the actor may not see. The caller cannot distinguish the two cases. */
   | { readonly kind: 'notFound'; readonly problem?: string }
-  /** With `field`, its name in the API, `problem` completes the sentence that begins with the field: "must be …". */
+  /** `field` is a name in the API. With it, `problem` completes the sentence that begins with the field: "must be …". */
   | { readonly kind: 'invalid'; readonly problem: string; readonly field?: string | undefined }
-  /** The current state differs from the state that the request expects. Nothing was changed. */
+  /** Current state that differs from the one that the request expects. Nothing was changed. */
   | { readonly kind: 'conflict'; readonly problem: string; readonly code?: 'provider_not_ready' }
-  /** The idempotency key or the id of the request was used with other content. Nothing was changed. */
+  /** Idempotency key or id that was used with other content. Nothing was changed. */
   | { readonly kind: 'keyReused'; readonly problem: string }
-  /** The maximum number of concurrent jobs, or of searches at a time or in a minute, is reached. `retryAfterMs`: default one minute. */
+  /** Too many concurrent jobs, or searches at a time or in a minute. `retryAfterMs`: default one minute. */
   | {
       readonly kind: 'tooMany'
       readonly problem: string
@@ -21,39 +21,35 @@ export type Refusal =
       readonly retryAfterMs?: number
     }
   /**
-   * The API server, the tenant directory or a store is unavailable, or too many calls wait (`overloaded`). The write may already be
-   * committed; repeating the request unchanged is safe.
+   * Unavailable API server, tenant directory or store, or too many waiting calls (`overloaded`). The write may already be committed;
+   * repeating the request unchanged is safe.
    */
   | { readonly kind: 'unavailable'; readonly retryAfterMs: number; readonly code?: 'overloaded' }
-  /** The key ring cannot decrypt the secrets that the request needs. Nothing was done. */
+  /** Secrets that the key ring cannot decrypt. Nothing was done. */
   | { readonly kind: 'secretsUnreadable'; readonly retryAfterMs: number }
 
 /** Result of a use case. */
 export type Outcome<Value> = { readonly kind: 'ok'; readonly value: Value } | Refusal
 
-/** Returns the outcome of a use case that succeeded. */
 export function ok<Value>(value: Value): { readonly kind: 'ok'; readonly value: Value } {
   return { kind: 'ok', value }
 }
 
-/** Refusal for an object that is missing or that the actor may not see. */
 export const notFound = { kind: 'notFound' } as const
-/** Refusal for an actor that sees the object but lacks the right. */
 export const forbidden = { kind: 'forbidden' } as const
-/** Refusal while the key ring cannot decrypt a tenant's secrets. */
 export const secretsUnreadable = { kind: 'secretsUnreadable', retryAfterMs: 30_000 } as const
 
-/** Returns the refusal of an invalid request. `field`: see `Refusal`. */
+/** For `field` see `Refusal`. */
 export function invalid(problem: string, field?: string): Extract<Refusal, { kind: 'invalid' }> {
   return { kind: 'invalid', problem, ...(field !== undefined && { field }) }
 }
 
-/** Refusal of a time range that ends before it starts. */
+/** Refuses a time range that ends before it starts. */
 export const invalidRange = invalid('must be before the end', 'from')
 
 const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
 
-/** Returns a filter with its type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. Pure. */
+/** Returns the type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. */
 export function readTypeFilter<Filter extends { readonly type?: string | undefined }>(
   filter: Filter,
 ): Extract<Outcome<Filter>, { kind: 'ok' | 'invalid' }> {
@@ -62,34 +58,32 @@ export function readTypeFilter<Filter extends { readonly type?: string | undefin
   return type === undefined ? invalidType : ok({ ...filter, type })
 }
 
-/** Returns the refusal of a request that expects a different state. */
 export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }> {
   return { kind: 'conflict', problem }
 }
 
-/** Refusal of a delivery to a tenant without a callback. Nothing was queued. */
+/** Refuses a delivery to a tenant without a callback. Nothing was queued. */
 export const noCallback = conflict(
   'The tenant has no callback, so nothing can be delivered: pull its events with a subscription, or set spec.callback',
 )
 
-/** Returns the refusal of a request whose tenant takes no calls of the provider. */
+/** Refuses a request whose tenant takes no calls of the provider. */
 export function providerNotReady(problem: string): Extract<Refusal, { kind: 'conflict' }> {
   return { ...conflict(problem), code: 'provider_not_ready' }
 }
 
-/** Returns the refusal of an idempotency key, or another id of a request, that was used with other content. */
+/** Also refuses other ids of requests that were used with other content. */
 export function keyReused(problem: string): Extract<Refusal, { kind: 'keyReused' }> {
   return { kind: 'keyReused', problem }
 }
 
 const retryAfterMs = 1_000
-/** Refusal while a store is unavailable. */
 export const unavailable = { kind: 'unavailable', retryAfterMs } as const
 
-/** Refusal while too many calls of a tenant wait. Nothing was done. */
+/** Refuses while too many calls of a tenant wait. Nothing was done. */
 export const overloaded = { ...unavailable, code: 'overloaded' } as const
 
-/** Runs a use case and returns a refusal if a store is unavailable. @throws on bugs */
+/** Returns a refusal if a store is unavailable. @throws on bugs */
 export async function attempt<Value>(
   onTrouble: (cause: unknown) => void,
   work: () => Promise<Outcome<Value>>,
@@ -103,12 +97,12 @@ export async function attempt<Value>(
   }
 }
 
-/** Returns whether an error means that a store is unavailable, rather than a bug. */
+/** Returns whether an error means that a store is unavailable, and not a bug. */
 export function isStoreAway(cause: unknown): boolean {
   return cause instanceof RedisUnavailable || !isMistake(cause)
 }
 
-/** Removes fields with the value undefined, for types whose optional fields must be absent and not undefined. */
+/** Removes fields with the value undefined, for types whose optional fields must be absent. */
 export function defined<Fields extends object>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {

@@ -6,25 +6,22 @@ import type { SharedDeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
 
 /**
- * One page of a list, for keyset pagination. A page with fewer items than its limit, or with none, can still have a cursor: the search then
+ * One page of a list, for keyset pagination. A page with fewer items than its limit, or none, can still have a cursor: the search then
  * stopped at its row limit, and the next page continues from there.
  */
 export type Page<Item> = ValueOf<ReturnType<typeof pageOf<Item>>>
 
-/** Position and size of a page. */
 export interface PageRequest {
-  /** The `next` cursor of the previous page. */
+  /** `next` of the previous page. */
   readonly after?: string | undefined
-  /** Number of items per page, 1 to 100. Default 50. */
+  /** Items per page, 1 to 100. Default 50. */
   readonly limit?: number | undefined
 }
 
-/** Sort key of a row: an id or another unique value. Positions of rows of different tenants can be compared. */
+/** Sort key: an id or another unique value. Positions of rows of different tenants can be compared. */
 type Position = string | number
 
-/** A page request after validation. */
 export interface ReadPage<At> {
-  /** Undefined on the first page. */
   readonly after: At | undefined
   readonly limit: number
 }
@@ -32,10 +29,7 @@ export interface ReadPage<At> {
 const limitMax = 100
 const limitDefault = 50
 
-/**
- * Validates a page request. A cursor is the position at which the previous page ended, as text. A cursor grants no access: every page
- * checks the actor's rights again.
- */
+/** Parses a cursor: the position at which the previous page ended. It grants no access: every page checks the actor's rights again. */
 export function readPage<At>(
   { after, limit = limitDefault }: PageRequest,
   parse: (text: string) => At | undefined,
@@ -52,35 +46,32 @@ export function pageFrom<Item>(items: readonly Item[], next: Position | undefine
   return ok({ items, next: next?.toString() })
 }
 
-/** Parses a position that is a positive integer. Returns undefined for any other text. */
+/** Returns undefined for any other text than a positive integer. */
 export function parseIntegerPosition(text: string): number | undefined {
   const position = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : undefined
   return Number.isSafeInteger(position) ? position : undefined
 }
 
-/** Rows that follow a position, and the position at which the search stopped. */
+/** Rows after a position, and the position at which the search stopped. */
 interface Slice<Item, At> {
   readonly items: readonly Item[]
   readonly next: At | undefined
 }
 
-/** Source of a list that can cover several tenants, newest first. */
+/** Lists that can cover several tenants, newest first. */
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Returns why a page that covers all tenants is not read, or undefined. */
+  /** Returns why a page of all tenants is not read. */
   readonly refuseAll?: (() => Refusal | undefined) | undefined
-  /**
-   * Reads rows of one tenant, or of all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one
-   * query covers all tenants.
-   */
+  /** Reads all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one query covers all. */
   readonly read: (
     page: ReadPage<At> & { readonly tenantId?: TenantId },
     tenants: number,
   ) => Promise<Slice<Item, At>>
 }
 
-/** Lists one page of the rows of the selected tenants that the actor sees. @throws errors of `read` */
+/** Covers the selected tenants that the actor sees. @throws errors of `read` */
 export async function listPage<Item, At extends Position>(
   parts: SharedDeskParts,
   actor: Actor,
@@ -110,7 +101,7 @@ function readScope<Item, At extends Position>(
 
 const parallelMax = 4
 
-/** Merges the pages of several tenants into one, newest first. Queries four tenants at a time. @throws errors of `list` */
+/** Merges pages of several tenants, newest first. Queries four tenants at a time. @throws errors of `list` */
 export async function mergePages<Item, At extends Position>({
   tenantIds,
   limit,
@@ -126,7 +117,7 @@ export async function mergePages<Item, At extends Position>({
   for (let start = 0; start < tenantIds.length; start += parallelMax)
     pages.push(...(await Promise.all(tenantIds.slice(start, start + parallelMax).map(list))))
   const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-  // The page ends at the first position at which the search of a tenant stopped, because later rows of that tenant are not known yet.
+  // The page ends where the search of the first tenant stopped, because later rows of that tenant are not known yet.
   const searchedTo = ends.reduce<At | undefined>(
     (latest, end) => (latest === undefined || end > latest ? end : latest),
     undefined,

@@ -18,10 +18,10 @@ import type { Outcome } from './outcome.ts'
 import type { SearchTurns } from './payload-search.ts'
 import type { Ranking } from './stats.ts'
 
-/** Dependencies of the use cases that the public API has, too. The caller closes them. */
+/** Dependencies of the use cases that the public API shares. The caller closes them. */
 export interface SharedParts {
   readonly pool: Pool
-  /** A connection pool that uses `eventReadSettings`. */
+  /** Uses `eventReadSettings`. */
   readonly readPool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -32,7 +32,7 @@ export interface SharedParts {
   readonly streams?: Pick<EventStreams, 'open'>
   /** News for waiting pulls, in processes that serve them. */
   readonly news?: Pick<FeedNews, 'openForPull'>
-  /** Called with the error of an unavailable store, to log it. Must not throw. */
+  /** Logs the error of an unavailable store. Must not throw. */
   onTrouble(cause: unknown): void
 }
 
@@ -42,46 +42,43 @@ export interface BackofficeParts extends SharedParts {
   readonly outbound: Outbound
   readonly secrets: Pick<SecretOpener, 'open'>
   readonly callers: Pick<Callers, 'byTenant'>
-  /** Returns the retention of tenants whose spec does not set one. Called on each use. */
+  /** Applies to tenants whose spec sets no retention. Called on each use. */
   retentionDefaults(): RetentionDays
-  /** Called with newly ingested events after their transaction has committed. Must not throw. */
+  /** Called after the transaction of newly ingested events has committed. Must not throw. */
   onIngested(events: readonly ReceivedEvent[]): void
   /** Called when usage of another service reaches a soft limit, once per month. Must not throw. */
   onSoftCrossing(crossing: SoftCrossing): void
-  /** Base of the webhook URLs, placed before `/v1/t/…`. Omit to show paths only. */
+  /** Base of the webhook URLs, before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
-  /** Returns the file of a tenant's manifest, if this process knows it. Omit it in a cluster. */
+  /** Returns the file of a tenant's manifest, if known. Omit in a cluster. */
   readonly manifestFileOf?:
     | ((tenant: Pick<TenantHead, 'namespace' | 'name'>) => string | undefined)
     | undefined
 }
 
-/** Dependencies of each use case that the public API has, too. */
 export interface SharedDeskParts extends SharedParts {
   readonly redactorOf: RedactorOf
   readonly searchTurns: SearchTurns
 }
 
-/** Dependencies of each use case: those of the backoffice, and what the backoffice owns. */
 export interface DeskParts extends BackofficeParts, SharedDeskParts {
   readonly turns: UsageTurns
   readonly rankAll: Ranking
 }
 
-/** Handles one request of an actor. @throws on bugs, and on store errors, which `attempt` turns into a refusal */
+/** @throws on bugs, and on store errors, which `attempt` turns into a refusal */
 export type UseCase<Request, Value, Parts = DeskParts> = (
   parts: Parts,
   actor: Actor,
   request: Request,
 ) => Promise<Outcome<Value>>
 
-/** A use case that the public API has, too. */
 export type SharedUseCase<Request, Value> = UseCase<Request, Value, SharedDeskParts>
 
-/** Returns the redactor of a tenant, with the built-in rules and the tenant's own field names. */
+/** Includes the built-in rules and the tenant's own field names. */
 export type RedactorOf = (tenant: Pick<DirectoryTenant, 'redactedFields'>) => Redactor
 
-/** Caches one redactor per list of field names. Tenants with the same list share a redactor. */
+/** Shares one redactor among tenants with the same list of field names. */
 export function createRedactors(): RedactorOf {
   const made = new WeakMap<readonly string[], Redactor>()
   return ({ redactedFields }) => {
@@ -91,7 +88,6 @@ export function createRedactors(): RedactorOf {
   }
 }
 
-/** Redacts headers that are stored as JSON text, and returns them as an object. */
 export function redactHeaders(redactor: Redactor, headers: string): Record<string, string> {
   return redactor.headers(JSON.parse(headers) as Record<string, string>)
 }

@@ -9,12 +9,11 @@ import { type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** What a payload must contain: a text, or a value at a path. */
+/** Text that a payload must contain, or value at a path. */
 export type PayloadTerm =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'path'; readonly path: string; readonly equals: string }
 
-/** Search in the payloads of a tenant's events. */
 export interface PayloadSearch extends PageRequest, SearchFilter {
   readonly tenantId: NonNullable<EventFilter['tenantId']>
   /** Inclusive start of the time of receipt, in milliseconds since the epoch. */
@@ -25,24 +24,24 @@ export interface PayloadSearch extends PageRequest, SearchFilter {
 
 /** Minimum and maximum characters of a searched text or value. */
 export const termChars = { min: 3, max: 200 }
-/** Pattern of a path, the same in every dialect of regular expressions. */
+/** Has the same meaning in every dialect of regular expressions. */
 export const payloadPathPattern = '^([$][.])?[^.$]+([.][^.]+){0,15}$'
 /** Maximum characters of a path. */
 export const payloadPathCharsMax = 200
 
-/** Maximum searches of an actor in a minute and a process. */
+/** Maximum searches per actor, minute and process. */
 export const searchesPerMinute = 30
 const minuteMs = 60_000
 const actorsMax = 10_000
-/** Maximum searches of payloads under way in a process, each with one connection at a time. */
+/** Maximum concurrent searches of payloads in a process, each with one connection at a time. */
 const searchesUnderWayMax = 2
 
-/** Maximum searches for a provider's id in several tenants that are under way in a process, each with one connection at a time. */
+/** Maximum concurrent searches for a provider's id in several tenants in a process, each with one connection at a time. */
 const wideSearchesMax = 1
 /** Maximum connections that searches occupy. Pools that they share with other reads must be larger. */
 export const searchConnectionsMax = searchesUnderWayMax + wideSearchesMax
 
-/** Limits the searches in this process: of payloads `searchesPerMinute` and one at a time for each actor, and searches of several tenants. */
+/** Limits the searches in this process: `searchesPerMinute` and one at a time per actor in payloads, and searches of several tenants. */
 export class SearchTurns {
   readonly #clock: Clock
   readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
@@ -53,7 +52,7 @@ export class SearchTurns {
     this.#clock = clock
   }
 
-  /** Runs a search for a provider's id in several tenants, or returns the refusal of a search too many. */
+  /** Refuses more than `wideSearchesMax` concurrent searches. */
   async runWide<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
     if (!this.#wide.take(1, actor)) return overloaded
     try {
@@ -63,7 +62,6 @@ export class SearchTurns {
     }
   }
 
-  /** Runs a search in payloads, or refuses it when a limit is reached. */
   async run<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
     const nowMs = this.#clock.now()
     const known = this.#minutes.get(actor)
@@ -92,8 +90,8 @@ function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> 
 }
 
 /**
- * Searches payloads as received, newest first, with bounded work per page. Requires the right to read payloads, since a search tells what
- * is in a redacted field. Writes an audit entry before it returns, without the searched text or value, which can be a secret itself.
+ * Searches payloads as received, newest first, with bounded work per page. Requires the right to read payloads, since a search reveals what
+ * is in a redacted field. Writes an audit entry before it returns, without the searched text or value, which can itself be a secret.
  */
 export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts, actor, request) => {
   const { tenantId, fromMs, toMs, term, after: _after, limit: _limit, ...asked } = request
@@ -132,7 +130,7 @@ export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts
   })
 }
 
-/** Returns the condition on a payload, or the problem of the term. Pure. */
+/** Returns the condition on a payload, or the problem of the term. */
 export function matcherOf(term: PayloadTerm): ((payload: string) => boolean) | string {
   if (term.kind === 'text') {
     const { length } = term.text
@@ -148,7 +146,7 @@ export function matcherOf(term: PayloadTerm): ((payload: string) => boolean) | s
   return (payload) => isEqual(read(parsed(payload)), equals)
 }
 
-/** Returns the ways in which encoders of JSON write a text. Pure. */
+/** Returns the forms in which JSON encoders write a text. */
 function writtenForms(text: string): readonly string[] {
   const escaped = JSON.stringify(text).slice(1, -1)
   const ascii = escaped.replaceAll(
@@ -160,11 +158,11 @@ function writtenForms(text: string): readonly string[] {
 }
 
 function parsed(payload: string): Readonly<Record<string, unknown>> {
-  // Payloads are JSON objects: intake stores nothing else.
+  // Intake stores only JSON objects as payloads.
   return JSON.parse(payload) as Readonly<Record<string, unknown>>
 }
 
-/** Compares a scalar with a text. Numbers are compared as numbers. Pure. */
+/** Compares numbers as numbers. */
 function isEqual(value: unknown, text: string): boolean {
   if (typeof value === 'string') return value === text
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value

@@ -11,11 +11,10 @@ import type { UseCase } from './parts.ts'
 
 const headersMax = 100
 
-/** Lists the names of the providers whose calls `trace` can verify. */
 const list: UseCase<undefined, readonly string[]> = ({ directory }) =>
   Promise.resolve(ok(declaredNames(directory.declarations())))
 
-/** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. Pure. */
+/** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. */
 const trace: UseCase<
   {
     /** Name or alias of a declared provider. */
@@ -51,7 +50,6 @@ const trace: UseCase<
   return Promise.resolve(ok(traceCall(declaration, call, [secret])))
 }
 
-/** Parses lines of headers, or returns what is wrong with them. */
 function parseHeaders(text: string): Headers | string {
   const headers = new Headers()
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')

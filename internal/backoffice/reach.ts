@@ -12,8 +12,8 @@ import { forbidden, invalid, notFound, type Outcome, ok, unavailable } from './o
 import type { SharedParts } from './parts.ts'
 
 /**
- * Tenants that a list should cover: one tenant, the tenants of some namespaces, or all tenants that the actor sees. A user without rights
- * on the whole cluster has to name a tenant or namespaces; a tenant's key sees only its own tenant.
+ * Tenants of a list: one tenant, the tenants of some namespaces, or all tenants that the actor sees. A user without rights on the whole
+ * cluster must name a tenant or namespaces; a tenant's key sees only its own tenant.
  */
 export interface TenantSelection {
   readonly tenantId?: TenantId | undefined
@@ -21,28 +21,23 @@ export interface TenantSelection {
   readonly namespaces?: readonly string[] | undefined
 }
 
-/** Tenants that a list covers, after the rights check. */
 export type ListScope =
   | { readonly kind: 'all' }
   | { readonly kind: 'tenants'; readonly tenantIds: readonly TenantId[] }
 
-/** Maximum number of tenants whose lists can be merged into one. */
 export const listTenantsMax = 50
 
 type ReachParts = Pick<SharedParts, 'access' | 'directory' | 'pool'>
 
-/**
- * A tenant, given by its id or as the owner of an object. `named` is the id of the object; `tenantId` is undefined if the object was not
- * found.
- */
+/** Tenant by its id, or the owner of an object. `named` is the id of the object; `tenantId` is undefined if the object was not found. */
 export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
 
 /** Replaces a missing tenant in rights checks, which need a namespace. No real namespace can have the name `-`. */
 const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
 
 /**
- * Returns the tenant if the actor sees the tenant and has the right. For a missing tenant the same checks run as for an invisible tenant,
- * so that the caller cannot distinguish them by timing or by failures.
+ * Checks that the actor sees the tenant and has the right. Runs the same checks for a missing tenant as for an invisible one, so that the
+ * caller cannot distinguish them by timing or by failures.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,
@@ -65,7 +60,7 @@ export async function reachTenant(
   return permission.kind === 'allowed' ? ok(tenant) : refusalOf(permission)
 }
 
-/** Checks that the actor sees all tenants and has the right on all of them. */
+/** Requires that the actor sees all tenants and has the right on all of them. */
 export async function reachAll(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,
@@ -77,7 +72,7 @@ export async function reachAll(
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 
-/** Checks the actor's right on one tenant, or on all tenants if no tenant is given. */
+/** Checks the right on all tenants if no tenant is given. */
 export function reachOwner(
   parts: Pick<ReachParts, 'access' | 'directory'>,
   actor: Actor,
@@ -93,7 +88,6 @@ function refusalOf(permission: Exclude<Permission, { kind: 'allowed' }>) {
   return permission.kind === 'refused' ? forbidden : permission
 }
 
-/** Returns the event and its tenant if the actor sees the tenant and has the right. */
 export async function reachEvent(
   parts: SharedParts,
   actor: Actor,
@@ -111,12 +105,11 @@ export async function reachEvent(
   return event === undefined ? notFound : ok({ event, tenant: reached.value })
 }
 
-/** Returns a filter that limits a query to the actor's own tenant if the actor is a tenant's key. */
+/** Limits a query to the actor's own tenant if the actor is a tenant's key. */
 export function ownTenant(actor: Actor): { readonly tenantId?: TenantId } {
   return actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
 }
 
-/** Resolves a selection to the tenants that the actor sees. */
 export async function reachList(
   parts: ReachParts,
   actor: Actor,
@@ -138,13 +131,13 @@ export async function reachList(
     : ok({ kind: 'tenants', tenantIds })
 }
 
-/** Tenants that an actor sees: all tenants, the tenants of some requested namespaces, or only the tenant of a key. */
+/** Visible tenants: all, those of some requested namespaces, or only the tenant of a key. */
 export type SeenNamespaces =
   | { readonly kind: 'all' }
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
 
-/** Returns the requested namespaces that the actor sees. If none are requested, the actor must see all tenants or be a tenant's key. */
+/** Without requested namespaces, the actor must see all tenants or be a tenant's key. */
 export async function reachNamespaces(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,

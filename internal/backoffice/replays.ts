@@ -32,7 +32,7 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Counts the events that a replay would deliver, exactly up to 10,000, and lists the first 20. */
+/** Counts exactly up to 10,000 events, and lists the first 20. */
 const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor, asked) => {
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked })
   if (typed.kind !== 'ok') return typed
@@ -47,12 +47,12 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
 
 const rateDefault = 50
 
-/** Starts a replay of many events. Forwarders run the replay as a job. */
+/** Forwarders run the replay as a job. */
 const start: SharedUseCase<
   {
     /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
     readonly filter: ReplayFilter
-    /** 1 to 1,000 events per second; default 50. */
+    /** Default 50; 1 to 1,000. */
     readonly ratePerSecond?: number | undefined
     /** 1 to 255 characters. Requests with the same key return the same replay. */
     readonly idempotencyKey: string
@@ -87,7 +87,7 @@ const start: SharedUseCase<
   }
 }
 
-/** Returns the refusal text for too many replays. Does not reveal to a tenant how many replays other tenants run. */
+/** Does not reveal to a tenant how many replays other tenants run. */
 function tooManyText(
   { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
   isByTenant: boolean,
@@ -98,7 +98,6 @@ function tooManyText(
     : `${max} replays are running: wait until one of them ends`
 }
 
-/** Reads a replay if the actor has the right `action` on the replay. */
 export async function readJob(
   parts: SharedDeskParts,
   actor: Actor,
@@ -118,14 +117,14 @@ export async function readJob(
   return all.kind === 'ok' ? ok(job) : all
 }
 
-/** Reads a replay with what has become of its first events by now. */
+/** Includes the current state of the replay's first events. */
 async function readCounted(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>> {
   const reached = await readJob(parts, actor, id)
   if (reached.kind !== 'ok') return reached
   return ok(await countOutcome(parts.readPool, reached.value, parts.clock.now()))
 }
 
-/** Completes a filter by an earlier replay: the replay's tenant is the default. Refuses a replay that the actor may not see. */
+/** Defaults the tenant to that of an earlier replay. Refuses a replay that the actor may not see. */
 async function withReplayOf(
   parts: SharedDeskParts,
   actor: Actor,
@@ -138,12 +137,10 @@ async function withReplayOf(
   return ok({ ...filter, ...defined({ tenantId: tenantId ?? job.value.filter.tenantId }) })
 }
 
-/** Refusal of an outcome without its replay. */
 export const outcomeAlone = invalid('needs "replayId": the replay of which it is the outcome', 'outcome')
-/** Refusal of a filter by an unknown replay. */
 export const unknownReplay = invalid('names no replay that you can see', 'replayId')
 
-/** Finds the replays that began delivery cycles of an event, by the number of the cycle. */
+/** Returns the replays that began delivery cycles of an event, by the number of the cycle. */
 const ofEvent: SharedUseCase<
   { readonly id: EventId; readonly tenantId: TenantId },
   ReadonlyMap<number, ReplayId>
@@ -155,7 +152,7 @@ const ofEvent: SharedUseCase<
   return ok(await findReplaysOfEvent(parts.readPool, { id, tenantId, isWide }))
 }
 
-/** Lists replays, newest first. */
+/** Newest first. */
 const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (parts, actor, request) => {
   return listPage<ReplayJob, ReplayId>(parts, actor, request, {
     parse: parseReplayId,
@@ -167,7 +164,7 @@ const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (par
   })
 }
 
-/** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
+/** Takes effect after the current step. `isNew` is false if the replay had already ended. */
 async function cancel(
   parts: SharedDeskParts,
   actor: Actor,

@@ -14,11 +14,11 @@ import { conflict, invalid, ok } from './outcome.ts'
 import type { UseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Lists the actor's saved views of the event list by name. */
+/** Lists views of the actor by name. */
 const list: UseCase<void, { readonly items: readonly SavedView[] }> = async ({ pool, clock }, actor) =>
   ok({ items: await listSavedViews(pool, actorName(actor), clock.now()) })
 
-/** Saves a view of the actor, in place of the actor's view of the same name. `isNew` is false if there was one. */
+/** Replaces the actor's view of the same name. `isNew` is false if there was one. */
 const save: UseCase<
   SavedView & {
     readonly tenantId?: TenantId | undefined
@@ -41,9 +41,8 @@ const save: UseCase<
   return ok({ isNew: saved.kind === 'saved' })
 }
 
-/** Deletes a view of the actor. */
 const remove: UseCase<string, Removed> = async ({ pool }, actor, name) =>
   ok({ existed: await deleteView(pool, actorName(actor), name) })
 
-/** Use cases of saved views. Each actor has its own, and needs no right beyond a session. */
+/** Each actor has its own views, and needs no right beyond a session. */
 export const savedViewCases = { list, save, remove }

@@ -20,7 +20,6 @@ import { conflict, defined, invalid, notFound, type Outcome, ok } from './outcom
 import type { DeskParts, UseCase } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
-/** Lists the runtime settings of a tenant, or of the installation if `tenantId` is null. */
 const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, actor, tenantId) => {
   const reached = await reachOwner(parts, actor, tenantId, 'see')
   return reached.kind === 'ok'
@@ -28,10 +27,7 @@ const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, a
     : reached
 }
 
-/**
- * Returns the names of the settings that pause the providers of a tenant; none for the installation, whose stored settings are listed
- * anyway.
- */
+/** Returns none for the installation, whose stored settings are listed anyway. */
 function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
   const tenant = tenantId === null ? undefined : directory.findTenantById(tenantId)
   const declarations = directory.declarations()
@@ -41,7 +37,6 @@ function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): r
   })
 }
 
-/** Lists the settings that tenants have of their own. Takes the right to see all tenants. */
 const listOfTenants: UseCase<null, readonly TenantSetting[]> = async (parts, actor) => {
   const reached = await reachOwner(parts, actor, null, 'see')
   return reached.kind === 'ok' ? ok(await listTenantSettings(parts.pool)) : reached
@@ -51,7 +46,7 @@ interface SettingClear {
   readonly name: string
   /** Null selects the installation. */
   readonly tenantId: TenantId | null
-  /** The version that the caller saw, or 0 if the setting was not set. The write is refused as a conflict if the stored version differs. */
+  /** Version that the caller saw, or 0 if the setting was not set. The write is refused as a conflict if the stored version differs. */
   readonly expectedVersion?: number | undefined
 }
 
@@ -59,7 +54,7 @@ interface SettingWrite extends SettingClear {
   readonly value: unknown
 }
 
-/** Reads one setting. `name` may contain a vendor's name or an alias of a provider. */
+/** `name` may contain a vendor's name or an alias of a provider. */
 const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = async (
   parts,
   actor,
@@ -82,13 +77,13 @@ async function find(
   if (named.kind === 'refused') return { ...notFound, problem: named.problem }
   const found = (await listSettings(pool, tenantId, [named.name])).find(({ name }) => name === named.name)
   if (found === undefined) return notFound
-  // The pause of a provider that is gone can still be read and cleared.
+  // The pause of a provider that no longer exists can still be read and cleared.
   return named.kind === 'unknownProvider' && found.stored === undefined
     ? { ...notFound, problem: named.problem }
     : ok(found)
 }
 
-/** Writes a setting. Does nothing if the same value is already stored. */
+/** Does nothing if the same value is already stored. */
 const write: UseCase<SettingWrite, ValueOf<typeof SettingChanged>> = async (
   parts,
   actor,
@@ -105,7 +100,6 @@ const write: UseCase<SettingWrite, ValueOf<typeof SettingChanged>> = async (
   return ok({ name, version, previousValue, isNew: true })
 }
 
-/** Clears a setting, so that the default applies. */
 const clear: UseCase<SettingClear, ValueOf<typeof SettingCleared>> = async (parts, actor, asked) => {
   const found = await findToChange(parts, actor, asked)
   if (found.kind !== 'ok') return found

@@ -36,7 +36,7 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import type { DeskParts, UseCase } from './parts.ts'
 import { ownTenant, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Lists simulated disputes, newest first. */
+/** Newest first. */
 const list: UseCase<
   PageRequest &
     TenantSelection & {
@@ -56,7 +56,6 @@ const list: UseCase<
   })
 }
 
-/** Reads a simulation if the actor has the right `action` on its tenant. */
 async function read(
   parts: DeskParts,
   actor: Actor,
@@ -71,7 +70,7 @@ async function read(
 
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
-/** Starts a simulated dispute. A dry run returns the simulation without starting it, and ignores the idempotency key. */
+/** A dry run returns the simulation without starting it, and ignores the idempotency key. */
 const start: UseCase<
   {
     readonly tenantId: TenantId
@@ -130,9 +129,7 @@ function refusalOf(readiness: Readiness): Refusal {
   }
 }
 
-/**
- * Makes the next event due immediately. The request names that event, so that a repeated request does not also advance the following event.
- */
+/** Makes the next event due immediately. The request names that event, so that repeating it does not also advance the following event. */
 async function advance(
   parts: DeskParts,
   actor: Actor,

@@ -1,4 +1,4 @@
-// Every state that holds back or ends the delivery of an event, stated once: its words, its severity and what to do.
+// States every hold or end of a delivery once: its words, its severity and what to do.
 import type { TenantId } from '#internal/base/index.ts'
 import { breakerOpenMs } from '#internal/delivery/index.ts'
 import type { CallbackTrouble } from '#internal/events/index.ts'
@@ -8,8 +8,8 @@ import { suspensionCauses, valueOf } from './causes.ts'
 type Severity = 'good' | 'info' | 'quiet' | 'warn' | 'bad'
 
 /**
- * Positions of an event on its way, in order of precedence. `title` is that of the last step of its timeline. `badge`: what blocks it, shown
- * beside its state.
+ * Positions of an event, in order of precedence. `title` is that of the last step of its timeline. `badge` is shown beside its state if it
+ * is blocked.
  */
 export const eventPositions = {
   delivered: { title: 'Processed', severity: 'good' },
@@ -44,12 +44,12 @@ export const eventPositions = {
 export interface Pause {
   /** Null for all tenants. */
   readonly tenantId: TenantId | null
-  /** Actor that set it, as in the audit log; see `authorOf`. */
+  /** Actor of the setting, as in the audit log; see `authorOf`. */
   readonly by: string
   readonly startedAtMs: number
 }
 
-/** Something that blocks the calls of providers or the deliveries of a tenant, or of all tenants. */
+/** Condition that blocks the calls of providers or the deliveries of a tenant, or of all tenants. */
 export type Blocker =
   | ({ readonly kind: 'forwarding_paused' } & Pause)
   | ({ readonly kind: 'provider_paused'; readonly provider: ProviderName } & Pause)
@@ -57,7 +57,7 @@ export type Blocker =
   | {
       readonly kind: 'callback_suspended'
       readonly tenantId: TenantId
-      /** `gone`, `disabled`, or that of another version. */
+      /** Value `gone`, `disabled`, or one of another version. */
       readonly cause: string
       readonly startedAtMs: number
     }
@@ -68,13 +68,13 @@ export type Blocker =
       readonly startedAtMs: number | undefined
       /** End of the open time of the circuit breaker. Undefined unless it is open. */
       readonly endsAtMs: number | undefined
-      /** Present if a pause holds the deliveries, too: nothing is attempted. */
+      /** Present if a pause also holds the deliveries: nothing is attempted. */
       readonly isPaused?: true
     }
 
-/** What a blocker means. The words are without a full stop, so that they can be joined to one sentence. */
+/** Meaning of a blocker. Texts have no full stop, so that they can be joined to one sentence. */
 interface BlockerState {
-  /** Position of the events that it holds back; absent if it holds back none. */
+  /** Position of the events that it holds back, if any. */
   readonly position?: keyof typeof eventPositions
   readonly severity: Severity
   /** Whether it lasts until a user or the platform team ends it. */
@@ -82,9 +82,9 @@ interface BlockerState {
   readonly title: string
   readonly badge: string
   readonly cause: string
-  /** What happens to calls, events and attempts meanwhile. */
+  /** Effect on calls, events and attempts meanwhile. */
   readonly effect: string
-  /** Advice to an actor that cannot end it by itself, or for whom nothing else is known. */
+  /** Advice to an actor that cannot end it, or without other advice. */
   readonly todo?: string
 }
 
@@ -93,7 +93,7 @@ const failed = 'Most recent calls to the callback failed'
 const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
 const restWaits = 'the others wait for a success and use none'
 
-/** Returns what a blocker means. The explanation of an event and the pages show the same words. @param nameOf name of a tenant. Pure. */
+/** Returns the meaning of a blocker. The explanation of an event and the pages show the same words. @param nameOf name of a tenant */
 export function blockerState(
   blocker: Blocker,
   nameOf: (tenantId: TenantId) => string = String,

@@ -12,7 +12,7 @@ import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 
-/** Selects the tenants and the time range of statistics. The range is at most 35 days. Times are in milliseconds since the epoch. */
+/** Covers at most 35 days. Times are in milliseconds since the epoch. */
 interface StatsRequest extends TenantSelection {
   readonly fromMs: number
   readonly toMs: number
@@ -20,10 +20,7 @@ interface StatsRequest extends TenantSelection {
 
 const spanMsMax = 35 * 86_400_000
 
-/**
- * Reads statistics as at most 200 points over time. The data is some seconds old. Includes the queue depth only for actors that see all
- * tenants.
- */
+/** Returns at most 200 points. The data is some seconds old. Includes the queue depth only for actors that see all tenants. */
 async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Stats>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -33,10 +30,7 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
   return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
-/**
- * Lists the ten tenants that accepted the most events. Uses at most the last 24 hours of the range. A ranking of all tenants is at most 15
- * s old.
- */
+/** Lists ten tenants by accepted events, in at most the last 24 hours of the range. A ranking of all tenants is at most 15 s old. */
 const rank: UseCase<StatsRequest, readonly TenantStats[]> = async (parts, actor, request) => {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -59,17 +53,14 @@ async function reachStats(
 
 export const statsCases = { read, rank }
 
-/** Ranks all tenants by accepted events. @throws errors of Postgres */
+/** @throws errors of Postgres */
 export type Ranking = (request: Pick<StatsRequest, 'fromMs' | 'toMs'>) => Promise<readonly TenantStats[]>
 
 const ranking = { orderBy: 'accepted', limit: 10 } as const
 const rememberedMs = 15_000
 const rankingsMax = 20
 
-/**
- * Creates the cached ranking of all tenants, because every open overview page requests it. Each length of the time range has its own entry
- * for 15 s.
- */
+/** Caches the ranking of all tenants for 15 s per length of the range, because every open overview page requests it. */
 export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPool' | 'clock'>): Ranking {
   const cache = new Map<number, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
   return ({ fromMs, toMs }) => {
@@ -81,7 +72,7 @@ export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPo
     const tenants = rankTenants(readPool, { ...ranking, tenants: 'all', fromMs, toMs })
     const asked = { askedAtMs: nowMs, toMs, tenants }
     setNewest(cache, key, asked, rankingsMax)
-    // Removes a failed query from the cache, so that the next request repeats the query.
+    // Forgets a failed query, so that the next request repeats it.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants
   }

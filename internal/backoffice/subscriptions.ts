@@ -42,7 +42,6 @@ const read: SharedUseCase<SubscriptionPlace, Subscription> = async (parts, actor
   return found ? ok(found) : notFound
 }
 
-/** Creates a subscription, or changes its filter. */
 const write: SharedUseCase<WrittenSubscription, ValueOf<typeof SubscriptionChanged>> = async (
   parts,
   actor,
@@ -73,7 +72,6 @@ const write: SharedUseCase<WrittenSubscription, ValueOf<typeof SubscriptionChang
   }
 }
 
-/** Moves a subscription to a time of receipt, or to the present. */
 const seek: SharedUseCase<
   SubscriptionPlace & {
     readonly fromMs?: number | undefined
@@ -101,10 +99,7 @@ const remove: SharedUseCase<SubscriptionPlace, { readonly existed: boolean }> = 
   return ok({ existed })
 }
 
-/**
- * Returns the next events under a lease, or waits for them. Checks the rights again after a wait. Writes an audit entry for the events
- * before it returns their payloads.
- */
+/** Returns events under a lease, or waits for them. Checks rights again after a wait. Writes an audit entry before it returns payloads. */
 const pull: SharedUseCase<WaitingPull, ValueOf<typeof EventsPulled>> = async (parts, actor, request) => {
   const reach = () => reachTenant(parts, actor, request.tenantId, 'pull')
   let reached = await reach()
@@ -124,10 +119,10 @@ const pull: SharedUseCase<WaitingPull, ValueOf<typeof EventsPulled>> = async (pa
   return ok({ events, hasMore, ackToken, availableAtMs: availableAtMs ?? undefined })
 }
 
-/** Streams the events of a subscription. Writes an audit entry for each page before it returns the payloads. */
+/** Writes an audit entry for each page before it returns the payloads. */
 const stream: SharedUseCase<
   SubscriptionPlace & {
-    /** Id of the last event that the caller has handled; empty without one. */
+    /** Id of the last event that the caller has handled. Empty without one. */
     readonly lastStreamId: string
   },
   EventPages
@@ -167,7 +162,7 @@ async function* audited(
   }
 }
 
-/** Writes the audit entry of payloads before they are returned. */
+/** Must run before the payloads are returned. */
 async function auditPayloads(
   parts: SharedDeskParts,
   actor: Actor,
@@ -183,11 +178,10 @@ async function auditPayloads(
 
 const restored = conflict('The database was restored since the last pull: move the subscription to a time')
 
-/** Acknowledges the events of a pull. */
 const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
   withToken(parts, actor, token, () => acknowledgeEvents(parts.readPool, token, parts.clock.now()))
 
-/** Releases the events of a pull, which are returned again after a delay. */
+/** Returns the events again after a delay. */
 const release: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
   parts,
   actor,
@@ -207,7 +201,7 @@ async function withToken(
   if (reached.kind !== 'ok') return reached
   const result = await work()
   if (result === 'unknown') return notFound
-  // The repeat that the client makes continues.
+  // The client's repeated request continues.
   if (result === 'unfinished') return overloaded
   if (result === 'lost')
     return conflict(
@@ -226,7 +220,6 @@ async function audit(
   await writeAudit(pool, { actor: actorName(actor), action, tenantId, detail }, clock.now())
 }
 
-/** Use cases of subscriptions, with which a tenant pulls its events. */
 export const subscriptionCases = {
   list,
   read,

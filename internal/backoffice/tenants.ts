@@ -26,14 +26,13 @@ import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
 const searchCharsMax = 100
-/** Maximum number of tenants that a search examines for one page. */
 const examinedMax = 5_000
 
-/** Lists tenants, sorted by namespace and name. */
+/** Sorted by namespace and name. */
 const list: UseCase<
   PageRequest &
     Pick<TenantSelection, 'namespaces'> & {
-      /** Case-insensitive part of a slug, a name or a display name; at most 100 characters. */
+      /** Part of a slug, a name or a display name, in any case; at most 100 characters. */
       readonly search?: string | undefined
     },
   Page<TenantSummary>
@@ -66,7 +65,7 @@ function parsePosition(text: string) {
   return namespace === undefined || name === undefined ? undefined : { namespace, name }
 }
 
-/** Returns tenants with the present state of their callbacks, which the operator writes into conditions with a delay. */
+/** Adds the present state of callbacks, which the operator writes into conditions with a delay. */
 async function summariesOf(
   { pool }: BackofficeParts,
   heads: readonly TenantHead[],
@@ -86,14 +85,14 @@ function summaryOf({ ready, ...head }: TenantHead, isCallbackSuspended: boolean)
     : { ...head, isReady: reason === null, reason }
 }
 
-/** A reference that identifies one tenant. */
+/** Reference to one tenant. */
 export type TenantRef =
   | { readonly by: 'id' | 'slug'; readonly text: string }
-  /** The first 11 characters of an API key, including `lk_`. Callers must not send the whole key. */
+  /** First 11 characters of an API key, including `lk_`. Callers must not send the whole key. */
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
-/** Maximum number of tenants with the same key prefix that are checked. Each tenant costs one rights check. */
+/** Maximum checked tenants with the same key prefix. Each costs one check of rights. */
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
@@ -119,10 +118,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   return summary === undefined ? notFound : ok(summary)
 }
 
-/**
- * Returns the tenants to which a reference can refer. Returns `[undefined]` instead of an empty list, so that a missing tenant requires as
- * many rights checks as an invisible one (see `reachTenant`).
- */
+/** Returns `[undefined]` if empty, so that a missing tenant needs as many checks of rights as an invisible one (see `reachTenant`). */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
   actor: Actor,
@@ -161,7 +157,7 @@ async function readNotifications(
   }
 }
 
-/** Reads a tenant with its conditions, keys and secrets. Credentials are removed from the callback URL. */
+/** Removes credentials from the callback URL. */
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached
@@ -203,7 +199,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   })
 }
 
-/** Returns the actor's rights on a tenant, or on all tenants. Pages use them to offer only allowed actions. */
+/** Pages use it to offer only allowed actions. */
 const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> = async (
   parts,
   actor,

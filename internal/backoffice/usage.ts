@@ -24,7 +24,6 @@ import { reachTenant } from './reach.ts'
 
 const dayMs = 86_400_000
 
-/** Reads the usage by hour, and the current usage against each limit with its override. */
 async function read(
   parts: SharedDeskParts,
   actor: Actor,
@@ -41,13 +40,12 @@ async function read(
   return ok(await readUsage(parts, reached.value, { fromMs, toMs }))
 }
 
-/** Reads the current usage against each limit with its override. */
 const listLimits: UseCase<TenantId, LimitsReport> = async (parts, actor, tenantId) => {
   const reached = await reachTenant(parts, actor, tenantId)
   return reached.kind === 'ok' ? ok(await readLimits(parts, reached.value)) : reached
 }
 
-/** Adds usage that another service counted. Each emission id is counted only once. */
+/** Counts each emission id only once. */
 async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Promise<Outcome<Done>> {
   const { tenantId, id, kind, amount, occurredAtMs } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
@@ -83,7 +81,7 @@ const check: UseCase<
     readonly tenantId: TenantId
     readonly kind: string
     readonly amount: number
-    /** Id under which the amount is counted; absent to count nothing. */
+    /** Counts the amount under this id; absent to count nothing. */
     readonly id?: string | undefined
   },
   GuardrailAnswer
@@ -142,7 +140,7 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   return ok({ isNew: true })
 }
 
-/** Ends an override before its time. `existed` is false if no override was set. */
+/** Ends an override before its time. `existed` is false without an override. */
 const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Removed> = async (
   parts,
   actor,
@@ -155,13 +153,11 @@ const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, R
   return ok({ existed })
 }
 
-/** Reloads the limits in this process immediately and notifies the other processes, which would otherwise find the change by polling. */
+/** Reloads the limits of this process immediately. Other processes are notified, and otherwise find the change by polling. */
 async function notifyLimits({ redis, limits }: DeskParts): Promise<void> {
   await Promise.all([tellLimits(redis), limits.look()].map((sent) => sent.catch(() => undefined)))
 }
 
-/** Use cases of usage that the public API has, too. */
 export const usageReadCases = { read }
 
-/** Use cases of usage and limits that only the back office has. */
 export const usageCases = { limits: listLimits, emit, check, override, clearOverride }
