@@ -3,24 +3,24 @@ import { dnsLabel } from '#internal/tenants/index.ts'
 import { parseZone, utcZone } from './components/clock.ts'
 import { safePath } from './request.ts'
 
-/** Colour themes. `auto` uses the theme of the operating system. */
+/** `auto` uses the theme of the operating system. */
 export const themes = ['auto', 'light', 'dark'] as const
-/** A message that is shown once, on the next page. */
+/** Message that is shown once, on the next page. */
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
   readonly text: string
   readonly link?: { readonly path: string; readonly label: string }
 }
 
-/** Preferences that the browser stores in cookies, in addition to the session cookie. They grant no rights. */
+/** Preferences in cookies of the browser. They grant no rights. */
 export interface Preferences {
   readonly theme: (typeof themes)[number]
   /** Namespaces that lists cover for a user who may not see all namespaces. */
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
-  /** Time zone of the browser, which its script stores. Undefined without scripts. */
+  /** Stored by the script of the browser. Undefined without scripts. */
   readonly browserZone: string | undefined
-  /** Time zone of all times on pages: that of the browser unless the user chose UTC. */
+  /** Zone of all times on pages: that of the browser unless the user chose UTC. */
   readonly zone: string
 }
 
@@ -37,7 +37,7 @@ const flashSeconds = 60
 const flashCharsMax = 500
 const namespacePattern = new RegExp(dnsLabel)
 
-/** Reads the preferences from a `Cookie` header. Malformed values are treated as absent. */
+/** Treats malformed values as absent. */
 export function readPreferences(cookies: string | null): Preferences {
   const values = new Bun.CookieMap(cookies ?? '')
   const browserZone = parseZone(values.get(names.zone) ?? '')
@@ -50,7 +50,7 @@ export function readPreferences(cookies: string | null): Preferences {
   }
 }
 
-/** Parses namespaces separated by commas, spaces or dots. Returns undefined for an invalid name or for more than 50 names. */
+/** Accepts commas, spaces and dots between names. Returns undefined for an invalid name or for more than 50 names. */
 export function parseNamespaces(text: string): readonly string[] | undefined {
   const named = [...new Set(text.split(/[\s,.]+/).filter((name) => name !== ''))]
   return named.length <= namespacesMax && named.every((name) => namespacePattern.test(name))
@@ -58,32 +58,27 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
     : undefined
 }
 
-/** Returns a `Set-Cookie` header that stores a theme for a year. */
 export function themeCookie(theme: Preferences['theme'], options: CookieOptions): string {
   return cookieOf(names.theme, theme, yearSeconds, options)
 }
 
-/** Clocks that the user can choose: that of the browser, or UTC. */
 export const clocks = ['browser', 'utc'] as const
 
-/** Returns a `Set-Cookie` header that stores the choice of the clock for a year. */
 export function clockCookie(clock: (typeof clocks)[number], options: CookieOptions): string {
   return cookieOf(names.clock, clock, yearSeconds, options)
 }
 
-/** Returns a `Set-Cookie` header that stores namespaces for a year. */
 export function namespacesCookie(namespaces: readonly string[], options: CookieOptions): string {
   return cookieOf(names.namespaces, namespaces.join('.'), yearSeconds, options)
 }
 
-/** Returns a `Set-Cookie` header with a message for the next page. The cookie expires after one minute. */
+/** Shown on the next page. The cookie expires after one minute. */
 export function flashCookie({ tone, text, link }: Flash, options: CookieOptions): string {
   const parts = [tone, text.slice(0, flashCharsMax), ...(link ? [link.path, link.label] : [])]
   const value = Buffer.from(JSON.stringify(parts)).toString('base64url')
   return cookieOf(names.flash, value, flashSeconds, options)
 }
 
-/** Returns a `Set-Cookie` header that removes a message after it was shown. */
 export function clearedFlashCookie(options: CookieOptions): string {
   return cookieOf(names.flash, '', 0, options)
 }

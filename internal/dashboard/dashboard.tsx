@@ -26,14 +26,14 @@ export interface DashboardOptions {
   readonly clock: Clock
   /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
   readonly hasOperators?: boolean
-  /** Returns a note to show above the statistics of a tenant, or of all tenants, from a given time on. Undefined if no note applies. */
+  /** Returns a note to show above statistics of a tenant, or of all tenants, from a given time on. Undefined without a note. */
   readonly statsNote?:
     | ((stats: {
         readonly fromMs: number
         readonly tenantId?: TenantId | undefined
       }) => { readonly title: string; readonly text: string } | undefined)
     | undefined
-  /** Reads the version of the status that every page shows, which changes with each pause and suspension and their ends. */
+  /** Reads the version of the status that every page shows. It changes with each pause, suspension and their ends. */
   readStatusVersion(): Promise<string>
 }
 
@@ -43,7 +43,7 @@ export interface DashboardParts extends DashboardOptions {
   readonly wayBack: ReturnType<typeof createWayBack>
 }
 
-/** The dashboard of one process. */
+/** Dashboard of one process. */
 export interface Dashboard {
   readonly routes: readonly PublicRoute[]
   /** Renders a server error as a page. Returns undefined for paths that are not pages. */
@@ -52,9 +52,9 @@ export interface Dashboard {
     request: Request,
     requestId: string,
   ): Pick<Answer<AnswerBody>, 'body' | 'headers'> | undefined
-  /** Renders the error page for an unknown path with the navigation. Undefined for paths of the API, and without a session. */
+  /** Renders the error page for an unknown path. Returns undefined for paths of the API, and without a session. */
   answerUnknown(call: Call): Promise<Answered | undefined>
-  /** Closes the live streams, because open streams would keep the server from stopping. Idempotent. */
+  /** Closes the live streams, which would keep the server from stopping. Idempotent. */
   close(): void
   liveCount(): number
 }
@@ -92,16 +92,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 }
 
-/**
- * Renders the error page for an unknown path. Without a session `presentError` renders it, because a redirect to the sign-in page would
- * lead back here.
- */
+/** Without a session `presentError` renders the page, because a redirect to the sign-in page would lead back here. */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
   if (otherPaths.test(new URL(call.request.url).pathname)) return undefined
   return await framedProblem(parts, call, problemOf(apiError('route_unknown'), parts.wayBack(call.request)))
 }
 
-/** Renders a problem with the navigation. Undefined without a session. */
+/** Returns undefined without a session. */
 async function framedProblem(
   parts: DashboardParts,
   call: Call,

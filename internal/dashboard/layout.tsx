@@ -9,17 +9,15 @@ import type { Preferences } from './cookies.ts'
 import { documentationPath } from './documentation/documentation.tsx'
 import { forTenant, link, type SectionName, sections } from './page.ts'
 
-/** Data of the frame around a page. */
 export interface FrameParts extends Preferences {
   readonly actor: Actor
   readonly csrfToken: string
-  /** Time at which the session ends, in ms since the epoch. */
   readonly endsAtMs: number
-  /** Selected section of the navigation. Omit for pages outside the navigation. */
+  /** Omit for pages outside the navigation. */
   readonly section?: SectionName
   readonly here: string
   readonly tenant: TenantSummary | undefined
-  /** What blocks the tenant, or all tenants. Undefined if it is unknown. */
+  /** Blockers of the tenant, or of all tenants. Undefined if unknown. `notices` is null on the overview, which lists them itself. */
   readonly blockers:
     | {
         /** Version of the status, by which the live stream notices changes. */
@@ -30,7 +28,6 @@ export interface FrameParts extends Preferences {
   readonly children: ComponentChildren
 }
 
-/** Renders the frame of a page with the navigation, the tenant choice and the account menu. */
 export function Frame(parts: FrameParts) {
   return (
     <div class="frame">
@@ -60,7 +57,7 @@ export function Frame(parts: FrameParts) {
   )
 }
 
-/** Renders the result of the last action. It is within the part with the blockers, so that it can be marked as past when they change. */
+/** Belongs to the part with the blockers, so that it can be marked as past when they change. */
 function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">
@@ -164,7 +161,7 @@ export function Mark() {
   )
 }
 
-/** Returns the tenant for links to other pages. Undefined for a tenant's key, which has only one tenant. */
+/** Returns undefined for a tenant's key, which has only one tenant. */
 function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
   return actor.kind === 'tenantKey' ? undefined : tenant?.id
 }

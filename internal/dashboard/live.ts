@@ -5,12 +5,12 @@ import { securityHeaders } from './render.tsx'
 /** Session of the page that opens a stream. */
 interface Follower {
   readonly sessionKey: string
-  /** Name of the actor who owns the session. An actor can have several sessions. */
+  /** Shared by all sessions of the actor. */
   readonly actorName: string
 }
 
 const tickMs = 3_000
-/** Time until the first tick, as a share of the interval: what the user has just begun changes at once. */
+/** Share of the interval before the first tick, so that changes that the user just began show at once. */
 const firstTickShare = 1 / 3
 const statusMs = 1_000
 const slowEvery = 5
@@ -18,14 +18,13 @@ const lifeMs = 600_000
 const streamsMax = 500
 const streamsPerSessionMax = 12
 /**
- * Maximum number of open streams per actor, so that one actor cannot exhaust the process. Higher than the maximum per session, because all
- * members of a team that shares a tenant's key are one actor.
+ * Maximum open streams per actor, so that one actor cannot exhaust the process. Higher than the maximum per session, because all members of
+ * a team that shares a tenant's key are one actor.
  */
 const streamsPerActorMax = 60
-/** Maximum number of events that are buffered for a client that does not read. */
+/** Maximum events that are buffered for a client that does not read. */
 const waitingMax = 20
 
-/** Creates the streams of server-sent events by which the open pages of a process refresh themselves. */
 export function createLiveStreams(
   options: {
     readonly everyMs?: number
@@ -43,9 +42,9 @@ export function createLiveStreams(
   })
   return {
     /**
-     * Opens a stream of server-sent events: `tick` after 1 s and then every 3 s, `slow` every 15 s, and `status` within 1 s of a change of the status
-     * that pages show, or at once if it changed since the page was rendered. The stream ends after 10 minutes; the page then opens another
-     * stream, which checks its session again. Returns 503 if the session, the actor or the process has too many open streams.
+     * Opens a stream: `tick` after 1 s and then every 3 s, `slow` every 15 s, `status` within 1 s of a change, or at once if it changed
+     * since the page was rendered. The stream ends after 10 minutes; the page then opens another one, which checks its session again.
+     * Returns 503 if the session, the actor or the process has too many open streams.
      */
     open(follower: Follower, seen?: string): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError {
       const open = [...streams.values()]
@@ -69,7 +68,7 @@ export function createLiveStreams(
         headers: { ...securityHeaders, 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' },
       }
     },
-    /** Ends all streams and refuses new streams, so that the server can stop. Idempotent. */
+    /** Ends all streams and refuses new ones, so that the server can stop. Idempotent. */
     close(): void {
       isClosed = true
       for (const stream of Array.from(streams.keys())) stream.end()
@@ -80,7 +79,6 @@ export function createLiveStreams(
 
 interface Stream {
   end(): void
-  /** Sends `status` if the version differs from the one that the page shows. */
   showStatus(version: string): void
 }
 
@@ -112,10 +110,7 @@ function createStatusWatch(
   }
 }
 
-/**
- * Creates a stream that sends ticks. `seen` is the version of the status that the page shows. `register` receives the stream, and returns
- * the function to call after the stream has ended.
- */
+/** `seen` is the version that the page shows. `register` receives the stream and returns the function to call after its end. */
 function tickingStream(
   everyMs: number,
   seen: string | undefined,
@@ -147,7 +142,7 @@ function tickingStream(
         let shown = seen
         const showStatus = (version: string) => {
           if (version === shown) return
-          // A page that names no version shows an unknown one, and is not refreshed for the first.
+          // The first version does not refresh a page that sent none, because it is unknown what that page shows.
           if (shown !== undefined) controller.enqueue(encoder.encode('event: status\ndata: 1\n\n'))
           shown = version
         }

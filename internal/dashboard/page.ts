@@ -14,7 +14,6 @@ import type { Flash } from './cookies.ts'
 import type { DashboardOptions } from './dashboard.tsx'
 import type { Form } from './request.ts'
 
-/** Sections of the dashboard, in the order of the navigation. */
 export const sections = [
   { name: 'overview', label: 'Overview', path: '/', group: 'Now' },
   { name: 'events', label: 'Events', path: '/events', group: 'Webhooks' },
@@ -31,34 +30,32 @@ export const sections = [
 
 export type SectionName = (typeof sections)[number]['name']
 
-/** Rights of the actor on a tenant, by action. */
 export type Rights = Readonly<Record<Action, boolean>>
 
-/** Input of a page: the actor, the request and the backoffice. */
 export interface PageContext {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** Masked CSRF token for every form in this response. */
+  /** Masked, for every form in this response. */
   readonly csrfToken: string
   readonly nowMs: number
-  /** Time zone of the reader. Components take it from `ReaderClockContext`. */
+  /** Components take it from `ReaderClockContext`. */
   readonly zone: string
-  /** Address of this page with its query. After a POST, the address of the page that contains the form. */
+  /** Address of this page with its query. After a POST, that of the page that contains the form. */
   readonly here: string
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
-  /** Query parameters without surrounding white space. Empty parameters are omitted. */
+  /** Without surrounding white space. Empty parameters are omitted. */
   readonly query: Readonly<Record<string, string>>
-  /** Tenant that the path (`:tenant`) or `?tenant=` names by id or slug. For a tenant's key, always its own tenant. */
+  /** Named by the path (`:tenant`) or by `?tenant=`, as id or slug. For a tenant's key, always its own tenant. */
   readonly tenant: TenantSummary | undefined
-  /** Tenants that lists cover: the chosen tenant, or the tenants of the chosen namespaces. */
+  /** Tenants that lists cover: the chosen one, or those of the chosen namespaces. */
   readonly selection: TenantSelection
   readonly statsNote: NonNullable<DashboardOptions['statsNote']>
-  /** Returns the slug of a tenant, or its name, or its id, in this order. Reads from memory only. */
+  /** Returns the slug, or else the name, or else the id. Reads from memory only. */
   tenantLabel(id: TenantId): string
 }
 
-/** Input of an action: a form whose CSRF token is valid. */
+/** Input of an action. The CSRF token of its form is valid. */
 export interface ActionContext extends PageContext {
   readonly form: Form
 }
@@ -67,42 +64,41 @@ export interface Shown {
   readonly kind: 'page'
   readonly title: string
   readonly body: ComponentChildren
-  /** HTTP status. Default 200. */
+  /** Default 200. */
   readonly status?: number
-  /** Tenant that the page is about, if the address does not name it. The frame shows what blocks it. */
+  /** Subject of the page, if the address does not name a tenant. The frame shows its blockers. */
   readonly tenantId?: TenantId
 }
 
-/** Result of a page or an action. Refusals and errors are rendered as problem pages. */
+/** Refusals and errors are rendered as problem pages. */
 export type PageResult =
   | Shown
-  /** A redirect to another page, which shows the message once. */
+  /** Redirects. The next page shows the message once. */
   | { readonly kind: 'goTo'; readonly path: string; readonly flash?: Flash }
   | { readonly kind: 'needsTenant' }
   | Refusal
   | ApiError
 
-/** A page that is read with `GET` and has no side effects. */
+/** Page that is read with `GET` and has no side effects. */
 export interface PageRow {
   readonly method: 'GET'
-  /** Route pattern, such as `/events/:id`. */
   readonly path: string
-  /** Selected section of the navigation. Omit for a page outside the navigation. */
+  /** Omit for a page outside the navigation. */
   readonly section?: SectionName
   show(context: PageContext): Promise<PageResult> | PageResult
 }
 
-/** An action that a `POST` form starts. It returns `goTo`, or a page with the error texts. */
+/** Action of a `POST` form. It returns `goTo`, or a page with the error texts. */
 export interface ActionRow extends Pick<PageRow, 'path' | 'section'> {
   readonly method: 'POST'
-  /** Route of the `GET` page that the response links back to. It must have the same path parameters. */
+  /** Route of the `GET` page to link back to, with the same path parameters. */
   readonly back: string
   /** Form fields that the link back keeps in its query, in addition to `tenant`. */
   readonly backKeeps?: readonly string[]
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 
-/** Reads what blocks each of some tenants that the actor sees. Without an answer, pages show no badges of blockers. */
+/** Returns no blockers if they cannot be read; pages then show no badges. */
 export async function blockersByTenant(
   { backoffice, actor }: PageContext,
   tenantIds: readonly TenantId[],
@@ -111,7 +107,6 @@ export async function blockersByTenant(
   return read.kind === 'ok' ? read.value : new Map()
 }
 
-/** Adds to each of some items of tenants what blocks its tenant. */
 export async function withBlockers<Item>(
   context: PageContext,
   items: readonly Item[],
@@ -125,15 +120,11 @@ export function shown(title: string, body: ComponentChildren, status = 200): Sho
   return { kind: 'page', title, body, status }
 }
 
-/** Returns a redirect to a page after a form was processed. */
 export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): PageResult {
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
-/**
- * Returns the redirect after an idempotent write, with one message for the write and another for a repeated request. `about` is a page
- * to which the message links.
- */
+/** Redirects after an idempotent write, with a message of its own for a repeated request. `about` is a page to which the message links. */
 export function doneAt(
   path: string,
   { isNew }: { readonly isNew: boolean },
@@ -145,7 +136,7 @@ export function doneAt(
   return { kind: 'goTo', path, flash: { ...flash, ...(about && { link: about }) } }
 }
 
-/** Returns a dashboard address with an encoded query. Undefined and empty parameters are omitted. */
+/** Encodes the query. Omits undefined and empty parameters. */
 export function link(
   path: string,
   query: Readonly<Record<string, string | number | undefined>> = {},
@@ -157,14 +148,13 @@ export function link(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** Returns the same address for another tenant, or for all tenants. Removes the cursor of a list. */
+/** Replaces the tenant, or removes it for all tenants. Removes the cursor of a list. */
 export function forTenant(address: string, tenant: string | undefined): string {
   const [path = '/', search = ''] = address.split('?')
   const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
   return link(path, { ...kept, tenant })
 }
 
-/** Returns the display name of a tenant, or its slug, or its name, in this order. */
 export function nameOf({
   displayName,
   slug,
@@ -173,7 +163,7 @@ export function nameOf({
   return displayName ?? slug ?? name
 }
 
-/** Parses the id, slug, `namespace/name` or API key prefix of a tenant, as typed by a user. */
+/** Accepts an id, a slug, `namespace/name` or the prefix of an API key. */
 export function refOf(text: string): TenantRef {
   if (text.startsWith('ten_')) return { by: 'id', text }
   if (text.startsWith('lk_')) return { by: 'keyPrefix', text }
@@ -181,7 +171,7 @@ export function refOf(text: string): TenantRef {
   return namespace && name && more.length === 0 ? { by: 'name', namespace, name } : { by: 'slug', text }
 }
 
-/** Calls `proceed` if the actor has the right on the page's tenant; otherwise returns a refusal. */
+/** Calls `proceed` if the actor has the right on the page's tenant; otherwise refuses. */
 export async function withRight(
   context: PageContext,
   action: Action,
@@ -192,7 +182,6 @@ export async function withRight(
   return withRightTo(context, tenant.id, action, () => proceed(tenant))
 }
 
-/** Calls `proceed` if the actor has the right on the tenant, or on all tenants; otherwise returns a refusal. */
 export async function withRightTo(
   { backoffice, actor }: PageContext,
   tenantId: TenantId | 'all',
@@ -204,28 +193,21 @@ export async function withRightTo(
   return rights.value[action] ? proceed() : { kind: 'forbidden' }
 }
 
-/**
- * Returns whether to offer a replay of many events, for the chosen tenant or for a tenant that the form will name. Returns false while the
- * API server is unavailable.
- */
+/** Returns whether to offer a replay of the chosen tenant, or of one that the form will name. False while the API server is unavailable. */
 export async function mayReplay({ backoffice, actor, tenant }: PageContext): Promise<boolean> {
   const rights = await backoffice.tenants.permissions(actor, tenant?.id ?? 'all')
   if (rights.kind !== 'ok') return false
   return rights.value.replay || (tenant === undefined && !rights.value.see)
 }
 
-/** Address to which a response links back. */
 export interface WayBack {
-  /** Address of the page itself. For a POST, the address of the `GET` page that belongs to the action. */
+  /** Address of the page. For a POST, that of the `GET` page that belongs to the action. */
   readonly here: string
-  /** True if the request is a POST. The link back then opens a page with GET and does not repeat the POST. */
+  /** The link back from a POST opens a page with GET and does not repeat the POST. */
   readonly isForm: boolean
 }
 
-/**
- * Creates the function that returns the address to which the response of a request links back, or `/` for a POST to an unknown path. It
- * takes no form if the form was not read.
- */
+/** Returns `/` for a POST to an unknown path. The form may be missing, for a request whose form was not read. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]) {
   const actions = rows.flatMap((row) =>
     row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],

@@ -8,17 +8,15 @@ import { NamespacesForm } from './layout.tsx'
 import type { WayBack } from './page.ts'
 import type { DocumentParts } from './render.tsx'
 
-/** Content of a page, or of the problem page that replaces it. */
 export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
-/** Returns what is wrong as a sentence, without the name that the API has for the field. Pure. */
+/** Omits the name that the API has for the field. */
 export function invalidText({ problem: text, field }: Extract<Refusal, { kind: 'invalid' }>): string {
   return field === undefined ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
-/** Renders a refusal of the backoffice or an error of the server as a problem page. */
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   // Drops the query from the link back, because the refused query would fail again. After a form, the link leads to the page with the form,
   // whose query was not refused.
@@ -66,7 +64,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   }
 }
 
-/** Asks a user who may not see all tenants to name namespaces, instead of showing a list. */
+/** Asks a user who may not see all tenants to name namespaces. */
 export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
   return problem(403, 'forbidden', 'Choose your namespaces', {
     icon: 'lock',

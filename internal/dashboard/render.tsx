@@ -18,8 +18,8 @@ const policy = [
 ].join('; ')
 
 /**
- * Headers of every page. The referrer policy is `same-origin`, because under `no-referrer` browsers send forms with `Origin: null`, and the
- * origin check would then fail (Fetch standard, "append a request Origin header").
+ * Sets the referrer policy `same-origin`, because under `no-referrer` browsers send forms with `Origin: null`, and the origin check would
+ * then fail (Fetch standard, "append a request Origin header").
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
@@ -33,7 +33,7 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 
 const gzipLevel = 5
 
-/** Settings of htmx: allow only same-origin requests, and run no code from page content. */
+/** Allows only same-origin requests, and runs no code from page content. */
 const htmxConfig = JSON.stringify({
   mode: 'same-origin',
   history: false,
@@ -42,23 +42,22 @@ const htmxConfig = JSON.stringify({
   morphIgnore: ['data-htmx-powered', 'open'],
 })
 
-/** A whole HTML document, and the properties of its response. */
 export interface DocumentParts {
   readonly title: string
   readonly body: ComponentChildren
   readonly status: number
-  /** Outcome for the log and the metric, from a closed set of values. */
+  /** For the log and the metric, from a closed set of values. */
   readonly outcome: string
-  /** Delay after which the browser reloads the page. Omit for no reload. */
+  /** Delay before the browser reloads the page. Omit for no reload. */
   readonly refreshSeconds?: number
   readonly retryAfterSeconds?: number | undefined
   readonly cookie?: string | undefined
 }
 
 /**
- * Renders a document and compresses it if the browser accepts gzip. Scripts and styles are external files of this origin; the content
- * security policy allows no others. Compressing pages that contain external text is safe against BREACH (https://breachattack.com): each
- * response masks the CSRF token differently, and no page contains an API key or a signing secret.
+ * Compresses a document if the browser accepts gzip. Scripts and styles are external files of this origin; the content security policy
+ * allows no others. Compressing pages that contain external text is safe against BREACH (https://breachattack.com): each response masks the
+ * CSRF token differently, and no page contains an API key or a signing secret.
  */
 export function documentAnswer(
   { assets, clock }: { readonly assets: ReturnType<typeof createAssets>; readonly clock: Clock },
@@ -102,7 +101,7 @@ export function documentAnswer(
   }
 }
 
-/** Redirects to a page of the dashboard with status 303, so that the browser requests the page with GET. */
+/** Answers 303, so that the browser requests the page with GET. */
 export function redirectAnswer(path: string, cookie?: string): Answer {
   return {
     kind: 'answer',

@@ -8,9 +8,9 @@ const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1
  * request is unsafe.
  */
 export function factsOf(request: Request): {
-  /** True if the browser used https or runs on the same machine. */
+  /** Whether the browser used https or runs on the same machine. */
   readonly isSafe: boolean
-  /** True if cookies can be `Secure`. */
+  /** Whether cookies can be `Secure`. */
   readonly isHttps: boolean
 } {
   const isForwardedHttps = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim() === 'https'
@@ -24,7 +24,7 @@ function isLoopback(request: Request): boolean {
   return loopback.test(request.headers.get('host') ?? '')
 }
 
-/** Returns the session token of a request. A cookie that is not `Secure` is accepted only from the same machine. */
+/** Accepts a cookie that is not `Secure` only from the same machine. */
 export function sessionTokenOf(request: Request): string | undefined {
   const cookies = request.headers.get('cookie')
   const token = readSessionCookie(cookies, { isHttps: true })
@@ -32,10 +32,7 @@ export function sessionTokenOf(request: Request): string | undefined {
   return readSessionCookie(cookies, { isHttps: false })
 }
 
-/**
- * Checks that a page of this origin sent the form. Uses `Sec-Fetch-Site`, or `Origin` if that header is missing. Returns false if both are
- * missing.
- */
+/** Checks `Sec-Fetch-Site`, or `Origin` if that header is missing. Returns false if both are missing. */
 export function isFromOwnPage(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site')
   if (site !== null) return site === 'same-origin'
@@ -45,7 +42,7 @@ export function isFromOwnPage(request: Request): boolean {
   return new URL(origin).host === host.toLowerCase()
 }
 
-/** Detects a link from another site. Browsers do not send `SameSite=Strict` cookies with such a request. */
+/** Detects a request with which browsers do not send `SameSite=Strict` cookies. */
 export function isLinkFromElsewhere(request: Request): boolean {
   return (
     request.headers.get('sec-fetch-site') === 'cross-site' &&
@@ -53,13 +50,13 @@ export function isLinkFromElsewhere(request: Request): boolean {
   )
 }
 
-/** Detects requests of live updates: the event stream and htmx requests. They do not extend the session. */
+/** Detects the event stream and htmx requests, which do not extend the session. */
 export function isFollowing(request: Request): boolean {
   if (request.method !== 'GET') return false
   return request.headers.has('hx-request') || new URL(request.url).pathname === '/live'
 }
 
-/** Returns the text if it is a path of the dashboard, or `/` for any text that could lead to another origin. */
+/** Returns `/` for any text that could lead to another origin. */
 export function safePath(text: string | undefined): string {
   if (text === undefined || text.length > 2_048 || !/^\/(?![/\\])[\x21-\x7e]*$/.test(text)) return '/'
   return text.includes('\\') ? '/' : text
@@ -69,7 +66,7 @@ export type Form = Readonly<Record<string, string>>
 
 const fieldsMax = 100
 
-/** Parses a form. Returns undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
+/** Returns undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
 export function parseForm(request: Request, body: Uint8Array): Form | undefined {
   const type = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/x-www-form-urlencoded') return undefined
@@ -85,10 +82,7 @@ export function parseForm(request: Request, body: Uint8Array): Form | undefined 
 
 const tokenBytes = 32
 
-/**
- * Masks the session's CSRF token with a new pad in each response, so that compression cannot leak the token (BREACH). `pad` is 32 random
- * bytes.
- */
+/** Masks the token with a new pad in each response, so that compression cannot leak it (BREACH). `pad` is 32 random bytes. */
 export function maskedToken(
   { csrfToken }: Session,
   pad = crypto.getRandomValues(new Uint8Array(tokenBytes)),
@@ -97,7 +91,6 @@ export function maskedToken(
   return Buffer.concat([pad, exclusiveOr(token, pad)]).toString('base64url')
 }
 
-/** Checks that a masked CSRF token belongs to the session. */
 export function isFormToken(session: Session, given: string): boolean {
   const bytes = Buffer.from(given, 'base64url')
   if (bytes.length !== 2 * tokenBytes) return false

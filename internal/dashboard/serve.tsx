@@ -23,10 +23,9 @@ import { documentAnswer, redirectAnswer } from './render.tsx'
 import { factsOf, maskedToken, safePath } from './request.ts'
 import { type Answered, readForm, type SignedInCall, withSession } from './session.tsx'
 
-/** Maximum size of a form in bytes: a token of 16 KiB and room for the other fields. */
+/** Bytes: a token of 16 KiB and room for the other fields. */
 export const formBytesMax = 32 * 1024
 
-/** Returns the route of a page or an action. */
 export function routeOf(parts: DashboardParts, row: PageRow | ActionRow): PublicRoute {
   return {
     access: 'public',
@@ -72,10 +71,7 @@ async function serve(
   })
 }
 
-/**
- * Finds the tenant that the path, the query or the form names. If none is named and the caller uses a tenant's API key, it is the tenant of
- * that key.
- */
+/** Reads the path, the query and the form. Without a name in them, a tenant's API key stands for its tenant. */
 function findChosen(
   { backoffice }: DashboardParts,
   { session: { actor } }: SignedInCall,
@@ -113,9 +109,7 @@ function contextOf(
   }
 }
 
-/**
- * Reads what blocks the chosen tenant, the tenant that the page is about, or all tenants. The overview lists it among what needs attention.
- */
+/** Reads blockers of the chosen tenant, of the page's tenant, or of all tenants. The overview gets no notices, because it lists them. */
 async function readBlockers(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,
@@ -151,7 +145,6 @@ function contentOf(
   return problemOf(result, wayBack)
 }
 
-/** Renders a page or a problem within the frame. */
 export function framedAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock' | 'directory'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,

@@ -19,16 +19,15 @@ import {
 export interface SignedInCall {
   readonly call: Call
   readonly session: Session
-  /** Session token. Use it only to end the session. */
+  /** Use it only to end the session. */
   readonly token: string
-  /** Query parameters without surrounding white space. Empty parameters are omitted. */
+  /** Without surrounding white space. Empty parameters are omitted. */
   readonly query: Readonly<Record<string, string>>
 }
 
-/** Response of the dashboard. */
 export type Answered = Answer<AnswerBody> | ApiError
 
-/** Looks up the session of a call. @throws errors of Postgres */
+/** @throws errors of Postgres */
 export async function findSignedIn(
   parts: DashboardParts,
   call: Call,
@@ -55,7 +54,7 @@ export async function findSignedIn(
   return { kind: 'signedIn', signedIn: { call, session, token, query: Object.fromEntries(query) } }
 }
 
-/** Serves a call that has a session. Redirects any other call to the sign-in page, which leads back to the requested page. */
+/** Redirects a call without a session to the sign-in page, which leads back to the requested page. */
 export async function withSession(
   parts: DashboardParts,
   call: Call,
@@ -82,9 +81,7 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   }
 }
 
-/**
- * Reloads a page that was opened by a link on another site. The reload is a same-site request, so it sends the `SameSite=Strict` cookie.
- */
+/** Reloads a page that a link on another site opened. The reload is a same-site request, so it sends the `SameSite=Strict` cookie. */
 function askAgain(parts: DashboardParts, request: Request, here: string): Answered {
   const body = (
     <main class="problem">
@@ -103,7 +100,7 @@ function askAgain(parts: DashboardParts, request: Request, here: string): Answer
   })
 }
 
-/** Renders a problem as a page without the navigation, for calls without a known session. */
+/** Omits the navigation, for calls without a known session. */
 export function problemAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock'>,
   { request, requestId }: Pick<Call, 'request' | 'requestId'>,
@@ -122,14 +119,13 @@ export function problemAnswer(
   return documentAnswer(parts, request, { ...problem, body })
 }
 
-/** Reads a form if a page of this dashboard sent it with the session's CSRF token; otherwise returns an error. */
+/** Returns an error unless a page of this dashboard sent the form with the session's CSRF token. */
 export function readForm({ call, session }: SignedInCall): Form | ApiError {
   const form = parseForm(call.request, call.body)
   const isOwn = isFromOwnPage(call.request) && isFormToken(session, form?.['csrf'] ?? '')
   return form === undefined || !isOwn ? formRefused() : form
 }
 
-/** Returns the error for a form that is malformed, outdated or from another origin. */
 export function formRefused(): ApiError {
   return apiError(
     'invalid_request',

@@ -12,7 +12,6 @@ import { type Form, factsOf, isFromOwnPage, parseForm, safePath } from './reques
 import { formBytesMax } from './serve.tsx'
 import { type Answered, formRefused, readForm, type SignedInCall, withSession } from './session.tsx'
 
-/** Returns the routes of sign-in, sign-out and the preferences that the browser stores. */
 export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
   return [
     {
@@ -137,7 +136,7 @@ const refusals = {
     string,
     {
       readonly status: number
-      /** Outcome for the log and the metric. */
+      /** For the log and the metric. */
       readonly outcome: string
       readonly text: string
     }

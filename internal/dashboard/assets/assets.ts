@@ -6,7 +6,6 @@ import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
 import jump from './jump.mjs' with { type: 'text' }
 
-/** Route that serves the assets. */
 export const assetsPath = '/assets/:file'
 const yearSeconds = 31_536_000
 const hashChars = 12
@@ -39,7 +38,7 @@ export function createAssets() {
       [htmx, sse, browser, jump].join('\n;'),
     ),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
-    /** Finds an asset by file name. Returns undefined for an unknown name, such as a file of an older version. */
+    /** Returns undefined for an unknown name, such as a file of an older version. */
     find(fileName: string, request: Request) {
       const asset = files.get(fileName)
       return (

@@ -1,20 +1,19 @@
 import { dayStartMs, instantOf, type ReaderClock, timeText, wallTimeOf } from './clock.ts'
 import { compactText, durationText } from './text.tsx'
 
-/** A labelled value of an axis. */
 export interface Tick {
   readonly value: number
   readonly label: string
 }
 
-/** Maximum number of intervals between the ticks of a linear axis. */
+/** Maximum intervals between the ticks of a linear axis. */
 const intervalsMax = 4
 const secondMs = 1_000
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Returns the smallest of 1, 2 and 5 × 10ⁿ that is at least this amount, and at least 1. */
+/** Returns the smallest of 1, 2 and 5 × 10ⁿ that is at least `amount`, and at least 1. */
 function roundStep(amount: number): number {
   const power = 10 ** Math.max(0, Math.floor(Math.log10(amount)))
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= amount) ?? amount
@@ -36,7 +35,7 @@ const durationStepsMs = [
   ...[1, 2, 5, 10, 20].map((days) => days * dayMs),
 ]
 
-/** Returns the ticks of a linear axis from 0 to at least `most`, at round values. Pure. */
+/** Returns ticks at round values from 0 to at least `most`. */
 export function linearTicks(most: number, unit: 'count' | 'ms'): readonly Tick[] {
   const least = most / intervalsMax
   const step =
@@ -62,11 +61,11 @@ const logValuesMs = [
   40 * dayMs,
   400 * dayMs,
 ]
-/** Maximum number of labels of a logarithmic axis. A longer one has a label at every second value. */
+/** Maximum labels of a logarithmic axis. A longer one has a label at every second value. */
 const logTicksMax = 6
 const logTopMsMin = 100
 
-/** Returns the ticks of a logarithmic axis of durations, from 1 ms to at least `mostMs`. Pure. */
+/** Returns ticks from 1 ms to at least `mostMs`. */
 export function logTicks(mostMs: number): readonly Tick[] {
   const enough = logValuesMs.findIndex((value) => value >= Math.max(mostMs, logTopMsMin))
   if (enough < 0) return [1, mostMs].map((value) => ({ value, label: shortDuration(value) }))
@@ -79,7 +78,6 @@ export function logTicks(mostMs: number): readonly Tick[] {
 
 const shortDuration = (ms: number) => durationText(ms).replace('.0 ', ' ')
 
-/** Maximum number of intervals between the ticks of a time axis. */
 const timeIntervalsMax = 5
 const timeStepsMs = [
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * minuteMs),
@@ -87,7 +85,7 @@ const timeStepsMs = [
 ]
 const dayStepsMs = [1, 2, 7, 14, 28].map((days) => days * dayMs)
 
-/** Returns the ticks of a time axis: round minutes and hours of the reader's zone, days, or Mondays. Pure. */
+/** Returns ticks at round minutes and hours of the reader's zone, days, or Mondays. */
 export function timeTicks(fromMs: number, toMs: number, clock: ReaderClock): readonly Tick[] {
   const stepMs =
     [...timeStepsMs, ...dayStepsMs].find((step) => (toMs - fromMs) / step <= timeIntervalsMax) ?? 56 * dayMs

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { Icon, type IconName, type Tone } from './text.tsx'
 
-/** Renders the page header with its `h1`, breadcrumbs and actions. */
 export function PageHeader(props: {
   readonly title: ComponentChildren
   readonly lead?: ComponentChildren
@@ -33,7 +32,6 @@ export function PageHeader(props: {
   )
 }
 
-/** Renders links as a row of segments and marks the current link. */
 export function Segments(props: {
   readonly label: string
   readonly links: readonly {
@@ -56,7 +54,6 @@ export function Segments(props: {
   )
 }
 
-/** Renders a section of a page with a heading and a short note. */
 export function Card(props: {
   readonly title: string
   readonly note?: ComponentChildren
@@ -78,7 +75,7 @@ export function Card(props: {
 
 export type Fact = readonly [name: string, value: ComponentChildren]
 
-/** Renders names with their values. Undefined facts are omitted. */
+/** Omits undefined facts. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[] }) {
   return (
     <dl class="facts">
@@ -98,13 +95,13 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
 
 const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'info', quiet: 'info' } as const
 
-/** Renders a message above the content, as an alert if its tone is `bad`. */
+/** Renders an alert if the tone is `bad`. */
 export function Notice(props: {
   readonly tone: Tone
   readonly title?: string
   /** HTML id, unique on the page. */
   readonly id?: string
-  /** Whether it stays in place when it ends, and waits when it is new; see `blockerNotices`. Needs an id and a title. */
+  /** Keeps the notice in place when it ends, and lets a new one wait; see `blockerNotices`. Needs an id and a title. */
   readonly isHeld?: boolean
   readonly children?: ComponentChildren
 }) {
@@ -125,7 +122,7 @@ export function Notice(props: {
   )
 }
 
-/** Replaces an empty list or page with the reason and the next step for the user. */
+/** Replaces an empty list or page with the reason and the next step. */
 export function Empty(props: {
   readonly icon?: IconName
   readonly title: string
@@ -162,12 +159,12 @@ export function Tile(props: {
   )
 }
 
-/** Renders a share as a bar, where 1 or more is full. The page must also state the meaning of the bar in words. */
+/** Renders a bar that is full at 1 or more. The page must also state the meaning of the bar in words. */
 export function ShareBar(props: {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
-  /** A second share, of what has failed, after the first. */
+  /** Failed share, drawn after the first. */
   readonly badShare?: number
 }) {
   const { share, label, tone = 'info', badShare = 0 } = props
@@ -197,15 +194,15 @@ export function ShareBar(props: {
 }
 
 /**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, and each within 2 s of a pause, a suspension or its
- * end, `status` only then. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, `status` never by time, and all within 2 s of a
+ * pause, a suspension or its end. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
  */
 export function Live(props: {
   readonly id: string
   /** Address of the page, from `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow' | 'status'
-  /** Whether the script keeps its notices in place. */
+  /** Whether the script keeps the notices of this part in place. */
   readonly isHeld?: boolean
   readonly children: ComponentChildren
 }) {

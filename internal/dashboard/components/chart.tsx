@@ -10,44 +10,42 @@ import { LinkButton } from './form.tsx'
 import { Table } from './list.tsx'
 import { countText, durationText, Time } from './text.tsx'
 
-/** Colour of a series. A colour has the same meaning in every chart. */
+/** Colour of a series, with the same meaning in every chart. */
 export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
 
-/** A line, or one layer of stacked bars. */
 export interface Series {
   readonly label: string
   readonly tone: SeriesTone
-  /** One value per point; undefined if the value is unknown. */
+  /** One value per point; undefined if unknown. */
   readonly values: readonly (number | undefined)[]
-  /** Returns the address of the list of what the series counts. Omit if there is no such list. */
+  /** Returns the address of the list of what the series counts. Omit without such a list. */
   href?(span: Span): string
 }
 
-/** Time from which and before which a list shows rows, in ms since the epoch. */
+/** Inclusive start and exclusive end, in ms since the epoch. */
 export interface Span {
   readonly fromMs: number
   readonly toMs: number
 }
 
-/** Data and texts of a chart. */
 export interface ChartParts {
   readonly title: string
   readonly summary: string
   /** Bars are stacked, lines overlap, and an area is a line with a fill. */
   readonly kind: 'bars' | 'lines' | 'area'
   readonly series: readonly Series[]
-  /** Start time of each point, in ms since the epoch. */
+  /** Start of each point, in ms since the epoch. */
   readonly atMs: readonly number[]
   readonly stepMs: number
   /** `count` shows whole numbers. `ms` shows durations; a line chart of durations has a logarithmic axis. */
   readonly unit: 'count' | 'ms'
   readonly empty: string
   readonly hasValues: boolean
-  /** Returns the address of the list behind a point, which a click on the point opens. Its query has `from` and `to`. */
+  /** Returns the address that a click on the point opens. Its query has `from` and `to`. */
   href?(span: Span): string
 }
 
-/** Renders the choice of the time range and of value tables below charts. The query keeps both as `range` and `values`. */
+/** Renders the choice of the time range and of value tables, which the query keeps as `range` and `values`. */
 export function RangeChoice(props: {
   readonly query: PageContext['query']
   readonly path: string
@@ -83,7 +81,7 @@ const height = 200
 const charWidth = 6.6
 const labelGap = 2
 
-/** Renders a chart over time on the server. The labels are HTML outside the SVG, so that they keep their size on a phone. */
+/** Renders a chart on the server. The labels are HTML outside the SVG, so that they keep their size on a phone. */
 export function TimeChart(parts: ChartParts) {
   const { title, summary, series, empty, atMs, stepMs } = parts
   const most = mostOf(parts)
@@ -124,7 +122,7 @@ export function TimeChart(parts: ChartParts) {
 
 const formats = { count: countText, ms: durationText }
 
-/** Returns the highest value or stack of values, or 0 if the chart has no value to show. */
+/** Returns the highest value or stack of values; 0 for a chart without values. */
 function mostOf({ kind, series, atMs }: ChartParts): number {
   const heights = atMs.map((_at, nth) => {
     const values = series.map(({ values: own }) => own[nth] ?? 0)
@@ -231,7 +229,7 @@ function Line({ values, tone, isFilled, y }: Series & { readonly y: Axes['y']; r
   )
 }
 
-/** Renders labels beside the drawing. They are placed in percent of an SVG without a view box, so that their text is never stretched. */
+/** Places labels in percent of an SVG without a view box, so that their text is never stretched. */
 function AxisY({ values, y }: Axes) {
   const chars = Math.max(...values.map(({ label }) => label.length))
   return (

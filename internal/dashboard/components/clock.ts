@@ -1,16 +1,14 @@
 import { createContext } from 'preact'
 
-/** Time zone and current time of the reader of a page. */
 export interface ReaderClock {
   /** IANA name, such as `Europe/Berlin`. */
   readonly zone: string
   readonly nowMs: number
 }
 
-/** Time zone of readers whose browser named none. */
 export const utcZone = 'UTC'
 
-/** The clock by which a page shows and reads times. Without a provider: UTC, at the epoch. */
+/** Without a provider: UTC, at the epoch. */
 export const ReaderClockContext = createContext<ReaderClock>({ zone: utcZone, nowMs: 0 })
 
 const formats = new Map<string, Intl.DateTimeFormat>()
@@ -36,7 +34,6 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return made
 }
 
-/** Returns the name of a time zone, or undefined if there is no such zone. */
 export function parseZone(text: string): string | undefined {
   if (!zonePattern.test(text)) return undefined
   try {
@@ -47,7 +44,7 @@ export function parseZone(text: string): string | undefined {
   }
 }
 
-/** Returns the wall-clock time of an instant in a zone, with seconds: `2026-11-21T19:50:07`. */
+/** Includes seconds: `2026-11-21T19:50:07`. */
 export function wallTimeOf(atMs: number, zone: string): string {
   if (zone === utcZone) return new Date(atMs).toISOString().slice(0, 19)
   const parts: Partial<Record<Intl.DateTimeFormatPartTypes, string>> = {}
@@ -56,10 +53,7 @@ export function wallTimeOf(atMs: number, zone: string): string {
   return `${year.padStart(4, '0')}-${month}-${day}T${hour}:${minute}:${second}`
 }
 
-/**
- * Returns the instant of a wall-clock time in a zone. A time that a clock change repeats is one of its two instants; one that it skips is
- * the same distance after the change.
- */
+/** Returns one of the two instants for a time that a clock change repeats. A time that it skips is the same distance after the change. */
 export function instantOf(wallTime: string, zone: string): number {
   const asUtcMs = Date.parse(`${wallTime}Z`)
   const offsetAt = (atMs: number) =>
@@ -68,19 +62,17 @@ export function instantOf(wallTime: string, zone: string): number {
   return asUtcMs - offsetAt(asUtcMs - offsetAt(asUtcMs))
 }
 
-/** Returns the instant at which a day begins in a zone: today, or a number of days before. */
 export function dayStartMs({ zone, nowMs }: ReaderClock, daysAgo = 0): number {
   const [year = 0, month = 1, day = 1] = wallTimeOf(nowMs, zone).slice(0, 10).split('-').map(Number)
   const date = new Date(Date.UTC(year, month - 1, day - daysAgo)).toISOString().slice(0, 10)
   return instantOf(`${date}T00:00:00`, zone)
 }
 
-/** Amount of detail of a time. */
 export type TimeFormat = 'full' | 'short' | 'day' | 'minute'
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
-/** Formats a time for its reader. `short` names today and yesterday, and other days by date, with the year if it is not the present one. */
+/** `short` names today and yesterday, and other days by date, with the year unless it is the present one. */
 export function timeText(atMs: number, format: TimeFormat, clock: ReaderClock): string {
   const wall = wallTimeOf(atMs, clock.zone)
   const today = wallTimeOf(clock.nowMs, clock.zone)
@@ -95,7 +87,6 @@ export function timeText(atMs: number, format: TimeFormat, clock: ReaderClock): 
   return year === today.slice(0, 4) ? `${day}, ${time}` : `${day} ${year}, ${time}`
 }
 
-/** Formats a time in UTC, for the text that appears on hover. */
 export function utcText(atMs: number): string {
   return `${wallTimeOf(atMs, utcZone).replace('T', ' ')} UTC`
 }

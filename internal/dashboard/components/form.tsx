@@ -6,7 +6,7 @@ import { Card, Notice, PageHeader } from './block.tsx'
 import { instantOf, parseZone, ReaderClockContext, utcZone, wallTimeOf } from './clock.ts'
 import { Icon } from './text.tsx'
 
-/** Lists the names of the Providers of the installation, in alphabetical order. Reads from memory only. */
+/** Lists the installation's Providers in alphabetical order. Reads from memory only. */
 export const OwnProvidersContext = createContext<() => readonly string[]>(() => [])
 
 export interface Field {
@@ -22,37 +22,34 @@ export interface Field {
   readonly isShort?: boolean
   /** Height of a field of kind `lines`. Default 16. */
   readonly rows?: number
-  /** Gives the field both columns of a form in two columns. */
+  /** Takes both columns of a form in two columns. */
   readonly isWhole?: boolean
   /** Maximum length of a text, or of the digits of a number. Default 300. */
   readonly charsMax?: number
-  /** Minimum and maximum of a number. */
   readonly min?: number
   readonly max?: number
   readonly choices?: readonly Choice[]
   readonly suggestions?: readonly string[]
-  /** Also suggests the Providers of the installation. */
+  /** Adds the installation's Providers to the suggestions. */
   readonly suggestsProviders?: boolean
   /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
-  /** Parses the submitted text, for a text of a form, or a choice that also accepts values outside its options. Returns undefined if the text is invalid. */
+  /** Parses a text with a syntax of its own, or a choice that also accepts values outside its options. Returns undefined if invalid. */
   parse?(text: string): string | undefined
-  /** Error text for an invalid value. Default: the error text of the field's kind. */
+  /** Error text. Default: that of the field's kind. */
   readonly expected?: string
 }
 
-/** Option of a field. */
 export interface Choice<Value extends string = string> {
   readonly value: Value
   readonly label: string
 }
 
-/** Returns options whose labels equal their values. */
 export function choicesOf<const Value extends string>(values: readonly Value[]): readonly Choice<Value>[] {
   return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-/** Field for a built-in provider, by its neutral name or the vendor's name. */
+/** Accepts a neutral name or the vendor's name. */
 export const builtInProviderField = {
   ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
   choices: choicesOf(providerNames),
@@ -60,10 +57,9 @@ export const builtInProviderField = {
   expected: 'There is no such provider',
 }
 
-/** The earliest time that a field accepts, which stands for any time. */
+/** Earliest time that a field accepts. Stands for any time. */
 export const earliestText = '2000-01-01T00:00:00Z'
 
-/** Error texts by field name. */
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
 
 type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'number' }
@@ -74,14 +70,14 @@ type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'numbe
       ? Exclude<Value, undefined>
       : string
 
-/** Values by field name. Times are in ms since the epoch. The value of an empty field is undefined. */
+/** Times are in ms since the epoch. An empty field is undefined. */
 export type FieldValues<Fields extends readonly Field[]> = {
   readonly [Each in Fields[number] as Each['name']]?: ValueOf<Each> | undefined
 }
 
 /**
- * Parses the fields of a form or a query, and returns an error text for each invalid field. Ignores other fields. Times are in the zone
- * that the form names as `zone`; times that end in Z, or without a zone, are in UTC. Pure.
+ * Returns an error text for each invalid field, and ignores fields of other names. Times are in the zone that the form names as `zone`;
+ * times that end in Z, or without a zone, are in UTC.
  */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,
@@ -125,7 +121,7 @@ function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Fi
   return `Use ${isRequired ? '1 to' : 'at most'} ${charsMax} characters`
 }
 
-/** Returns the fields with the submitted values and their error texts. Valid times are in UTC, as `timeFieldText` formats them. */
+/** Returns fields with submitted values and error texts. Valid times are in UTC, as `timeFieldText` formats them. */
 export function filled(fields: readonly Field[], typed: Texts, problems: Problems): readonly Field[] {
   const valueIn = ({ kind, name }: Field) => {
     const text = typed[name]
@@ -135,10 +131,10 @@ export function filled(fields: readonly Field[], typed: Texts, problems: Problem
   return fields.map((each) => ({ ...each, value: valueIn(each), problem: problems[each.name] }))
 }
 
-/** Renders fields with their values and error texts. Fields of kind `time` bring the name of their zone; a form has one group of them. */
+/** Fields of kind `time` add the name of their zone, so a form has one group of them. */
 export function Fields(props: {
   readonly fields: readonly Field[]
-  /** Prefix that makes ids unique when a page contains several forms. */
+  /** Makes ids unique when a page contains several forms. */
   readonly idPrefix?: string
 }) {
   const { fields, idPrefix = 'field' } = props
@@ -246,7 +242,7 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
   )
 }
 
-/** Maximum number of Providers that a field suggests, so that a page stays small. Others can be typed. */
+/** Maximum suggested Providers, so that a page stays small. Others can be typed. */
 const ownProvidersMax = 100
 
 function suggestionsOf(
@@ -267,18 +263,18 @@ function HiddenFields({ fields }: { readonly fields: Texts }) {
   )
 }
 
-/** Renders the filters of a list as a `GET` form, so that the address contains the filters and can be shared. */
+/** Renders a `GET` form, so that the address contains the filters and can be shared. */
 export function FilterForm(props: {
   readonly path: string
   readonly fields: readonly Field[]
-  /** Further fields, such as those for exact times. The browser shows them collapsed, unless a field has a value. */
+  /** Further fields, such as those for exact times. They are collapsed unless one has a value. */
   readonly times?: readonly Field[]
-  /** Label of the further fields. Default: Exact times. */
+  /** Default: Exact times. */
   readonly moreLabel?: string | undefined
-  /** Query parameters that the form sends as hidden fields. */
+  /** Query parameters, sent as hidden fields. */
   readonly kept?: Texts
   readonly isActive: boolean
-  /** Label of the button. Default: Filter. */
+  /** Default: Filter. */
   readonly button?: string
 }) {
   const {
@@ -320,7 +316,7 @@ interface PostFormParts {
   readonly action: string
   readonly csrfToken: string
   readonly hidden?: Texts
-  /** CSS class of the form. `inline-form` is for a single button within text. Default `form`. */
+  /** CSS class. `inline-form` is for a single button within text. Default `form`. */
   readonly look?: string
   readonly children?: ComponentChildren
 }
@@ -335,7 +331,7 @@ export function PostForm({ action, csrfToken, hidden = {}, look = 'form', childr
 }
 
 interface ButtonParts {
-  /** Style of the button: `danger` for an action that cannot be undone. */
+  /** `danger` is for an action that cannot be undone. */
   readonly tone?: 'primary' | 'danger' | 'normal' | 'plain'
   readonly children: ComponentChildren
 }
@@ -359,14 +355,13 @@ export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { 
 }
 
 interface Sending extends Omit<PostFormParts, 'look' | 'children'> {
-  /** Label of the button that submits the form, a verb: `Replay the event`. */
+  /** Starts with a verb: `Replay the event`. */
   readonly button: string
   readonly tone?: 'primary' | 'danger'
-  /** Address of the link that leads back without submitting the form. */
   readonly back: string
 }
 
-/** Renders the two buttons that end every form: the one that submits it, and the link back. Same order, place and size on all pages. */
+/** Renders the buttons that end every form, with the same order, place and size on all pages. */
 export function SendButtons({ button, tone, back }: Pick<Sending, 'button' | 'tone' | 'back'>) {
   return (
     <div class="buttons send-buttons">
@@ -385,7 +380,7 @@ function SendForm({ button, tone, back, children, ...form }: Sending & PostFormP
   )
 }
 
-/** Renders the confirmation of an action. The text states the consequences, the tenant, and whether the action can be undone. */
+/** Asks for confirmation. The text states the consequences, the tenant, and whether the action can be undone. */
 export function Confirm(
   props: Sending & {
     readonly question: string
@@ -448,10 +443,7 @@ const timeProblem = 'Enter a time such as 2026-11-21T19:50'
 
 const orderProblem = 'The end must be later than the start'
 
-/**
- * Parses a date, or a time with or without seconds, into ms since the epoch. The time is in the zone unless it ends in Z. Returns undefined
- * for an invalid time. Pure.
- */
+/** Parses a date, or a time with or without seconds, into ms since the epoch. The time is in `zone` unless it ends in Z. */
 export function parseTimeField(text: string, zone: string = utcZone): number | undefined {
   const [, day, minute = '00:00', second = ':00', isUtc] = timeForm.exec(text) ?? []
   if (day === undefined) return undefined
@@ -465,7 +457,7 @@ export function parseTimeField(text: string, zone: string = utcZone): number | u
   return isUtc === 'Z' ? asUtcMs : instantOf(wall, zone)
 }
 
-/** Formats a time for a field of kind `time` or for a link, in UTC with seconds: `2026-11-21T19:50:07Z`. Pure. */
+/** Returns UTC with seconds: `2026-11-21T19:50:07Z`. */
 export function timeFieldText(atMs: number): string {
   return `${wallTimeOf(atMs, utcZone)}Z`
 }

@@ -3,7 +3,6 @@ import { CopyButton } from './text.tsx'
 /** Maximum length of a text with a copy button, because the button contains the text a second time. */
 const copiedCharsMax = 16_384
 
-/** Renders text in a scrollable block with a copy button. JSON is formatted and coloured. */
 export function JsonBlock({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <div class="code-block">
@@ -19,7 +18,7 @@ export function JsonBlock({ text, label }: { readonly text: string; readonly lab
   )
 }
 
-/** Renders text as it is in a scrollable block with a copy button. Without scripts, the text can be selected. */
+/** Renders text unchanged, with a copy button. Without scripts, the text can be selected. */
 export function TextBlock({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <div class="code-block">
@@ -32,22 +31,19 @@ export function TextBlock({ text, label }: { readonly text: string; readonly lab
 }
 
 interface JsonToken {
-  /** Kind of a JSON token, which determines its colour. `plain` is white space, punctuation, or text that is not JSON. */
+  /** Determines the colour. `plain` is white space, punctuation, or text that is not JSON. */
   readonly kind: 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
   readonly text: string
 }
 
-/** Maximum number of tokens, which limits the size of the page. Any remaining text is one plain token. */
+/** Maximum tokens, which limits the size of the page. Any remaining text is one plain token. */
 const tokensMax = 8_000
 const depthShownMax = 24
 /** Matches a string (possibly truncated), a number or word, a punctuation mark, white space, or any other text. */
 const pieces = /"(?:[^"\\]|\\[\s\S])*(?:"|$)|[-+.\w]+|[{}[\],:]|\s+|[^\s"{}[\],:\w+.-]+/g
 const words = new Set(['true', 'false', 'null'])
 
-/**
- * Splits JSON text into tokens and formats it with one member per line. Does not parse the JSON: numbers, repeated names, truncated text
- * and text that is not JSON stay as received. Pure.
- */
+/** Splits JSON text into tokens, one member per line. Leaves numbers, repeated names, truncated text and other text as received. */
 export function jsonTokens(text: string): readonly JsonToken[] {
   if (!/^\s*[{[]/.test(text)) return [{ kind: 'plain', text }]
   const out: JsonToken[] = []

@@ -18,22 +18,22 @@ import { Icon, type IconName } from './text.tsx'
 export interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
-  /** Gives the column the remaining width and truncates long text. */
+  /** Takes the remaining width and truncates long text. */
   readonly isWide?: boolean
-  /** Hides the column on narrow screens. */
+  /** Hidden on narrow screens. */
   readonly isMinor?: boolean
-  /** Hides the column below 1 400 px, where what has the class `unless-wide` is shown instead. A wide one is hidden below 1 600 px. */
+  /** Hidden below 1 400 px (if wide, below 1 600 px), where elements of class `unless-wide` are shown instead. */
   readonly isExtra?: boolean
   cell(row: Row): ComponentChildren
 }
 
-/** Renders a table. On a phone each row is a card. The first column is the heading of its row. `empty` replaces a table without rows. */
+/** Renders each row as a card on a phone. The first column is the heading of its row. `empty` replaces a table without rows. */
 export function Table<Row>(props: {
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly empty?: ComponentChildren
-  /** Lets live updates recognize the rows, so that none moves under the pointer or the focus. */
+  /** Lets live updates recognize rows, so that none moves under the pointer or the focus. */
   readonly stable?: {
     /** HTML id of the table, unique on the page. */
     readonly id: string
@@ -87,25 +87,22 @@ function classOf(column: Column<never>): string | undefined {
 }
 
 export interface Filter extends Field {
-  /** Position of the filter: as tabs above the other filters, or collapsed below them. Default: in the row of filters. */
+  /** Tabs above the other filters, or collapsed below them. Default: in the row of filters. */
   readonly place?: 'tabs' | 'times'
 }
 
-/**
- * Definition of a list page with filters in its address and keyset pagination. The page tells the user if a search stopped at its row
- * limit.
- */
+/** List page with filters in its address and keyset pagination. It tells the user if a search stopped at its row limit. */
 export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly path: string
   readonly section: SectionName
   readonly title: string
   readonly noun: string
   lead(context: PageContext): string
-  /** The list shows one tenant only. Without a tenant, the page offers a choice of tenants. */
+  /** Limits the list to one tenant. Without one, the page offers a choice of tenants. */
   readonly needsTenant?: boolean
   readonly hidesTenant?: boolean
   readonly fields: Filters
-  /** Label of the filters that are collapsed. Default: Exact times. */
+  /** Label of the collapsed filters. Default: Exact times. */
   readonly moreLabel?: string
   /** `asked` contains the values of the filters and the cursor. */
   load(
@@ -117,23 +114,23 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
   columns?(context: PageContext): readonly Column<Row>[] | Promise<readonly Column<Row>[]>
   aboveFilters?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
-  /** Returns the controls above the table, such as those for selected rows. Called with at least one row. */
+  /** Returns the controls above the table. Called with at least one row. */
   bar?(context: PageContext, items: readonly Row[]): Promise<ComponentChildren> | ComponentChildren
-  /** Renders the rows in another form than a table. Called with at least one row. */
+  /** Renders rows in a form other than a table. Called with at least one row. */
   rows?(items: readonly Row[], context: PageContext): ComponentChildren
-  /** Returns the refresh interval of the first page. Omit for a list that does not refresh. */
+  /** Returns the refresh interval of the first page. Omit for no refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow' | 'status'
-  /** Returns whether rows change soon, so that the first page refreshes with each tick. Called if `live` does not return `tick`. */
+  /** Returns whether rows change soon, so that the first page refreshes with each tick. Called unless `live` returns `tick`. */
   isMoving?(context: PageContext): Promise<boolean>
-  /** Returns the id of a row. Required for a table that refreshes: new rows then wait until the user asks for them. */
+  /** Required for a table that refreshes: new rows then wait until the user asks for them. */
   rowId?(row: Row): string
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
   examined(next: string): ComponentChildren
-  /** Text for a list without rows and without active filters. */
+  /** Shown without rows and without active filters. */
   readonly empty: { readonly icon: IconName; readonly title: string; readonly text: ComponentChildren }
   /** Returns the hint below the text "No … match". */
   noMatch?(query: PageContext['query']): ComponentChildren
-  /** Number of rows per page. Default: 50. */
+  /** Default: 50. */
   readonly pageSize?: number
 }
 
@@ -297,7 +294,7 @@ function Tabs(props: { readonly query: PageContext['query']; readonly field: Fie
   return <Segments label={label} isTabs links={links} />
 }
 
-/** Returns the field for a tenant, by slug, id or `namespace/name`. Returns no field for a tenant's key, which has only one tenant. */
+/** Accepts a slug, id or `namespace/name`. Returns no field for a tenant's key, which has only one tenant. */
 export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   if (actor.kind === 'tenantKey') return []
   const value = tenant && (tenant.slug ?? `${tenant.namespace}/${tenant.name}`)
@@ -366,7 +363,7 @@ function NoRows<Row>(props: ListParts<Row> & { readonly next: string | undefined
   )
 }
 
-/** Renders links to the first and the next page. Keyset pagination has neither page numbers nor a total. */
+/** Keyset pagination has neither page numbers nor a total. */
 function Pager(props: {
   readonly query: PageContext['query']
   readonly path: string

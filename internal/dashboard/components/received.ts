@@ -12,13 +12,9 @@ const spans = [
   { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
 ] as const
 
-/** Choices of the field `within` of a form, beside the exact times `from` and `to`. */
 export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
 
-/**
- * Returns the time range of a form: inclusive start and exclusive end. With an exact time the choice does not apply at all, so that no start
- * of one is combined with an end of the other. Days are those of the reader's zone. Pure.
- */
+/** Returns an inclusive start and an exclusive end. An exact time replaces the whole choice. Days are in the reader's zone. */
 export function receivedRange(
   {
     within,
@@ -38,14 +34,13 @@ export function receivedRange(
   return { fromMs: ms === undefined ? undefined : clock.nowMs - ms, toMs: undefined }
 }
 
-/** Returns a query without the choice that exact times replace, so that a page shows the one that applies. Pure. */
+/** Drops the choice that exact times replace, so that a page shows the one that applies. */
 export function appliedTimes(query: Form): Form {
   const { within, ...others } = query
   const isExact = Boolean(others['from'] || others['to'])
   return within === undefined || isExact ? others : query
 }
 
-/** Returns the label of the choice that exact times replace; undefined if none is replaced. Pure. */
 export function replacedChoice(query: Form): string | undefined {
   if (appliedTimes(query) === query) return undefined
   return spans.find(({ value }) => value === query['within'])?.label

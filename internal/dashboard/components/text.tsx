@@ -5,7 +5,6 @@ import { ReaderClockContext, type TimeFormat, timeText, utcText, utcZone } from 
 
 const dayMs = 86_400_000
 
-/** Renders a time in the reader's time zone, and in UTC on hover. */
 export function Time({ atMs, format = 'short' }: { readonly atMs: number; readonly format?: TimeFormat }) {
   const clock = useContext(ReaderClockContext)
   return (
@@ -15,7 +14,6 @@ export function Time({ atMs, format = 'short' }: { readonly atMs: number; readon
   )
 }
 
-/** Renders how long ago a time was, or how far ahead it is. Shows the exact time on hover. */
 export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: number }) {
   const clock = useContext(ReaderClockContext)
   const apartMs = nowMs - atMs
@@ -30,7 +28,7 @@ export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: nu
   )
 }
 
-/** Formats a duration in at most its two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
+/** Formats at most the two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
 export function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`
@@ -49,17 +47,14 @@ function pairText(amount: number, size: number, large: string, small: string): s
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 
-/** Formats a number with thousands separators: `12,480`. */
 export function countText(count: number): string {
   return grouped.format(count)
 }
 
-/** Formats a number in short form, for tiles and axes: `12.5K`. */
 export function compactText(count: number): string {
   return compact.format(count)
 }
 
-/** Formats bytes: `840 B`, `12.4 KiB`. */
 export function bytesText(bytes: number): string {
   if (bytes < 1_024) return `${bytes} B`
   const units = ['KiB', 'MiB', 'GiB', 'TiB']
@@ -67,10 +62,9 @@ export function bytesText(bytes: number): string {
   return `${grouped.format(bytes / 1_024 ** power)} ${units[power - 1]}`
 }
 
-/** Meaning of a colour. The text next to the colour must state the same meaning. */
+/** Meaning of a colour. The text next to it must state the same meaning. */
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'quiet'
 
-/** Renders a state as a coloured word. */
 export function Badge({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return (
     <span class={`badge is-${tone}`}>
@@ -112,13 +106,12 @@ const stateTones: Readonly<Record<string, readonly [Tone, string]>> = {
   Unknown: ['warn', 'Unknown'],
 }
 
-/** Renders the state of an event, delivery, replay, simulation, lock or condition. An unknown state is shown unchanged. */
+/** Shows an unknown state unchanged. */
 export function StateBadge({ state }: { readonly state: string }) {
   const [tone, label] = stateTones[state] ?? (['quiet', state] as const)
   return <Badge tone={tone}>{label}</Badge>
 }
 
-/** Renders text such as an id, with a copy button if scripts run. */
 export function Copy(props: { readonly text: string; readonly label: string; readonly shown?: string }) {
   const { text, label, shown } = props
   return (
@@ -129,7 +122,7 @@ export function Copy(props: { readonly text: string; readonly label: string; rea
   )
 }
 
-/** Renders a copy button, which is hidden without scripts. */
+/** Hidden without scripts. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
@@ -141,10 +134,10 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
   )
 }
 
-/** Name of an icon. `assets/icons.json` has their SVG paths, on a 16 by 16 grid. */
+/** Names in `assets/icons.json`, whose SVG paths are on a 16 by 16 grid. */
 export type IconName = keyof typeof strokes
 
-/** Renders an icon in the colour of its text, hidden from screen readers. */
+/** Takes the colour of its text. Hidden from screen readers. */
 export function Icon({ name }: { readonly name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">

@@ -2,7 +2,6 @@
 export interface SiteFile {
   /** Path below the site, such as `guides/records.html`. */
   readonly path: string
-  /** Content, compressed with gzip. */
   readonly gzipped: Uint8Array<ArrayBuffer>
   /** Hash of the content, as a quoted entity tag. */
   readonly etag: string

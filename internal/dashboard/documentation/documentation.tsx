@@ -26,8 +26,8 @@ const types: Readonly<Record<string, string>> = {
 type Site = ReadonlyMap<string, SiteFile>
 
 /**
- * Returns the routes of the documentation site, which is the same for everyone and needs no sign-in. The site is one archive in the program;
- * it is read into memory with the first request. A program without it, such as a clone before `npm run docs`, answers with `answerMissing`.
+ * The site needs no sign-in. It is one archive in the program, read into memory with the first request. A program without it, such as a
+ * clone before `npm run docs`, answers with `answerMissing`.
  */
 export function documentationRoutes(
   answerMissing: (call: Call) => Promise<Answered>,
@@ -62,7 +62,7 @@ export function documentationRoutes(
   return [route(documentationPath.slice(0, -1)), route(documentationPath), route(`${documentationPath}*`)]
 }
 
-/** Reads the archive that is compiled into the program, or that lies in the clone. Undefined if there is none. */
+/** Reads the archive that is compiled into the program, or that of the clone. Returns undefined without one. */
 async function loadOwnSite(): Promise<Site | undefined> {
   const path = await findArchive()
   if (path === undefined) return undefined

@@ -18,7 +18,7 @@ const text = (
   </>
 )
 
-/** Content of the page that replaces a documentation site that was not built, for the frame of a signed-in user. */
+/** Replaces a documentation site that was not built, within the frame of a signed-in user. */
 export const missingSite: Problem = {
   ...notFound,
   body: (
@@ -34,7 +34,7 @@ export const missingSite: Problem = {
   ),
 }
 
-/** The same page for callers without a session. */
+/** Same page for callers without a session. */
 export const missingSiteAlone: Problem = {
   ...notFound,
   body: (

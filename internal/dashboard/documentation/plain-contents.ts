@@ -8,11 +8,11 @@ const sizeBytes = 4
 
 /**
  * Decompressed files of the site, for callers that accept no gzip. Decompression runs outside of the event loop, once for concurrent calls,
- * and its results are kept up to a bound, so that anonymous calls cost neither processor time each nor memory without limit.
+ * and results are kept up to a bound: anonymous calls cost neither processor time each nor unbounded memory.
  */
 export class PlainContents {
   readonly #bytesMax: number
-  /** In the order of use, the least recent first. */
+  /** Least recently used first. */
   readonly #kept = new Map<string, Promise<Uint8Array<ArrayBuffer>>>()
   readonly #sizes = new Map<string, number>()
   #bytes = 0
@@ -21,7 +21,7 @@ export class PlainContents {
     this.#bytesMax = bytesMax
   }
 
-  /** Returns the content of a file. @throws if the file is no gzip */
+  /** @throws if the file is no gzip */
   of(file: SiteFile): Promise<Uint8Array<ArrayBuffer>> {
     const known = this.#kept.get(file.path)
     const content = known ?? decompress(file)

@@ -14,7 +14,7 @@ import {
 } from '../page.ts'
 import type { Form } from '../request.ts'
 
-/** An action that the user must confirm. `GET` and `POST` have the same path: `GET` asks for confirmation, `POST` acts. */
+/** Action that the user must confirm. Both methods have the same path: `GET` asks for confirmation, `POST` acts. */
 interface PageAction<Subject> {
   readonly path: string
   readonly section: SectionName
@@ -36,12 +36,12 @@ interface Question {
   readonly text: ComponentChildren
   readonly button: string
   readonly tone?: 'danger'
-  /** Hidden fields that let the server detect a repeated form. */
+  /** Hidden fields by which the server detects a repeated form. */
   readonly hidden?: Readonly<Record<string, string | undefined>>
   readonly back: string
 }
 
-/** Defines the page and the action of a confirmed action. Both return 403 to actors without the right. */
+/** Returns rows that answer 403 to actors without the right. */
 export function actionRows<Subject>(action: PageAction<Subject>): readonly [PageRow, ActionRow] {
   const { path, section, back, title, right } = action
   const proceed = async (

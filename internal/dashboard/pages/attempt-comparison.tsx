@@ -12,7 +12,7 @@ import {
 } from './attempt-difference.ts'
 import { attemptName, attemptTitle } from './attempt-name.ts'
 
-/** Renders what differs between an attempt and another one, by default the one before. */
+/** Renders the differences from another attempt, by default the one before. */
 export function Comparison(props: {
   readonly context: PageContext
   readonly detail: InspectedAttempt
@@ -78,7 +78,6 @@ function choice(
 function Differences(props: {
   readonly title: string
   readonly rows: readonly Difference[]
-  /** Titles of the two attempts. */
   readonly titles: readonly [before: string, after: string]
 }) {
   const { title, rows, titles } = props

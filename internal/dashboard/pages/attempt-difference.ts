@@ -3,25 +3,23 @@ import type { AttemptDetail, ShownExchange } from '#internal/backoffice/index.ts
 import { jsonTokens } from '../components/json.tsx'
 import { durationText } from '../components/text.tsx'
 
-/** A property that differs between two attempts. Undefined where an attempt lacks it. */
 export interface Difference {
   readonly name: string
   readonly before: string | undefined
   readonly after: string | undefined
 }
 
-/** A line of two compared texts: in both, or in one of them. `skipped` replaces equal lines far from a difference. */
+/** Line in both texts, or in one of them. `skipped` replaces equal lines far from a difference. */
 export interface DiffLine {
   readonly kind: 'same' | 'removed' | 'added' | 'skipped'
   readonly text: string
 }
 
-/** Maximum compared lines of each text. The work grows with the square of it. */
+/** Maximum compared lines of each text. The work grows with its square. */
 const linesMax = 400
-/** Number of equal lines that are kept before and after a difference. */
+/** Equal lines that are kept before and after a difference. */
 const contextLines = 3
 
-/** Returns what differs between the results and timings of two attempts. Pure. */
 export function differencesOf(before: AttemptDetail, after: AttemptDetail): Difference[] {
   const [one, other] = [factsOf(before), factsOf(after)]
   return differing([...new Set([...one.keys(), ...other.keys()])], one, other)
@@ -45,7 +43,7 @@ function factsOf({ status, cause, durationMs, exchange }: AttemptDetail): Map<st
   return facts
 }
 
-/** Returns the headers that were added, removed or changed. A repeated header is compared with all its values. Pure. */
+/** Compares a repeated header with all its values. */
 export function headerDifferences(
   before: ShownExchange['request']['headerLines'],
   after: ShownExchange['request']['headerLines'],
@@ -70,7 +68,7 @@ function differing(
   })
 }
 
-/** Returns the lines of a text, with one member of JSON per line; at most 400. Pure. */
+/** Returns one line per member of JSON, at most 400 lines. */
 function linesOf(text: string): string[] {
   const shown = jsonTokens(text)
     .map((token) => token.text)
@@ -78,7 +76,7 @@ function linesOf(text: string): string[] {
   return shown.split(/\r?\n/, linesMax)
 }
 
-/** Compares two texts by lines. Returns an empty list if their lines are equal. Pure. */
+/** Returns an empty list for equal lines. */
 export function lineDifference(before: string, after: string): DiffLine[] {
   const [one, other] = [linesOf(before), linesOf(after)]
   const all = diffArrays(one, other).flatMap(({ value, added, removed }) =>

@@ -1,12 +1,11 @@
 import type { AttemptPlace } from '#internal/events/index.ts'
 import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 
-/** Returns the name of an attempt in paths, forms and anchors: its delivery cycle and number, such as `1-3`. */
+/** Returns the delivery cycle and the number, as in paths, forms and anchors: `1-3`. */
 export function attemptName({ cycle, attempt }: AttemptPlace): string {
   return `${cycle}-${attempt}`
 }
 
-/** Parses a name of `attemptName`. Undefined for any other text. */
 export function parseAttemptName(name: string | undefined): AttemptPlace | undefined {
   const [, cycle, attempt] = /^(\d{1,6})-(\d{1,6})$/.exec(name ?? '') ?? []
   return cycle === undefined ? undefined : { cycle: Number(cycle), attempt: Number(attempt) }
@@ -16,19 +15,18 @@ export function attemptTitle({ cycle, attempt }: AttemptPlace, event: { readonly
   return event.cycle === 1 ? `Attempt ${attempt}` : `Attempt ${attempt} of delivery cycle ${cycle}`
 }
 
-/** Replays of several events that began delivery cycles of an event, by the number of the cycle. */
+/** Replays of several events, by the number of the delivery cycle that each began. */
 export type CycleOrigins = ReadonlyMap<number, ReplayId>
 
-/** Maximum cycles whose replays an address has, the latest ones: 1.7 KB. */
+/** Maximum replays in an address, the latest ones: 1.7 KB. */
 const namedMax = 50
 
-/** Formats replays for the address of live updates, such as `3!2.rpl_…`: what is known of an event in its delivery cycle 3. Pure. */
+/** Formats the known replays of an event for the address of live updates; `3!2.rpl_…` is of delivery cycle 3. */
 export function originsText(cycle: number, origins: CycleOrigins): string {
   const latest = [...origins].toSorted(([a], [b]) => a - b).slice(-namedMax)
   return `${cycle}!${latest.map(([nth, id]) => `${nth}.${id}`).join('!')}`
 }
 
-/** Parses replays that are known of an event in this delivery cycle. Undefined if the text is of another cycle, or has another form. Pure. */
 export function parseOrigins(text: string | undefined, cycle: number): CycleOrigins | undefined {
   const [known, ...named] = text?.split('!') ?? []
   if (known !== String(cycle) || named.length > namedMax) return undefined

@@ -20,7 +20,6 @@ import { Comparison } from './attempt-comparison.tsx'
 import { attemptName, attemptTitle, parseAttemptName } from './attempt-name.ts'
 import { DeliverButtons } from './event-buttons.tsx'
 
-/** Page of one attempt: its request, response and timing, the call as a command, and a comparison with another attempt. */
 export const attemptRow: PageRow = {
   method: 'GET',
   path: '/events/:id/attempts/:attempt',
@@ -106,7 +105,7 @@ function Neighbours({ context, detail, attempt }: AttemptParts) {
   )
 }
 
-/** Returns the steps of a call one after the other, in ms since its start. The last one is the rest of the whole duration. */
+/** Returns the steps one after the other, in ms since the start of the call. The last one is the rest of the whole duration. */
 function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange) {
   const steps: { readonly name: string; readonly fromMs: number; readonly toMs: number }[] = []
   const known = [
@@ -296,10 +295,9 @@ function Request({ context, detail, attempt, rights }: AttemptParts) {
 
 /** Headers that curl sets itself. */
 const curlSets: ReadonlySet<string> = new Set(['host', 'content-length', 'connection', 'accept-encoding'])
-/** Maximum length of a body within a command. */
 const curlCharsMax = 16_384
 
-/** Returns an attempt's call as a command. A long or unknown body is read from a file. */
+/** The command reads a long or unknown body from a file. */
 export function attemptCurl({ request }: ShownExchange, body: string | undefined): string {
   const headers = request.headerLines.filter(({ name }) => !curlSets.has(name))
   return curlCommand({

@@ -13,25 +13,19 @@ interface Described {
   readonly tone: Tone
   readonly title: string
   readonly text: ComponentChildren
-  /** Link to the action that ends it, and the right that the action needs. */
   readonly action?: { readonly label: string; readonly href: string; readonly right: keyof Rights }
-  /** Owner whose rights decide about the action. */
   readonly owner: TenantId | 'all'
   readonly tenantId?: TenantId | undefined
-  /** Actor that caused it. Present for pauses. */
   readonly by?: string
   readonly startedAtMs?: number | undefined
 }
 
-/** Maximum number of tenants that a notice about pauses of single tenants names. */
+/** Maximum tenants in a notice about pauses of single tenants. */
 const namedMax = 5
-/** Maximum number of notices of a page. The settings page lists all pauses. */
+/** Maximum notices of a page. The settings page lists all pauses. */
 const noticesMax = 10
 
-/**
- * Renders what blocks the tenant of the page, or all tenants, as notices. Pauses of single tenants share a notice on pages of all tenants. The
- * script keeps what has the attribute `data-notice` in place: what has ended stays, and what is new waits.
- */
+/** Groups pauses of single tenants on pages of all tenants. The script keeps `data-notice` in place: ended ones stay, new ones wait. */
 export async function blockerNotices(
   context: PageContext,
   blockers: readonly Blocker[],
@@ -81,18 +75,16 @@ export async function blockerNotices(
 
 export type Paused = Extract<Blocker, { kind: 'forwarding_paused' | 'provider_paused' }>
 
-/** Returns whether a blocker is a pause by a setting. Pure. */
 export const isPause = (blocker: Blocker): blocker is Paused =>
   blocker.kind === 'forwarding_paused' || blocker.kind === 'provider_paused'
 
-/** Returns the name of the setting that a pause comes from. Pure. */
 export function settingOf(pause: Paused): string {
   return pause.kind === 'forwarding_paused' ? 'forwarding.paused' : `providers.${pause.provider}.paused`
 }
 
 type BlockerOfOne = Paused | Extract<Blocker, { kind: 'callback_suspended' }>
 
-/** Returns what blocks of single tenants share a notice: the setting of pauses, or the suspension. Pure. */
+/** Returns the key by which blockers of single tenants share a notice. */
 const causeOf = (blocker: BlockerOfOne): string =>
   blocker.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(blocker)
 
@@ -106,7 +98,6 @@ function groupTitle(first: BlockerOfOne, count: number): string {
 
 function BlockersNotice(props: {
   readonly context: PageContext
-  /** Blockers of single tenants that share `causeOf`. */
   readonly group: readonly BlockerOfOne[]
   readonly named: readonly Described[]
 }) {
@@ -158,7 +149,7 @@ async function withActions(
     return read.kind === 'ok' ? read.value : undefined
   }
   const owners = new Set(described.flatMap(({ action, owner }) => (action ? [owner] : [])))
-  // A right on all tenants is one on each, so that the API server is asked once and not per tenant.
+  // A right on all tenants includes each, so that the API server is asked once and not per tenant.
   const onAll = owners.size > 1 ? await rightsOn('all') : undefined
   const isForAll = described.every(({ action }) => !action || onAll?.[action.right] === true)
   const rights = isForAll
@@ -204,10 +195,9 @@ function describeBlocker({ nowMs, tenantLabel, here }: PageContext, blocker: Blo
   }
 }
 
-/** Path of the page that asks whether a setting is cleared. */
 export const clearPath = '/settings/clear'
 
-/** Returns the action that ends a blocker. A suspended tenant is resumed by its manifest, and a failing callback by an accepted delivery. */
+/** Returns no action for a suspended tenant, which its manifest resumes, or a failing callback, which an accepted delivery ends. */
 function blockerAction(blocker: Blocker, here: string): Pick<Described, 'action'> {
   const [path = here] = here.split('?')
   // The page that asks for a confirmation has the button itself.
@@ -271,7 +261,6 @@ function describe(context: PageContext, item: Attention): Described {
   }
 }
 
-/** Renders what needs attention, or nothing if nothing does. */
 export async function attentionCard(
   context: PageContext,
   { items, isCut }: AttentionList,

@@ -10,10 +10,9 @@ const actionChoices = auditActionFilters.map((value) => ({
   label: value.endsWith('.') ? `${value}…` : value,
 }))
 
-/** Returns whether entries can be filtered by an action. Entries of other versions can have other actions. */
+/** Entries of other versions can have other actions. */
 const isFilter = (action: string) => auditActionFilters.some((each) => each === action)
 
-/** Filters of the audit log. */
 export const auditFields = [
   { kind: 'text', name: 'actor', label: 'Actor', charsMax: 200, placeholder: 'Part of a name' },
   { kind: 'choice', name: 'action', label: 'Action', none: 'Any', choices: actionChoices },
@@ -21,7 +20,6 @@ export const auditFields = [
   { kind: 'time', name: 'to', label: 'Until' },
 ] as const satisfies readonly Filter[]
 
-/** List page of the audit log, newest first. */
 export const auditRow = listRow({
   path,
   section: 'audit',

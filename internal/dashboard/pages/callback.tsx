@@ -53,7 +53,7 @@ const sampleFields = [
 ] as const
 const payloadField = { kind: 'lines', name: 'payload', label: 'Payload', charsMax: payloadCharsMax } as const
 
-/** Page with the editor of a test event. The query names a provider and a type, whose sample it loads. */
+/** The query names a provider and a type, whose sample the editor loads. */
 const testFormRow: PageRow = {
   method: 'GET',
   path: testPath,
@@ -65,7 +65,7 @@ const testFormRow: PageRow = {
     }),
 }
 
-/** Sends a test event: of the type and with the payload of the form, or the plain one without them. */
+/** Sends the type and the payload of the form, or the plain test event without them. */
 const sendTestRow: ActionRow = {
   method: 'POST',
   path: testPath,
@@ -94,7 +94,6 @@ const sendTestRow: ActionRow = {
     }),
 }
 
-/** Returns the sample payload of a provider's type; undefined for a type that is not in the catalogue. */
 function sampleOf(provider: ProviderName, type: string): string | undefined {
   const listed = eventCatalogue.find((entry) => entry.type === type)?.providers
   const example = listed?.find((each) => each.provider === provider)?.example
@@ -156,7 +155,7 @@ function TestResult(props: {
   readonly sent: CallbackTested
   readonly context: ActionContext
   readonly tenant: TenantSummary
-  /** Fields of a form that sends another event of this content. */
+  /** Form fields for another event with this content. */
   readonly again: Readonly<Record<string, string>>
 }) {
   const {
@@ -283,5 +282,4 @@ const testNotificationRows = actionRows<TenantSummary>({
   },
 })
 
-/** Pages and actions for a tenant's callback and for its notifications. */
 export const callbackRows = [testFormRow, sendTestRow, ...resumeRows, ...testNotificationRows] as const

@@ -4,7 +4,6 @@ import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { Icon } from '../components/text.tsx'
 import { link, type PageContext, type Rights } from '../page.ts'
 
-/** Renders the button that makes the next attempt of an event now. */
 export function RetryButton(props: {
   readonly context: PageContext
   readonly event: EventSummary
@@ -20,7 +19,7 @@ export function RetryButton(props: {
   )
 }
 
-/** Renders the button that delivers an event now, in its delivery cycle or in a new one. While an attempt is in progress there is none. */
+/** Delivers now, in the delivery cycle of the event or in a new one. Renders no button while an attempt is in progress. */
 export function DeliverButtons(props: {
   readonly context: PageContext
   readonly event: EventSummary

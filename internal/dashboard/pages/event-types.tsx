@@ -45,7 +45,7 @@ const allTypes: readonly ListedType[] = [
   })),
 ].toSorted((a, b) => (a.type < b.type ? -1 : 1))
 
-/** Returns whether a type or one of its raw types contains a text, in any case. */
+/** Ignores case. Includes the raw types. */
 function matches({ type, providers }: ListedType, search: string): boolean {
   const text = search.toLowerCase()
   const rawTypes = providers.flatMap(({ sources }) => sources.map(({ providerRawType }) => providerRawType))

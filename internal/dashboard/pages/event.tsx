@@ -80,7 +80,7 @@ const eventRow: PageRow = {
   },
 }
 
-/** Finds the replays that began the cycles of an event. Live updates have them in their address, until another cycle begins. */
+/** Live updates have the replays in their address, until another cycle begins. */
 async function findOrigins(
   { backoffice, actor, query }: PageContext,
   { id, tenantId, cycle }: EventSummary,
@@ -98,7 +98,7 @@ interface EventParts {
   readonly rights: Rights
   readonly explanation: Explanation
   readonly simulationPath: string | undefined
-  /** Undefined if its only cycle is the first, or if the replays could not be read. */
+  /** Undefined for an event with a single cycle, or if the replays could not be read. */
   readonly origins: CycleOrigins | undefined
 }
 
@@ -223,10 +223,10 @@ function Payload({ context, detail: { event, redactedPayload: payload }, rights 
   )
 }
 
-/** Maximum number of characters of a raw payload on the page. The internal API returns the whole payload. */
+/** Maximum characters of a raw payload on the page. The internal API returns the whole payload. */
 const rawCharsMax = 65_536
 
-/** Shows a raw payload. The route accepts only a POST form, because a link, the browser history or a prefetch must not read a payload. */
+/** Accepts only a POST form, because a link, the browser history or a prefetch must not read a payload. */
 const revealRow: ActionRow = {
   method: 'POST',
   path: '/events/:id/payload',
@@ -354,7 +354,6 @@ const retryRow: ActionRow = {
   },
 }
 
-/** Pages and actions for one event. */
 export const eventRows = [eventRow, revealRow, retryRow, ...replayRows] as const
 
 function Timeline({ context, detail, explanation, rights, simulationPath, origins }: EventParts) {
@@ -419,10 +418,8 @@ function Step(props: {
 function Cycle(props: {
   readonly cycle: number
   readonly isOnly: boolean
-  /** Replay of many events that began it, if it is known. */
   readonly replayId: ReplayId | undefined
   readonly attempts: readonly AttemptDetail[]
-  /** Attempt whose advice the end of the timeline shows. */
   readonly advisedBelow: AttemptDetail | undefined
   pathOf(attempt: AttemptDetail): string
 }) {
@@ -459,7 +456,7 @@ function cycleOrigin(cycle: number, replayId: ReplayId | undefined): ComponentCh
 function Attempt(props: {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
-  /** The end of the timeline has the advice, so that it is not shown twice. */
+  /** Whether the end of the timeline has the advice, so that it is not shown twice. */
   readonly isAdvisedBelow: boolean
   readonly path: string
 }) {
@@ -502,7 +499,7 @@ function Attempt(props: {
   )
 }
 
-/** Returns the link to the action that ends what holds back an event; undefined if the actor may not take it. */
+/** Returns undefined if the actor may not end what holds back the event. */
 function resumeLink(
   props: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>,
 ) {

@@ -28,7 +28,6 @@ export const eventFields = [
   ...eventListFields.filter(isCollapsed),
 ] as const satisfies readonly Filter[]
 
-/** List page of events, newest first. */
 export const eventsRow = listRow({
   path: '/events',
   section: 'events',
@@ -81,10 +80,7 @@ export const eventsRow = listRow({
   ),
 })
 
-/**
- * Converts the form values of the event list to filters of the backoffice. Ids are distinguished by length, because a provider's ids can
- * also begin with `evt_`. Pure.
- */
+/** Distinguishes ids by length, because a provider's ids can also begin with `evt_`. */
 export function eventFilterOf(
   { from, to, within, find, replay: replayId, ...filter }: FieldValues<typeof eventFields>,
   clock: ReaderClock,
@@ -94,7 +90,7 @@ export function eventFilterOf(
   return { ...filter, replayId, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
 }
 
-/** Returns whether the latest replay changes events by itself. They can be events that the list does not show any more. */
+/** Returns whether the latest replay changes events by itself, even events that the list no longer shows. */
 async function hasMovingReplay({ backoffice, actor, selection }: PageContext): Promise<boolean> {
   const listed = await backoffice.replays.list(actor, selection)
   return listed.kind === 'ok' && listed.value.items.slice(0, 1).some(isMoving)
@@ -116,13 +112,13 @@ async function actionsOf(context: PageContext) {
   )
 }
 
-/** Returns the part of a query that the list and the search of payloads have in common. Pure. */
+/** Returns the query parameters that the list and the search of payloads have in common. */
 export function searchableQuery(query: PageContext['query']): Readonly<Record<string, string | undefined>> {
   const names = [...searchFormFields.map(({ name }) => name), 'within', 'from', 'to', 'zone']
   return Object.fromEntries(names.map((name) => [name, query[name]]))
 }
 
-/** Renders the link to the replay of all events that match the filter of the list, or why there is none. */
+/** Renders the link to the replay of all matching events, or why there is none. */
 async function replayAllButton(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
   // The replay covers all pages.
@@ -137,7 +133,7 @@ async function replayAllButton(context: PageContext) {
   const times = isExact
     ? { from: from ?? earliestText, to }
     : { from: textOf(fromMs) ?? earliestText, to: textOf(toMs) }
-  // What an earlier replay queued needs no times, which the form asks for.
+  // The form asks for times, which events of an earlier replay do not need.
   const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
   return (
     <LinkButton href={link(path, { ...kept, ...times, list: listText(filter) })}>
@@ -146,7 +142,7 @@ async function replayAllButton(context: PageContext) {
   )
 }
 
-/** Returns the filter of the list as a query with its question mark, for pages that lead back to the same list. */
+/** Returns the filter as a query with its question mark, for pages that lead back to the same list. */
 function listText({ selected: _selected, ...kept }: PageContext['query']): string {
   return link('', kept) || '?'
 }
@@ -154,7 +150,7 @@ function listText({ selected: _selected, ...kept }: PageContext['query']): strin
 /** Maximum length of a filter in the link of each row, which bounds the page. */
 const rowListCharsMax = 300
 
-/** Returns the filter of the list for the links of its rows, whose pages lead back to it; undefined without a filter. Pure. */
+/** Returns the filter for the links of rows, whose pages lead back to the list. Undefined without a filter. */
 function filterText(context: PageContext): string | undefined {
   const text = listText(context.query)
   const isFiltered = eventFields.some(({ name }) => name in context.query)
@@ -163,7 +159,6 @@ function filterText(context: PageContext): string | undefined {
 
 const listCharsMax = 2_000
 
-/** Returns the path of the list with the filter of `listText` and these events selected; undefined without a text. Pure. */
 export function listPathOf(text: string | undefined, selected: readonly EventId[] = []): string | undefined {
   if (text === undefined || text.length > listCharsMax) return undefined
   const query = new URLSearchParams(text)
@@ -172,7 +167,7 @@ export function listPathOf(text: string | undefined, selected: readonly EventId[
   return link('/events', { ...Object.fromEntries(kept), selected: selected.join(',') })
 }
 
-/** Returns why a replay cannot cover exactly the events of a filter, which it would exceed; undefined if it can. Pure. */
+/** Returns why a replay cannot cover exactly the events of a filter. Undefined if it can. */
 function noReplayText({ find, state, origin, outcome }: PageContext['query']): string | undefined {
   if (find !== undefined) return 'A replay of several events has no filter by id: select events in the list.'
   if (state === 'accepted' || outcome === 'pending')
@@ -180,10 +175,9 @@ function noReplayText({ find, state, origin, outcome }: PageContext['query']): s
   return origin === 'test' ? 'Test events cannot be replayed.' : undefined
 }
 
-/** HTML id of the form for the selected events. Their checkboxes name it, since a form around the table would be replaced with it. */
+/** HTML id. The checkboxes name the form, because a form around the table would be replaced with it. */
 const selectionForm = 'selection'
 
-/** Renders the form that replays the selected events. */
 async function selectionBar(context: PageContext, items: readonly EventSummary[]) {
   if (!(await mayReplay(context))) return undefined
   const offered = items.filter(isSelectable)
@@ -207,7 +201,7 @@ async function selectionBar(context: PageContext, items: readonly EventSummary[]
   )
 }
 
-/** Returns whether an event can be selected for a replay. Events under way and tests are never replayed. */
+/** Events under way and tests are never replayed. */
 function isSelectable({ state, origin }: EventSummary): boolean {
   return state !== 'accepted' && origin.kind !== 'test'
 }
@@ -216,7 +210,6 @@ function isSelected({ query }: Pick<PageContext, 'query'>, id: EventId): boolean
   return (query['selected'] ?? '').includes(id)
 }
 
-/** Renders the checkbox that selects an event for a replay. */
 function Selection({ event, context }: { readonly event: EventSummary; readonly context: PageContext }) {
   if (!isSelectable(event)) return <span class="row-select" />
   const { id, type } = event
@@ -234,10 +227,8 @@ function Selection({ event, context }: { readonly event: EventSummary; readonly 
   )
 }
 
-/** An event of the list, with what blocks its tenant. */
 type Row = ListedEvent & { readonly blockers: readonly Blocker[]; readonly nowMs: number }
 
-/** Returns what holds back the delivery of an event, which is queued; undefined if nothing does. Pure. */
 function holdOf({ blockers, nextAttemptAtMs, origin, nowMs }: Row): Blocker | undefined {
   if (nextAttemptAtMs === null) return undefined
   // Notifications have a receiver of their own, and only the pause of all tenants stops them.
@@ -247,7 +238,7 @@ function holdOf({ blockers, nextAttemptAtMs, origin, nowMs }: Row): Blocker | un
         kind === 'tenant_suspended' || (kind === 'forwarding_paused' && tenantId === null),
     )
   const standing = blockers.find((blocker) => blockerState(blocker).isStanding)
-  // A breaker holds back what is due before its next probe.
+  // A breaker holds back deliveries that are due before its next probe.
   return (
     standing ??
     blockers.find(
@@ -264,21 +255,20 @@ function holdText(hold: Blocker): string {
   return hold.kind === 'forwarding_paused' ? 'Accepted, paused' : 'Accepted, suspended'
 }
 
-/** Renders the state of an event, and of a queued one what holds it back. */
 function EventState({ event }: { readonly event: Row }) {
   const hold = holdOf(event)
   if (hold === undefined) return <StateBadge state={event.state} />
   return <Badge tone="warn">{holdText(hold)}</Badge>
 }
 
-/** Renders the time of the next attempt, unless nothing happens then. */
+/** Renders no time for an event that is held back. */
 function NextAttempt({ event }: { readonly event: Row }) {
   const { nextAttemptAtMs: atMs } = event
   if (atMs === null) return <span class="muted">–</span>
   return holdOf(event) === undefined ? <Time atMs={atMs} /> : <span class="muted">held back</span>
 }
 
-/** Renders how far the delivery is in a line, where the columns have no room. */
+/** Renders the progress in one line, where the columns have no room. */
 function DeliveryLine({ event }: { readonly event: Row }) {
   const { attemptCount, nextAttemptAtMs } = event
   const facts = [
@@ -305,7 +295,6 @@ function DeliveryLine({ event }: { readonly event: Row }) {
 
 const hasAnswer = ({ lastStatus, lastCause }: ListedEvent) => lastStatus !== null || lastCause !== null
 
-/** Renders the status of the last attempt, or why there was no response, with the attempt's duration as a hint. */
 function LastStatus({ event }: { readonly event: ListedEvent }) {
   const { lastStatus, lastCause, lastDurationMs } = event
   if (!hasAnswer(event)) return <span class="muted">–</span>

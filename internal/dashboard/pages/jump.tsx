@@ -11,15 +11,15 @@ import { stageText } from './replays.tsx'
 import { keyPrefixChars } from './tenants.tsx'
 import { familiesOf, typesLike } from './type-hint.tsx'
 
-/** Maximum number of results of a kind. */
+/** Maximum results of each kind. */
 const resultsMax = 10
-/** Minimum length of a text that is compared with the ids of providers, so that not every letter of a name costs a query. */
+/** Minimum length for a comparison with ids of providers, so that not every letter of a name costs a query. */
 const sourceIdCharsMin = 4
 /** Form of most ids of providers. While a text is being typed, only such texts are compared with the ids of all tenants. */
 const sourceIdForm = /^(?=.*\d).{8,}$/
-/** Minimum length of a text that is compared with the names of types and settings. */
+/** Minimum length for a comparison with names of types and settings. */
 const nameCharsMin = 3
-/** Maximum number of types or settings, which follow the other results. */
+/** Maximum types or settings. They follow the other results. */
 const namesMax = 5
 const findCharsMax = 200
 
@@ -35,7 +35,6 @@ interface Group {
   readonly problem?: string | undefined
 }
 
-/** Pages that no section of the navigation names. */
 const otherPages = [
   { label: 'New replay', path: '/replays/new' },
   { label: 'Events with failed delivery', path: '/events', query: { state: 'delivery_failed' } },
@@ -43,7 +42,6 @@ const otherPages = [
   { label: 'Start a simulation', path: '/simulations/new' },
 ] as const
 
-/** Page with the tenants, events, replays, pages, event types and settings that a text names. The script shows its results in a dialog. */
 export const jumpRow: PageRow = {
   method: 'GET',
   path: '/jump',
@@ -143,7 +141,7 @@ async function findReplay(
   return { title: 'Replays', targets, problem: problemIn(read) }
 }
 
-/** Returns the event types that contain a text, and the families that it begins, each with the list of its events. */
+/** Matches types that contain the text, and families that begin with it. */
 function typesNamed({ query: { tenant } }: PageContext, find: string): Group {
   const text = find.toLowerCase().replace(/[.]?[*]?$/, '')
   const listed = text.length < nameCharsMin ? [] : [...familiesOf(text), ...typesLike(text)]
@@ -156,7 +154,7 @@ function typesNamed({ query: { tenant } }: PageContext, find: string): Group {
   return { title: 'Event types', targets }
 }
 
-/** Form of a type of several words, unlike ids and names of tenants. */
+/** Type of several words, unlike ids and names of tenants. */
 const unlistedType = /^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)+$/
 
 function namesLike(text: string) {
@@ -164,7 +162,7 @@ function namesLike(text: string) {
   return settingNames.filter((name) => name.toLowerCase().includes(text))
 }
 
-/** Returns the settings whose names contain a text, of the chosen tenant where it can have one of its own. */
+/** Matches parts of names. A setting is the chosen tenant's if it can have one of its own. */
 function settingsNamed({ actor, query }: PageContext, find: string): Group {
   const isOfTenant = (name: string) => checkSettingName({ name, ofTenant: true }).kind !== 'refused'
   const targets = namesLike(find.toLowerCase())
@@ -191,7 +189,7 @@ function pagesLike({ query: { tenant } }: PageContext, find: string): readonly T
     }))
 }
 
-/** Finds the tenant that a text identifies, and tenants whose names contain it. An actor finds only tenants that it sees. */
+/** Matches ids, prefixes of API keys and parts of names, of tenants that the actor sees. */
 async function findTenants({ backoffice, actor, selection }: PageContext, find: string): Promise<Group> {
   const isReference = /^(ten|lk)_/.test(find)
   const { namespaces } = selection
@@ -239,7 +237,7 @@ async function findEvents(
     const read = await backoffice.events.summary(actor, id)
     return { title, targets: read.kind === 'ok' ? [target(read.value)] : [], problem: problemIn(read) }
   }
-  // The script says that a text is still being typed.
+  // The script sends `typing` while the text is incomplete.
   const isLikely =
     sourceIdForm.test(find) || query['typing'] === undefined || selection.tenantId !== undefined
   if (find.length < sourceIdCharsMin || !isLikely) return { title, targets: [] }

@@ -6,7 +6,6 @@ import { link, nameOf } from '../page.ts'
 
 const path = '/executions'
 
-/** Filters of the lock history. */
 export const lockFields = [
   { kind: 'text', name: 'scope', label: 'Scope', charsMax: 128 },
   { kind: 'text', name: 'key', label: 'Key', charsMax: 255 },
@@ -15,7 +14,6 @@ export const lockFields = [
   { kind: 'time', name: 'to', label: 'Until' },
 ] as const satisfies readonly Filter[]
 
-/** List page of a tenant's locks. The most recently acquired lock comes first. */
 export const lockHistoryRow = listRow({
   path,
   section: 'locks',

@@ -5,7 +5,7 @@ import { parseSimulationId } from '#internal/simulations/index.ts'
 import { Badge, durationText } from '../components/text.tsx'
 import { link, type PageContext } from '../page.ts'
 
-/** Renders a provider, with a badge if it did not call. */
+/** Adds a badge if the provider did not call. */
 export function ProviderCell({ event: { provider, origin } }: { readonly event: EventSummary }) {
   return (
     <span>
@@ -39,9 +39,7 @@ export function OriginFact(props: {
   }
 }
 
-/**
- * Returns the path of the page about the simulation that made an event. Undefined for a simulation of a single event, which is not stored.
- */
+/** Returns undefined for a simulation of a single event, which is not stored. */
 export async function findSimulationPath(
   { backoffice, actor, query }: PageContext,
   { origin }: Pick<EventSummary, 'origin'>,
@@ -56,7 +54,7 @@ function SimulationLink(props: { readonly path: string | undefined; readonly chi
   return path === undefined ? <>{children}</> : <a href={path}>{children}</a>
 }
 
-/** Returns how an event came to be stored. Only a provider's call has a verified signature. Pure. */
+/** States how an event came to be stored. Only a provider's call has a verified signature. */
 export function receiptText(
   { provider, origin, receivedAtMs, occurredAtMs }: EventSummary,
   simulationPath: string | undefined,

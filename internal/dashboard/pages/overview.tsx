@@ -28,7 +28,6 @@ const ranges = [
 ] as const
 type Range = (typeof ranges)[number]
 
-/** Page with rates, failures, latency and the queue over a time range, and the busiest tenants. */
 export const overviewRow: PageRow = {
   method: 'GET',
   path: '/',
@@ -115,7 +114,7 @@ function leadOf({ tenant, selection }: PageContext): string {
   return 'Webhooks of the whole installation.'
 }
 
-/** Returns the time that stats cover, which is widened to whole steps. */
+/** Returns the time that stats cover, widened to whole steps. */
 function spanOf({ points, stepMs }: Stats): Span {
   const fromMs = points[0]?.atMs ?? 0
   return { fromMs, toMs: fromMs + points.length * stepMs }
@@ -184,7 +183,6 @@ function shareText(share: number): string {
   return share === 1 ? '100 %' : `${(Math.floor(share * 1_000) / 10).toFixed(1)} %`
 }
 
-/** Returns the causes of refused calls, the most frequent first. */
 function causesOf({ refusedBy }: Stats['total']): readonly string[] {
   return Object.entries(refusedBy)
     .toSorted(([, a], [, b]) => b - a)
@@ -203,7 +201,7 @@ function listAt(path: string, query: Readonly<Record<string, string | undefined>
     link(path, { ...query, from: timeFieldText(fromMs), to: timeFieldText(toMs) })
 }
 
-/** Returns the list of events that have failed. An event fails days after it was received, so the list has no start. */
+/** The list has no start, because an event fails days after it was received. */
 function failedUntil(tenant: string | undefined, { toMs }: Pick<Span, 'toMs'>): string {
   return link('/events', { tenant, state: 'delivery_failed', to: timeFieldText(toMs) })
 }
@@ -272,7 +270,7 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
 
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
-/** Returns the chart of refused calls. The most frequent causes each have a colour; all other causes share one colour. */
+/** The most frequent causes have a colour each; all others share one. */
 function refusedChart({ total, points }: Stats, tenant: string | undefined): Chart {
   const causes = causesOf(total)
   const named = causes.slice(0, causes.length > causeTones.length ? causeTones.length - 1 : causeTones.length)

@@ -20,7 +20,7 @@ import { tenantListRows } from './tenants.tsx'
 import { usageRows } from './usage.tsx'
 import { verifyCallRows } from './verify-call.tsx'
 
-/** All pages and actions. A literal path must come before a path with a parameter in the same place. */
+/** A literal path must come before a path with a parameter in the same place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
   eventsRow,

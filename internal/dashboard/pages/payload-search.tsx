@@ -56,7 +56,7 @@ const fields = [
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
 ] as const satisfies readonly Field[]
 
-/** Page with the form. The search is a `POST`, so that what is searched for is in no address and in no log. */
+/** The search is a `POST`, so that the searched text is in no address and in no log. */
 const formRow: PageRow = {
   method: 'GET',
   path,
@@ -67,7 +67,6 @@ const formRow: PageRow = {
     ),
 }
 
-/** Searches one page and shows the matches below the form. */
 const searchRow: ActionRow = {
   method: 'POST',
   path,
@@ -209,5 +208,4 @@ function Matches({
   )
 }
 
-/** Page and action that search payloads. */
 export const payloadSearchRows = [formRow, searchRow] as const

@@ -17,19 +17,18 @@ import advice from './refused-causes.json'
 /** Explanations of refused provider calls, by cause. */
 export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = advice
 
-/** Explains the cause of a refused call. An unknown cause is shown as its own name. Pure. */
+/** Shows an unknown cause as its own name. */
 export function refusedAdviceOf(cause: string): Advice {
   return valueOf(refusedCauseAdvice, cause) ?? unknownCause(cause, 'The call was refused.')
 }
 
-/** Pages have fewer rows than other lists, because each row contains headers and a sample of the body. */
+/** Fewer rows than other lists, because each contains headers and a sample of the body. */
 const pageSize = 25
 
 const causeChoices = [...refusalCauses, ...refusedCauses]
   .map((value) => ({ value, label: refusedAdviceOf(value).title }))
   .toSorted((one, other) => one.label.localeCompare(other.label, 'en'))
 
-/** List page of refused calls with their causes, newest first. */
 export const refusedRow = listRow({
   path: '/refused',
   section: 'refused',
@@ -70,7 +69,6 @@ export const refusedRow = listRow({
 
 function Call(props: {
   readonly call: RefusedCall
-  /** Shown in a list of several tenants. */
   readonly tenantName: string | undefined
 }) {
   const { call, tenantName } = props

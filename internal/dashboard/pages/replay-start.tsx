@@ -36,7 +36,7 @@ const dayMs = 86_400_000
 const rateDefault = 50
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 
-/** Fields about an earlier replay, which the form shows only where a link has brought them. */
+/** Fields about an earlier replay. The form shows them only if a link has brought them. */
 const earlierReplay: ReadonlySet<string> = new Set(['replay', 'outcome'])
 
 const formFields = [
@@ -56,19 +56,16 @@ interface ReplayRequest {
   readonly ratePerSecond: number
 }
 
-/** Maximum number of events of a selection, as of a page of the list. */
+/** Maximum events of a selection, as of a page of the list. */
 const selectedMax = 50
 
-/** Returns the events that a form or link names: as one list, or by the checkboxes of the list of events. Pure. */
+/** Reads one list of ids, or the checkboxes of the list of events. */
 function selectedIds(typed: Form): readonly EventId[] {
   const named = [...(typed['ids'] ?? '').split(','), ...Object.keys(typed)]
   return [...new Set(named.flatMap((text) => parseEventId(text) ?? []))].slice(0, selectedMax)
 }
 
-/**
- * Parses the form of a replay. A missing end time becomes the end of the current second, so that the replay covers the events in its
- * preview. Pure.
- */
+/** Sets a missing end to the end of the current second, so that the replay covers the events in its preview. */
 export function parseReplayForm(
   typed: Form,
   { tenantId, nowMs }: { readonly tenantId: TenantId | undefined; readonly nowMs: number },
@@ -95,12 +92,11 @@ export function parseReplayForm(
   }
 }
 
-/** Returns the ids of a selection of events; undefined for other filters, of which an earlier replay’s has ids too. Pure. */
+/** Returns undefined for other filters, including those of an earlier replay that have ids. */
 export function selectionOf({ ids, replayId }: ReplayFilter): readonly EventId[] | undefined {
   return replayId === undefined ? ids : undefined
 }
 
-/** Returns the form fields of a replay, for a hidden form or for a link. Pure. */
 export function replayFields({
   filter,
   ratePerSecond,
@@ -131,7 +127,6 @@ const stateWords = { delivery_failed: 'failed', processed: 'processed', verified
 const earliestMs = Date.parse(earliestText)
 const countedText = (count: number) => (count === 1 ? '1 event' : `${countText(count)} events`)
 
-/** Renders a one-line description of the events that a replay covers. */
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
   const { tenantId, state, fromMs, toMs, ids, replayId, outcome } = filter
   const selection = selectionOf(filter)
@@ -163,7 +158,6 @@ export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) 
   )
 }
 
-/** Page with the form that selects events to replay. */
 const newReplayRow: PageRow = {
   method: 'GET',
   path: '/replays/new',
@@ -213,7 +207,6 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
   return filled(formFields.filter(isAsked), values, problems)
 }
 
-/** Page that previews a replay before the user starts it. */
 const previewReplayRow: PageRow = {
   method: 'GET',
   path: '/replays/preview',
@@ -312,7 +305,7 @@ function Estimate({
   tenantIds,
 }: Pick<PreviewParts, 'context' | 'asked'> &
   Pick<ReplayPreview, 'total'> & {
-    /** Tenants of the selected events. Undefined for a replay by a filter. */
+    /** Tenants of selected events. Undefined for a replay by a filter. */
     readonly tenantIds: readonly TenantId[] | undefined
   }) {
   const least = isExact ? '' : 'at least '
@@ -369,7 +362,7 @@ function Examples({
   )
 }
 
-/** Starts a replay. A form that is sent twice starts only one replay. It leads back to the list of events from which it came. */
+/** Starts one replay even if the form is sent twice. Leads back to the list of events from which it came. */
 const startReplayRow: ActionRow = {
   method: 'POST',
   path: '/replays',
@@ -406,5 +399,4 @@ const startReplayRow: ActionRow = {
   },
 }
 
-/** Pages and actions for starting a replay. */
 export const replayStartRows = [startReplayRow, newReplayRow, previewReplayRow] as const

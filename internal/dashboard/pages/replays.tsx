@@ -17,7 +17,6 @@ import { ReplayFilterText, replayFields, selectionOf } from './replay-start.tsx'
 
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
 
-/** List page of replays of many events, newest first. */
 export const replaysRow = listRow({
   path: '/replays',
   section: 'replays',
@@ -47,7 +46,7 @@ export const replaysRow = listRow({
   },
 })
 
-/** Returns which tenants a replay without a tenant covers. Pure. */
+/** Returns the tenants that a replay without a tenant covers. */
 const allOf = ({ ids }: ReplayJob['filter']) => (ids === undefined ? 'all tenants' : 'those of the events')
 
 function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<ReplayJob>[] {
@@ -81,10 +80,7 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
   ]
 }
 
-/**
- * Returns the progress of a replay from 0 to 1. Uses the event count if the total is exact, otherwise the receipt time of the last examined
- * event. Pure.
- */
+/** Returns the progress from 0 to 1, by the event count if the total is exact, otherwise by the receipt time of the last examined event. */
 export function replayShare(job: ReplayJob): number {
   const { state, total, queuedCount, skipped, examinedTo, filter, createdAtMs } = job
   if (state === 'completed') return 1
@@ -112,7 +108,6 @@ function ReplayProgress({ job, isShort = false }: { readonly job: ReplayJob; rea
   )
 }
 
-/** Returns the stage of a replay in a word or two. Pure. */
 export function stageText(job: ReplayJob): string {
   const stage = stageOf(job)
   if (stage === 'failed_again') return `${countText(job.outcome?.failedCount ?? 0)} failed again`
@@ -120,7 +115,7 @@ export function stageText(job: ReplayJob): string {
   return `${stage.charAt(0).toUpperCase()}${stage.slice(1)}`
 }
 
-/** Renders the stage of a replay. A completed replay has queued its events, which does not mean that they were delivered. */
+/** A completed replay has queued its events, which does not mean that they were delivered. */
 function ReplayBadge({ job }: { readonly job: ReplayJob }) {
   const stage = stageOf(job)
   const tones = { delivering: 'info', failed_again: 'bad', done: 'good' } as const
@@ -129,7 +124,6 @@ function ReplayBadge({ job }: { readonly job: ReplayJob }) {
   return <StateBadge state={stage} />
 }
 
-/** Page of one replay with its progress and its outcome. */
 const replayRow: PageRow = {
   method: 'GET',
   path: '/replays/:id',
@@ -241,7 +235,7 @@ function countsOf({ queuedCount, skipped, total }: ReplayJob): readonly Fact[] {
   ]
 }
 
-/** Renders what became of the queued events, each count as a link to exactly these events. */
+/** Links each count to exactly these events. */
 function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
   const { id, filter, queuedCount, outcome } = job
   if (outcome === null || outcome.examinedCount === 0)
@@ -336,5 +330,4 @@ const cancelRows = actionRows<ReplayJob>({
   },
 })
 
-/** Pages and actions for one replay. */
 export const replayRows = [replayRow, ...cancelRows] as const

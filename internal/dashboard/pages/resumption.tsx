@@ -7,18 +7,18 @@ import { goTo, type PageContext, type PageResult } from '../page.ts'
 import { safePath } from '../request.ts'
 import { type Paused, settingOf } from './attention.tsx'
 
-/** Deliveries, or calls of a provider, that resume: of one tenant, or of all. */
+/** Resumption of deliveries, or of a provider's calls, for one tenant or for all. */
 export interface Resumption {
   readonly tenantId: TenantId | undefined
   /** Setting of the pause that ends. Omit for a callback. */
   readonly setting?: string
 }
 
-/** Returns the provider whose calls resume; undefined for deliveries. Pure. */
+/** Provider whose calls resume. Undefined for deliveries. */
 const providerOf = ({ setting }: Resumption) =>
   setting === undefined ? undefined : pausedProviderOf(setting)
 
-/** Returns what resumes, as the object of a sentence: "deliveries to acme". Pure. */
+/** Returns the object of a sentence: "deliveries to acme". */
 export function resumedText({ tenantLabel }: PageContext, resumption: Resumption): string {
   const { tenantId } = resumption
   const whose = tenantId === undefined ? 'all tenants' : tenantLabel(tenantId)
@@ -26,7 +26,7 @@ export function resumedText({ tenantLabel }: PageContext, resumption: Resumption
   return provider === undefined ? `deliveries to ${whose}` : `calls of ${provider} for ${whose}`
 }
 
-/** Returns how many events wait, as a sentence. Empty if the number is unknown. Pure. */
+/** Returns a sentence, which is empty if the number is unknown. */
 export function waitingText(held: Outcome<HeldEvents>): string {
   if (held.kind !== 'ok') return ''
   const { count, isCut } = held.value
@@ -36,7 +36,7 @@ export function waitingText(held: Outcome<HeldEvents>): string {
     : `${countText(count)} ${count === 1 ? 'event waits' : 'events wait'}.`
 }
 
-/** Returns what happens to the events that waited, after the words that say what was resumed. Pure. */
+/** Continues the sentence that says what was resumed with what happens to the events that waited. */
 function sentText(held: Outcome<HeldEvents>, rest: string): string {
   if (held.kind !== 'ok') return '.'
   const { count, isCut } = held.value
@@ -46,16 +46,13 @@ function sentText(held: Outcome<HeldEvents>, rest: string): string {
   return `; ${events} ${count === 1 && !isCut ? 'is' : 'are'} being sent.`
 }
 
-/**
- * Reads what happens after a resumption, as long as it has not happened yet or right after it: how many events wait, and what still holds
- * them back.
- */
+/** Reads how many events wait, and what still holds them back, before a resumption or right after it. */
 export async function readOutlook(
   context: PageContext,
   { isDone = false, ...resumption }: Resumption & { readonly isDone?: boolean },
 ): Promise<{
   readonly text: string
-  /** Whether something still holds events back, or they are on their way, which can suspend the callback again. */
+  /** Whether events are still held back, or under way, which can suspend the callback again. */
   readonly isPending: boolean
 }> {
   const { backoffice, actor, tenantLabel } = context
@@ -103,7 +100,7 @@ function isEnding(blocker: Blocker, { setting, tenantId }: Resumption): boolean 
   return 'by' in blocker && settingOf(blocker) === setting && blocker.tenantId === (tenantId ?? null)
 }
 
-/** Returns what slows deliveries down that nothing blocks. Pure. */
+/** Returns what slows down deliveries that nothing blocks. */
 function restText(blockers: readonly Blocker[]): string {
   const paused = blockers.filter((blocker): blocker is Paused => blocker.kind === 'forwarding_paused').length
   if (paused > 0)
@@ -112,11 +109,11 @@ function restText(blockers: readonly Blocker[]): string {
   return trouble === undefined ? '' : 'One event is delivered first, and the others once it has succeeded.'
 }
 
-/** Returns the page from which the user came to a resumption, or the given one. Pure. */
+/** Returns the page from which the user came, or `path`. */
 export const nextOf = (next: string | undefined, path: string): string =>
   next === undefined ? path : safePath(next)
 
-/** Goes to a page with the result of a resumption: what resumes, or what still holds it back. */
+/** Redirects with the result: what resumes, or what still holds it back. */
 export async function resumedAt(
   path: string,
   context: PageContext,

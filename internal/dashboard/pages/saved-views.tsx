@@ -8,19 +8,14 @@ const listPath = '/events'
 const savePath = '/events/views'
 const deletePath = '/events/views/delete'
 
-/**
- * Returns the part of a query that a view keeps: the fields of the list, with times in UTC, and the tenant by its id. The cursor of a page is
- * no field. Spans such as the last 24 hours stay relative.
- */
+/** Keeps the fields of the list, times in UTC, and the tenant by id, not the cursor. Spans such as the last 24 hours stay relative. */
 function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Texts {
   const values = filled(fields, appliedTimes(typed), {}).map(({ name, value }) => [name, value] as const)
   return { tenant: actor.kind === 'tenantKey' ? undefined : tenant?.id, ...Object.fromEntries(values) }
 }
 
-/** Returns the text by which a view is stored and recognized. */
 const queryText = (kept: Texts) => link('', kept).slice(1)
 
-/** Renders the actor's saved views of a list, and the forms that save the current filter and delete views. */
 export async function savedViews(context: PageContext, fields: readonly Field[]) {
   const listed = await context.backoffice.views.list(context.actor)
   if (listed.kind !== 'ok') return undefined
@@ -89,7 +84,7 @@ function SaveForm({ context, kept, current }: FormParts & { readonly current: Sa
   )
 }
 
-/** Renders one form whose buttons name the view to delete, because a form per view would repeat the token. */
+/** One form, whose buttons name the view to delete, because a form per view would repeat the token. */
 function DeleteForm({ context, kept, views }: FormParts & { readonly views: readonly SavedView[] }) {
   return (
     <PostForm action={deletePath} csrfToken={context.csrfToken} hidden={kept} look="saved-view-list">

@@ -45,7 +45,7 @@ const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Pauses of all tenants, and of the tenant of the page, or of single tenants without one. */
+  /** Pauses of all tenants and of the page's tenant. Without one, also those of single tenants. */
   readonly pauses: readonly Paused[]
   readonly mayChange: boolean
 }
@@ -122,7 +122,7 @@ function Settings({ context, listed, pauses, mayChange }: SettingsParts) {
   )
 }
 
-/** Form that opens the pause of a provider that the table does not list, such as a shipped declaration. */
+/** Opens the pause of a provider that the table does not list, such as a shipped declaration. */
 function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
   const field = { ...providerFormField, label: 'Another provider', isRequired: true }
   return (
@@ -136,7 +136,7 @@ function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
   )
 }
 
-/** Maximum number of tenants that a pause of single tenants names: a page of 20 KB. */
+/** Maximum tenants that a pause of single tenants names: a page of 20 KB. */
 const namedMax = 200
 
 function columnsOf({
@@ -180,7 +180,7 @@ function columnsOf({
   ]
 }
 
-/** Returns the installation's pause by a setting, if there is one. It applies to every tenant. Pure. */
+/** Returns the installation's pause, which applies to every tenant. */
 function pauseOfAll(name: SettingName, pauses: readonly Paused[]): Paused | undefined {
   return pauses.find((pause) => pause.tenantId === null && settingOf(pause) === name)
 }
@@ -217,7 +217,6 @@ function EffectiveValue({ setting: { name, value }, pauses, context }: SettingPa
   )
 }
 
-/** Formats the value of a setting. Pure. */
 export function valueText(value: ListedSetting['value']): string {
   if (value === null) return 'none'
   return typeof value === 'number' ? countText(value) : String(value)
@@ -280,7 +279,7 @@ const changeRow: ActionRow = {
     }),
 }
 
-/** Returns the name of the setting that a query names, by itself or by the provider that it pauses. */
+/** Accepts the name of a setting, or the provider that it pauses. */
 function settingIn({ name, provider }: PageContext['query']): string | undefined {
   return provider === undefined ? name : `providers.${provider.trim()}.paused`
 }
@@ -323,7 +322,7 @@ function showForm(form: {
   readonly setting: ListedSetting
   readonly typed: string
   readonly problem?: string
-  /** A change that was made after the form was shown. */
+  /** Change that was made after the form was shown. */
   readonly conflict?: string
 }) {
   const { context, setting, typed, problem, conflict } = form
@@ -389,7 +388,6 @@ function fieldOf({ name, definition }: ListedSetting, typed: string, problem: st
   }
 }
 
-/** Returns whether a setting pauses something at present. Pure. */
 function isPauseSetting({ name, value }: Pick<ListedSetting, 'name' | 'value'>): boolean {
   return name.endsWith('.paused') && value === true
 }
@@ -449,5 +447,4 @@ const clearRows = actionRows<ListedSetting>({
   },
 })
 
-/** Pages and actions for settings. */
 export const settingRows = [settingsRow, changeFormRow, changeRow, ...clearRows] as const

@@ -93,7 +93,7 @@ function disputeText({ chargeback }: Pick<Simulation, 'chargeback'>): string {
   return `${moneyText(amount, currency)} · ${provider} · ${reason.replaceAll('_', ' ')}`
 }
 
-/** Formats an amount in the smallest unit of its currency. Pure. */
+/** `amount` is in the smallest unit of its currency. */
 export function moneyText(amount: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   const digits = format.resolvedOptions().maximumFractionDigits ?? 2
@@ -113,7 +113,7 @@ const startFormRow: PageRow = {
     }),
 }
 
-/** Starts a simulation. A form that is sent twice starts only one simulation. */
+/** Starts one simulation even if the form is sent twice. */
 const startRow: ActionRow = {
   method: 'POST',
   path: startPath,
@@ -147,7 +147,7 @@ const expected = {
 } as const
 type StartField = keyof typeof expected
 
-/** Parses the form with the schema of the public API, and returns an error text for each invalid field. Pure. */
+/** Uses the schema of the public API. */
 export function parseStartForm(
   form: Form,
 ):
@@ -296,7 +296,6 @@ const cancelRows = actionRows<Simulation>({
   },
 })
 
-/** Pages and actions for simulations. */
 export const simulationRows = [
   simulationsRow,
   startFormRow,

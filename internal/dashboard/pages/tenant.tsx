@@ -17,7 +17,6 @@ import {
 import { TenantBadges } from './tenants.tsx'
 import { LimitBars, overText } from './usage.tsx'
 
-/** Page of one tenant with its spec, conditions, keys, secrets and limits. */
 export const tenantRow: PageRow = {
   method: 'GET',
   path: '/tenants/:tenant',
@@ -121,7 +120,7 @@ function storeText({ recordStore, earlierRecordStore }: TenantParts['tenant']): 
     : names[recordStore]
 }
 
-/** The only provider that is rolled out in stages. */
+/** Only provider that is rolled out in stages. */
 const rolledOut = 'wallet'
 
 function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant'>) {
@@ -261,7 +260,7 @@ function Notifications({ tenant, may, blockers, context: { nowMs } }: TenantPart
   )
 }
 
-/** Returns what blocks notifications besides their own state. The pause of one tenant does not stop its notifications. Pure. */
+/** Returns what blocks notifications besides their own state. The pause of one tenant does not. */
 function notificationsState(isSuspended: boolean, blockers: readonly Blocker[]): string | undefined {
   if (isSuspended) return 'tenant_suspended'
   return blockers.some((blocker) => blocker.kind === 'forwarding_paused' && blocker.tenantId === null)
@@ -269,7 +268,7 @@ function notificationsState(isSuspended: boolean, blockers: readonly Blocker[]):
     : undefined
 }
 
-/** Returns the state of the deliveries to a callback: the first thing that blocks them, in the order of the explanations. Pure. */
+/** Returns the first blocker in the order of the explanations. */
 function callbackState(blockers: readonly Blocker[]): string {
   const found = new Map(blockers.map((blocker) => [blocker.kind, blocker]))
   if (found.has('tenant_suspended')) return 'tenant_suspended'

@@ -21,7 +21,7 @@ import {
   withBlockers,
 } from '../page.ts'
 
-/** Length of the key prefix that identifies a tenant. An address must not contain the rest of the key. */
+/** Length of the key prefix that identifies a tenant. An address must not contain more of a key. */
 export const keyPrefixChars = 11
 
 const list = listRow({
@@ -72,7 +72,7 @@ const list = listRow({
     'The search covers slugs, names and display names; ids and API key prefixes must match exactly. Only tenants that you may see are found.',
 })
 
-/** Page with the list of tenants. An API key in the search is truncated to its prefix. */
+/** Truncates an API key in the search to its prefix. */
 const tenantsRow: PageRow = {
   ...list,
   show(context) {
@@ -83,7 +83,7 @@ const tenantsRow: PageRow = {
   },
 }
 
-/** Finds tenants by id or key prefix; any other text is searched in names. */
+/** Matches ids and key prefixes. Any other text is searched in names. */
 async function findTenants(
   { backoffice, actor, selection: { namespaces }, query: { search } }: PageContext,
   { after }: { readonly after?: string | undefined },
@@ -110,7 +110,7 @@ function slugText({ slug }: TenantSummary) {
   return slug === null ? <span class="muted">taken by another tenant</span> : <code>{slug}</code>
 }
 
-/** Formats the reason of a condition: `CallbackSuspended` as `Callback suspended`. */
+/** Formats `CallbackSuspended` as `Callback suspended`. */
 export function reasonText(reason: string | null): string {
   const words = (reason ?? 'Unknown').replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
   return words.replaceAll(/\b(api|url|cidr)\b/gi, (word) => word.toUpperCase())
@@ -118,11 +118,11 @@ export function reasonText(reason: string | null): string {
 
 interface BlockedTenantParts {
   readonly tenant: TenantSummary
-  /** What blocks the tenant, including pauses of all tenants. */
+  /** Includes pauses of all tenants. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Renders the state of a tenant as a badge for each thing that is wrong with it or blocks it; “Ready” only if there is none. */
+/** Renders a badge per problem or blocker; “Ready” only without any. */
 export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers }: BlockedTenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
   const badges = [...new Map(blockers.map((blocker) => [badgeOf(blocker), blockerState(blocker).severity]))]
@@ -144,7 +144,6 @@ export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers 
 
 const badgeOf = (blocker: Blocker) => blockerState(blocker).badge
 
-/** Renders the state of a tenant in a list, with who paused it and since when it is blocked. */
 function TenantState({ tenant, blockers, nowMs }: BlockedTenantParts & { readonly nowMs: number }) {
   const blocker = blockers.find((each) => 'by' in each) ?? blockers[0]
   const startedAtMs = blocker && 'startedAtMs' in blocker ? blocker.startedAtMs : undefined
@@ -163,7 +162,7 @@ function TenantState({ tenant, blockers, nowMs }: BlockedTenantParts & { readonl
   )
 }
 
-/** Redirects to the current page for the tenant that the user typed. If no such tenant is found, redirects to a search for the text. */
+/** Redirects to the current page for the typed tenant, or to a search for the text if no such tenant is found. */
 const goRow: PageRow = {
   method: 'GET',
   path: '/go',
@@ -181,10 +180,9 @@ const goRow: PageRow = {
 
 export const tenantListRows = [tenantsRow, goRow] as const
 
-/** Maximum number of tenants that the choice offers. The list of tenants can be searched for other tenants. */
+/** Maximum tenants of the choice. The list of tenants can be searched for others. */
 const choicesMax = 20
 
-/** Offers a choice of tenants instead of a page that requires a tenant. */
 export async function chooseTenant(context: PageContext): Promise<Shown> {
   const { backoffice, actor, selection } = context
   const listed = await backoffice.tenants.list(actor, { namespaces: selection.namespaces, limit: choicesMax })
@@ -220,10 +218,7 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
   )
 }
 
-/**
- * Replaces an empty list of tenants with the reason. A user can have the right to see a tenant without the right to list the tenants of its
- * namespace.
- */
+/** Explains an empty list. A user can have the right to see a tenant without the right to list the tenants of its namespace. */
 function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
   if (listed.kind === 'ok')
     return (

@@ -2,9 +2,8 @@ import { familyPrefixOf, parseTypeFilter } from '#internal/base/index.ts'
 import { noticeSamples } from '#internal/events/index.ts'
 import { eventCatalogue, findProviderName } from '#internal/providers/index.ts'
 
-/** Maximum number of types that are suggested. */
 const suggestionsMax = 3
-/** Minimum number of first letters that a mistyped word shares with the right one. */
+/** Minimum first letters that a mistyped word shares with the right one. */
 const sharedCharsMin = 4
 
 /** Types of the catalogue and of notifications. Declared providers and senders have others. */
@@ -14,10 +13,7 @@ const knownTypes: readonly string[] = [
 ]
 const families = [...new Set(knownTypes.map((type) => type.split('.', 1).join()))]
 
-/**
- * Explains a filter by type that no type of the catalogue has; undefined for one that some type has, and for types of a shipped provider,
- * which begin with its name. Reads from memory only. Pure.
- */
+/** Explains a type that the catalogue lacks. Undefined for types of shipped providers, which begin with their name. Reads memory only. */
 export function typeProblemOf(text: string):
   | {
       readonly problem: string
@@ -39,12 +35,12 @@ export function typeProblemOf(text: string):
   return { problem, suggestions: suggestionsFor((prefix ?? filter).replace(/\.$/, '')) }
 }
 
-/** Returns the family that a text names, such as `payment.*` for `payment`; none for other texts. Pure. */
+/** Returns `payment.*` for `payment`, and nothing for a text that begins no type. */
 export function familiesOf(text: string): readonly string[] {
   return knownTypes.some((type) => type.startsWith(`${text}.`)) ? [`${text}.*`] : []
 }
 
-/** Returns the types of the catalogue that contain a text in lower case; those that begin with it come first. Pure. */
+/** `text` is in lower case. Types that begin with it come first. */
 export function typesLike(text: string): readonly string[] {
   const rankOf = (type: string) => Number(!type.startsWith(text))
   return knownTypes.filter((type) => type.includes(text)).toSorted((a, b) => rankOf(a) - rankOf(b))
@@ -62,10 +58,10 @@ function suggestionsFor(text: string): readonly string[] {
     .map((family) => `${family}.*`)
 }
 
-/** Renders why a filter by type finds nothing; nothing for a type of the catalogue. */
+/** Renders nothing for a type of the catalogue. */
 export function TypeHint(props: {
   readonly type: string | undefined
-  /** Returns the address of the same page with another type. Omit where suggestions are no links. */
+  /** Returns the address of the page with another type. Omit where suggestions are no links. */
   hrefOf?(type: string): string
 }) {
   const { type, hrefOf } = props

@@ -108,7 +108,7 @@ function Usage(props: {
   )
 }
 
-/** Maximum number of charts for kinds that other services report. */
+/** Maximum charts for kinds that other services report. */
 const otherKindsMax = 6
 
 function kindsOf({ hours }: UsageReport): readonly string[] {
@@ -168,19 +168,16 @@ const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly
   recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
 
-/** Returns the name of a limit and its time window in words. Pure. */
 export function labelsOf(limit: AnyLimitName): { readonly label: string; readonly window: string } {
   const own = limitNames.find((name) => name === limit)
   if (own !== undefined) return limitLabels[own]
   return { label: `${emittedKindOf(limit) ?? limit} per month`, window: 'this month' }
 }
 
-/** Formats an amount in the unit of its limit. Pure. */
 export function amountText(limit: AnyLimitName, amount: number): string {
   return limit === 'recordBytes' ? bytesText(amount) : countText(amount)
 }
 
-/** Describes how events over the monthly hard limit are handled. Pure. */
 export function overText({ over }: LimitsReport): string {
   return `events over the monthly limit are ${over === 'accept' ? 'accepted and marked' : 'refused'}`
 }
@@ -192,7 +189,7 @@ const stateBadges: Readonly<Record<LimitState, { readonly tone: Tone; readonly t
   hard: { tone: 'bad', text: 'At the limit' },
 }
 
-/** Describes the state of a limit. `share` is undefined if there is no bar to draw. Pure. */
+/** `share` is undefined without a bar to draw. */
 export function limitBadge({
   used,
   soft,
@@ -339,7 +336,6 @@ const overrideFormRow: PageRow = {
     }),
 }
 
-/** Validates the form and asks for confirmation. Overrides the limit after the confirmation. */
 const overrideRow: ActionRow = {
   method: 'POST',
   path: overridePath,
@@ -429,7 +425,6 @@ const overrideFields = (limit: AnyLimitName) =>
     },
   ] as const
 
-/** Parses the form of an override, and returns an error text for each invalid field. Pure. */
 export function parseOverrideForm(limit: AnyLimitName, typed: Form, nowMs: number) {
   const isNone = typed['kind'] === 'none'
   const read = readFields(overrideFields(limit), isNone ? { ...typed, hard: '0' } : typed)
@@ -509,5 +504,4 @@ const clearRows = actionRows<Limited>({
   },
 })
 
-/** Pages and actions for usage. */
 export const usageRows = [usageRow, overrideFormRow, overrideRow, ...clearRows] as const

@@ -55,7 +55,7 @@ const formRow: PageRow = {
   },
 }
 
-/** Verifies the call and shows the steps. A `POST`, so that neither call nor secret is in an address or in a log. */
+/** The call is a `POST`, so that neither it nor the secret is in an address or in a log. */
 const verifyRow: ActionRow = {
   method: 'POST',
   path,
@@ -187,5 +187,4 @@ function Result({ outcome }: { readonly outcome: CallTrace['outcome'] }) {
   }
 }
 
-/** Page and action that verify a captured call. */
 export const verifyCallRows = [formRow, verifyRow] as const
