@@ -7,20 +7,20 @@ import { exitCodes, type Problem } from './cli.ts'
 import { contracts } from './contract.ts' with { type: 'macro' }
 import { printable } from './tables.ts'
 
-/** Operations of each API that the commands call, as its document has them. */
+/** Typed by the OpenAPI document of each API. */
 interface Operations {
   readonly public: publicApi.operations
   readonly internal: internalApi.operations
 }
 
-/** Name of an API: the public one with an API key, or the internal one with a token. */
+/** The public API takes an API key, the internal one a token. */
 export type ApiName = keyof Operations
 
 export type Schemas<Name extends ApiName> = (Name extends 'public'
   ? publicApi.components
   : internalApi.components)['schemas']
 
-// Frozen, since Bun writes what a macro returned at each use of a constant.
+// Frozen, because Bun writes the result of a macro at each use of a constant.
 const api = Object.freeze(contracts())
 
 function operationOf(name: ApiName, id: string) {
@@ -46,7 +46,7 @@ type BodyOf<Op extends Operation> = [Exclude<Op['requestBody'], undefined>] exte
   ? never
   : Json<Exclude<Op['requestBody'], undefined>>
 
-/** Body of an operation of the public API. Undefined fields are not sent. */
+/** Undefined fields are not sent. */
 export type RequestBody<Id extends keyof publicApi.operations> = Undefinable<BodyOf<publicApi.operations[Id]>>
 
 type FieldsOf<Op> = Op extends Operation ? Exclude<Op['parameters']['query'], undefined> | BodyOf<Op> : never
@@ -56,7 +56,7 @@ type ValueOf<Fields, Field> = Fields extends unknown
     : never
   : never
 
-/** Returns the values of a query parameter, or of a field of the body. @throws if the API has no set of values for it */
+/** Returns the values of a query parameter or a body field. @throws if the API has no set of values for it */
 export function choicesOf<
   Name extends ApiName,
   Id extends string & keyof Operations[Name],
@@ -66,24 +66,22 @@ export function choicesOf<
   if (choices === undefined) throw new Error(`${field} of ${id} has no set of values`)
   return choices as never
 }
-/** Query of an operation of the public API. Undefined parameters are not sent. */
+/** Undefined parameters are not sent. */
 export type RequestQuery<Id extends keyof publicApi.operations> = Undefinable<
   NonNullable<publicApi.operations[Id]['parameters']['query']>
 >
 
-/** Parameters and body of a call. Undefined ones are not sent. */
+/** Undefined members are not sent. */
 type Input<Op extends Operation> = Part<'path', Op['parameters']['path']> &
   Part<'query', Op['parameters']['query']> &
   Part<'body', BodyOf<Op>> & { readonly idempotencyKey?: string }
 
 type AnswerOf<Op extends Operation> = Json<Op['responses'][keyof Op['responses']]>
 
-/** Answer of a call: the parsed body and its text, or why there is none. */
 export type Reply<Answer> =
   | { readonly kind: 'ok'; readonly body: Answer; readonly text: string }
   | (Problem & { readonly kind: 'problem'; readonly code?: string | undefined })
 
-/** Address and credential of an API. */
 export interface Connection {
   /** Base URL, without the path of the API. */
   readonly url: string
@@ -91,16 +89,16 @@ export interface Connection {
   readonly credential: string
 }
 
-/** Maximum milliseconds of a call with its whole answer. */
+/** Includes reading the whole answer. */
 const callMsMax = 60_000
-/** Maximum bytes of an answer. Fits the largest payload. */
+/** Fits the largest payload. */
 const answerBytesMax = 32 * 1024 * 1024
 const messageCharsMax = 1_000
 
 export class ApiClient<Name extends ApiName> {
   readonly #name: Name
   readonly #connection: Connection
-  // The schemas are generated. To check them by their own schema takes as long as the rest of the command.
+  // The schemas are generated. Checking them by their own schema takes as long as the rest of the command.
   readonly #ajv = new Ajv({ strict: false, validateSchema: false, meta: false })
 
   constructor(name: Name, connection: Connection) {
@@ -109,7 +107,7 @@ export class ApiClient<Name extends ApiName> {
     this.#ajv.addSchema({ $id: 'contract', components: { schemas: api[name].schemas } })
   }
 
-  /** Calls an operation once. Redirects are not followed, so that the credential is sent to no other address. Never rejects. */
+  /** Calls once. Redirects are not followed, so that the credential is sent to no other address. Never rejects. */
   async call<Id extends string & keyof Operations[Name]>(
     id: Id,
     input: Operations[Name][Id] extends Operation ? Input<Operations[Name][Id]> : never,
@@ -140,10 +138,7 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
-  /**
-   * Opens the stream of a subscription. Redirects are not followed. Never rejects.
-   * @param lastEventId id of the last handled event; empty without one
-   */
+  /** Redirects are not followed. Never rejects. @param lastEventId id of the last handled event; empty without one */
   async openStream(
     subscription: string,
     lastEventId: string,
@@ -169,7 +164,7 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
-  /** Derives a secret of 32 bytes from the credential, which it does not reveal. The same for the same purpose. */
+  /** Derives 32 bytes that do not reveal the credential. Returns the same for the same purpose. */
   deriveSecret(purpose: string): Buffer {
     return createHmac('sha256', this.#connection.credential).update(purpose).digest()
   }
@@ -187,7 +182,7 @@ export class ApiClient<Name extends ApiName> {
   }
 }
 
-/** Returns a member of an answer, or of a member, as received: parsing could change its numbers. */
+/** Returns the member as received, because parsing could change its numbers. */
 export function memberText(object: string, name: string): string {
   const members = findMembers(object)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
@@ -213,7 +208,6 @@ function queryText(query: Loose['query'] = {}): string {
     : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** Returns the body of an answer, or undefined if it is too long. */
 async function readText({ body }: Response): Promise<string | undefined> {
   const chunks: Uint8Array[] = []
   let bytes = 0
@@ -225,7 +219,7 @@ async function readText({ body }: Response): Promise<string | undefined> {
   return Buffer.concat(chunks).toString()
 }
 
-/** Parses JSON. Returns undefined for any other text. */
+/** Returns undefined for any other text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -234,7 +228,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Codes by which a command ends, by status. A 404 of another program than Latchkey has no code, and is a failure. */
+/** A 404 of another program than Latchkey has no code, and is a failure. */
 function exitCodeOf(status: number, code: string | undefined) {
   if (status === 401 || status === 403) return exitCodes.refused
   if (code === 'not_found') return exitCodes.notFound
@@ -278,7 +272,7 @@ function unreachable(origin: string, error: unknown) {
   )
 }
 
-/** Names the reason of a failed connection by its code, since the message can contain advice for programmers. */
+/** Prefers the code of an error, because the message can contain advice for programmers. */
 export function reasonText(error: unknown): string {
   if (!(error instanceof Error)) return 'no answer'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.message

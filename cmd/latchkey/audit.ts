@@ -6,7 +6,6 @@ import { afterOption, limitOption, listPages } from './pages.ts'
 import { findTenantId, namespacesOption } from './tenants.ts'
 import { fromOption, isoTime, parseTime } from './values.ts'
 
-/** Adds `latchkey audit`, which uses the internal API. */
 export function addAuditCommand(program: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
   program

@@ -10,7 +10,7 @@ import {
 import { exitCodes, type Problem } from './cli.ts'
 import { printable } from './tables.ts'
 
-/** A captured call: its headers by name, and its body as text or in base64. */
+/** Headers by name, and the body as text or in base64. */
 const CapturedCallSchema = t.Object(
   {
     method: t.Optional(t.String()),
@@ -23,7 +23,7 @@ const CapturedCallSchema = t.Object(
   { additionalProperties: false },
 )
 
-/** Parses a captured call. @param nowMs time of the call if it does not say when it came */
+/** @param nowMs time of a call that has none */
 export function parseCapturedCall(path: string, text: string, nowMs: number): ProviderCall | Problem {
   const wrong = (problem: string): Problem => ({ problem: `${path} ${problem}`, exitCode: exitCodes.misused })
   let value: unknown
@@ -58,7 +58,7 @@ export function parseCapturedCall(path: string, text: string, nowMs: number): Pr
 
 const base64Form = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Returns the headers, or the name of the first one that HTTP does not permit. */
+/** Returns the name of the first header that HTTP does not permit. */
 function headersOf(named: Readonly<Record<string, string>>): Headers | string {
   const headers = new Headers()
   for (const [name, value] of Object.entries(named))
@@ -70,7 +70,7 @@ function headersOf(named: Readonly<Record<string, string>>): Headers | string {
   return headers
 }
 
-/** Shows the steps of a verification, one a line. */
+/** One step per line. */
 export function traceText(trace: CallTrace): string {
   const steps = traceSteps(trace).flatMap(({ title, texts }) =>
     texts.map((text) => [title, printable(text)] as const),

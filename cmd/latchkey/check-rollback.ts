@@ -11,7 +11,6 @@ import {
 import type { Result } from './cli.ts'
 import { columnsText } from './tables.ts'
 
-/** Maximum number of tenants that the result names. */
 const namedMax = 20
 
 /** Checks that no tenant needs what an earlier version lacks, now or at the next upgrade. Changes nothing. @throws errors of Postgres */

@@ -8,7 +8,7 @@ const afterHelp = `
 Each address must respond with 2xx. The command retries for 30 s, because a process that was just
 started may not be ready. It needs no settings.`
 
-/** Adds `latchkey check`, which checks that addresses respond. The Helm test of an installation runs it. */
+/** Runs as the Helm test of an installation. */
 export function addCheckCommand(program: Program, cli: Cli): void {
   const check = program
     .command('check')
@@ -36,7 +36,7 @@ function isHttp(text: string): boolean {
 interface Answer {
   readonly url: string
   readonly ok: boolean
-  /** Status, or why there is none. */
+  /** Status, or the reason for none. */
   readonly answer: string
 }
 

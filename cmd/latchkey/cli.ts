@@ -3,20 +3,18 @@ import { type Clock, toWire } from '#internal/base/index.ts'
 import { Tables } from './tables.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Exit codes of `latchkey`. A command that starts a process of Latchkey sets its own. */
+/** A command that starts a process of Latchkey sets its own. */
 export const exitCodes = { ok: 0, failed: 1, misused: 2, notFound: 3, refused: 4, unavailable: 5 } as const
 
-/** Exit code of a command. Undefined for a process that sets its own exit code. */
+/** Undefined for a process that sets its own exit code. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes] | undefined
 
 export type Program = Command
 
-/** A run of `latchkey`: surroundings and result of its command. */
 export class Cli {
   readonly terminal: Terminal
   readonly clock: Clock
   readonly tables: Tables
-  /** Set by the command that ran. */
   exitCode: ExitCode = exitCodes.ok
 
   constructor(terminal: Terminal, clock: Clock) {
@@ -33,7 +31,6 @@ export class Cli {
     }
   }
 
-  /** Prints a result as text, or as one JSON document, and returns the exit code. */
   answer(result: Result, { json: isJson }: JsonOption): ExitCode {
     const isFailure = 'problem' in result
     const text = isJson ? jsonTextOf(result) : isFailure ? '' : result.text
@@ -43,7 +40,7 @@ export class Cli {
     return isFailure ? (result.exitCode ?? exitCodes.failed) : exitCodes.ok
   }
 
-  /** Asks whether to do what the command is for. Returns why it is not to be done, or undefined. */
+  /** Returns undefined to proceed, or the reason not to. */
   async confirm(question: string): Promise<Problem | undefined> {
     const { ask } = this.terminal
     if (ask === undefined)
@@ -55,18 +52,17 @@ export class Cli {
     return /^y(es)?$/i.test(answer?.trim() ?? '') ? undefined : { problem: 'Nothing was done' }
   }
 
-  /** Prints why a command threw, and returns the exit code. */
+  /** Prints the error, without SQL parameters. */
   async fail(error: unknown): Promise<ExitCode> {
-    // Loaded here, since most commands need nothing of the stores.
+    // Loaded here, because most commands do not need the storage.
     const { withoutParameters } = await import('#internal/storage/index.ts')
     this.terminal.complain(`The command failed: ${reasonOf(withoutParameters(error))}`)
     return exitCodes.failed
   }
 }
 
-/** Why a command has no result. */
 export interface Problem {
-  /** Description of the problem, and what to do about it. */
+  /** Includes what to do about it. */
   readonly problem: string
   /** Default: an object with the problem. */
   readonly json?: unknown
@@ -74,7 +70,7 @@ export interface Problem {
   readonly exitCode?: ExitCode
 }
 
-/** Result of a command as text and as JSON, or a problem. Timestamps in `json` are in milliseconds. */
+/** Timestamps in `json` are in milliseconds. */
 export type Result =
   | {
       readonly text: string
@@ -82,7 +78,7 @@ export type Result =
       /** Printed to standard error. */
       readonly note?: string | undefined
     }
-  /** JSON of the service as received, whose numbers a parser could change. */
+  /** JSON of the service as received, because a parser could change its numbers. */
   | { readonly text: string; readonly jsonText: string }
   | Problem
 
@@ -96,10 +92,9 @@ export interface JsonOption {
   readonly json?: true | undefined
 }
 
-/** Flags and description of the option `--json`. */
 export const jsonOption = ['--json', 'prints one JSON document'] as const
 
-/** Returns why a command failed. If a host name has several addresses and all fail, returns the first address's error. */
+/** If all addresses of a host name fail, returns the first address's error. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   if (!(error instanceof Error)) return 'without a reason'

@@ -3,21 +3,18 @@ import { ApiClient, type ApiName } from './api-client.ts'
 import { type Cli, type ExitCode, exitCodes, type JsonOption, type Result } from './cli.ts'
 import { chooseApi, chooseConnection, environmentOf, profilesPath, readProfiles } from './profiles.ts'
 
-/** Flags and description of the option that chooses a profile. */
 export const profileOption = [
   '--profile <name>',
   'profile of latchkey login; default: the environment, then the profile in force',
 ] as const
 
-/** Options of every command that calls the service. */
 export interface ClientOptions extends JsonOption {
   readonly profile?: string | undefined
 }
 
-/** Use case of a command with the client of an API. */
 type Use<Name extends ApiName> = (client: ApiClient<Name>, config: Config<'latchkey'>) => Promise<Result>
 
-/** Runs a use case with the client of an API, and prints its result. Returns exit code 2 for invalid settings. */
+/** Returns exit code 2 for invalid settings. */
 export async function withApi<Name extends ApiName>(
   cli: Cli,
   api: Name,
@@ -36,7 +33,7 @@ export async function withApi<Name extends ApiName>(
   return cli.answer(await use(new ApiClient(api, connection), config), options)
 }
 
-/** Like `withApi`, with the internal API if there is a token for it, and otherwise with the public API. */
+/** Uses the internal API if there is a token for it, and otherwise the public API. */
 export async function withEitherApi(
   cli: Cli,
   options: ClientOptions,
@@ -52,7 +49,7 @@ export async function withEitherApi(
     : withApi(cli, api, options, uses.public)
 }
 
-/** Reads the configuration of a process. Prints its problems and returns undefined if it is invalid. */
+/** Prints the problems of an invalid configuration. */
 export function configFor<Process extends ProcessName>(
   { terminal }: Cli,
   process: Process,

@@ -20,15 +20,15 @@ interface Document {
 }
 
 /**
- * Returns what `latchkey` needs of both OpenAPI documents: of each operation its method, path, the schema of its answer, and the values of
- * parameters and of fields of the body that have a set of values; and the schemas to which answers refer. Called as a macro: Bun runs it
- * when it compiles the program, which then contains the result.
+ * Returns the part of both OpenAPI documents that `latchkey` needs: of each operation its method, path, answer schema, and parameters and
+ * body fields with a set of values; and the schemas to which answers refer. Called as a macro: Bun runs it when it compiles the program,
+ * which then contains the result.
  */
 export function contracts() {
   return { public: contractOf(documents().public), internal: contractOf(documents().internal) }
 }
 
-/** Returns the options by which operations filter events, also called as a macro: their definitions load the rooms of the stores. */
+/** Called as a macro, because the definitions of filters load the rooms of the stores. */
 export function filterOptions() {
   return eventFilterOptions()
 }
@@ -53,7 +53,6 @@ function contractOf({ paths, components: { schemas } }: Document) {
   return { operations: Object.fromEntries(operations), schemas: outline(schemas) as object }
 }
 
-/** Returns the status and the response of a call that succeeds. */
 function answerOf({ responses }: Operation) {
   return Object.entries(responses).find(([status]) => status < '300') ?? (['', { content: {} }] as const)
 }
@@ -72,7 +71,7 @@ function choicesOf({ parameters = [], requestBody }: Operation, schemas: Documen
   return choices
 }
 
-/** Returns both documents with what the types of calls and of their answers come from. */
+/** Keeps only what the types of calls and answers need. */
 export function typedDocuments(): Readonly<Record<string, object>> {
   const typed = Object.entries(documents()).map(([name, { openapi, info, paths, components }]) => {
     const outlined = Object.entries(paths).map(([path, operations]) => [
@@ -93,7 +92,7 @@ export function typedDocuments(): Readonly<Record<string, object>> {
 function typedOperation(operation: Operation) {
   const { operationId, parameters, requestBody } = operation
   const [status, { content }] = answerOf(operation)
-  // Values in a path can be newer than the program, and the service says which ones it has.
+  // Values in a path can be newer than the program; the service names the valid ones.
   const given = parameters?.map((each) =>
     each.in === 'path' ? { ...each, schema: { type: 'string' } } : each,
   )
@@ -101,11 +100,11 @@ function typedOperation(operation: Operation) {
   return outline({ operationId, parameters: given, requestBody, responses })
 }
 
-/** Keywords of a schema that are needed neither to read an answer nor to type a request. */
+/** Keywords that are needed neither to read an answer nor to type a request. */
 const dropped = new Set(['description', 'example', 'examples', 'pattern', 'format', 'default', 'x-may-grow'])
 const bounds = /^(min|max)(imum|Length|Items|Properties)$/
 
-/** Returns a part of a document without texts and bounds. A set of values or variants that may grow becomes an open one. */
+/** Omits texts and bounds. A set of values or variants that may grow becomes an open one. */
 function outline(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(outline)
   if (typeof value !== 'object' || value === null) return value

@@ -4,10 +4,9 @@ import type { RequestBody, RequestQuery } from './api-client.ts'
 import { filterOptions } from './contract.ts' with { type: 'macro' }
 import { isoTime, parseId, parseProvider, parseType, parseWhole } from './values.ts'
 
-/** Filter of a replay. Only the internal API takes a tenant, and covers all tenants without one. */
+/** Only the internal API takes a tenant, and covers all tenants without one. */
 export type ReplayFilter = RequestBody<'previewReplay'> & { readonly tenantId?: string | undefined }
 
-/** Filters of each operation, without the times of receipt. */
 interface Filters {
   readonly listEvents: RequestQuery<'listEvents'>
   readonly searchPayloads: Omit<RequestBody<'searchPayloads'>, 'from'>
@@ -16,7 +15,7 @@ interface Filters {
   }
 }
 
-// Frozen, since Bun writes what a macro returned at each use of a constant.
+// Frozen, because Bun writes the result of a macro at each use of a constant.
 const optionsOf = Object.freeze(filterOptions())
 
 export const parseReplayId = parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined))
@@ -29,7 +28,6 @@ const parsers: Readonly<Record<string, (text: string) => string>> = {
   replayId: parseReplayId,
 }
 
-/** Adds the options of an operation's filters to a command. `parseFilters` reads their values. */
 export function withFilters<Command>(
   command: Command & CommandUnknownOpts,
   operation: keyof Filters,
@@ -55,7 +53,7 @@ export function parseFilters<Operation extends keyof Filters>(
   ) as Filters[Operation]
 }
 
-/** Returns the filter of a replay by the options of a command; undefined without a start and an earlier replay. */
+/** Returns undefined without a start and an earlier replay. */
 export function parseReplayFilter(options: {
   readonly from?: number | undefined
   readonly to?: number | undefined
@@ -72,7 +70,7 @@ export function parseReplayFilter(options: {
   }
 }
 
-/** Returns the values of a replay's filter in words, without the state and an earlier replay. */
+/** Omits the state and an earlier replay. */
 export function filterWords(filter: object): string[] {
   const values = new Map<string, unknown>(Object.entries(filter))
   return optionsOf.startReplay.flatMap(({ name, summary }) => {

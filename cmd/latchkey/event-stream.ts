@@ -3,28 +3,27 @@ import { type ApiClient, reasonText } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 export interface StreamedEvent {
-  /** Id that acknowledges the event and all before it. */
+  /** Acknowledges the event and all before it. */
   readonly streamId: string
-  /** The event as a callback receives it: JSON text. */
+  /** JSON as a callback receives it. */
   readonly text: string
 }
 
-/** Maximum characters of an event, which fit the largest payload. */
+/** Fits the largest payload. */
 const eventCharsMax = 32 * 1024 * 1024
-/** The service sends a heartbeat every 20 s at least. */
+/** Longer than the 20 s between heartbeats of the service. */
 const silenceMsMax = 60_000
 const firstPauseMs = 500
 const pauseMsMax = 15_000
 /** Problems that another attempt does not solve. A held lease ends by itself. */
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
-/** Follows a subscription. Reconnects until the signal aborts. @returns why it cannot go on, or undefined after the signal */
+/** Reconnects until the signal aborts. @returns the problem that ends it, or undefined after the signal */
 export async function* followEvents(options: {
   readonly api: ApiClient<'public'>
   readonly subscription: string
-  /** Called when the connection is lost, with the reason, and when it is open. */
+  /** Called with the reason when the connection is lost, and without one when it is open. */
   onState(problem: (Problem & { readonly code?: string | undefined }) | undefined): void
-  /** Ends the events. */
   readonly signal: AbortSignal
 }): AsyncGenerator<StreamedEvent, Problem | undefined> {
   const { api, subscription, onState, signal } = options
@@ -60,7 +59,7 @@ export async function* followEvents(options: {
   return undefined
 }
 
-/** Parses server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11). */
+/** Implements https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11). */
 async function* parseEvents(
   body: ReadableStream<Uint8Array>,
   silence: AbortController,
@@ -82,7 +81,7 @@ async function* parseEvents(
         const [streamId] = valuesOf('id')
         if (streamId !== undefined) yield { streamId, text: valuesOf('data').join('\n') }
       }
-      // Starts when the events are handled, since the handling of many can take longer.
+      // Restarts after the events are handled, because handling many can take longer.
       timer = expectNoise()
     }
   } finally {

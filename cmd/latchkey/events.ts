@@ -23,10 +23,10 @@ import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole, typeHint
 
 type Api = ApiClient<'public'>
 
-/** Option with the number of matches of a search, which reads one page. */
+/** Number of matches. A search reads one page. */
 const searchLimitOption = ['--limit <n>', 'maximum number, 1 to 100', parseWhole(1, 100), 50] as const
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
-/** Address at which a callback is developed. */
+/** Address of a callback in development. */
 const curlUrl = 'http://127.0.0.1:3000/'
 
 const afterHelp = `
@@ -38,7 +38,7 @@ Brings the next attempt of the retry schedule forward: it uses that attempt, and
 it is due as long afterwards as the schedule says. An event that is finished begins another delivery
 cycle, as with latchkey events replay, which changes nothing while a cycle is in progress.`
 
-/** Adds `latchkey events list|search|get|payload|explain|retry|replay`, about the events of the key's tenant. */
+/** Covers the events of the key's tenant. */
 export function addEventsCommand(program: Program, cli: Cli): void {
   const events = program.command('events').description('lists, explains and replays events')
   addListCommand(events, cli)
@@ -201,7 +201,7 @@ function detailText({ tables }: Cli, detail: Schemas<'public'>['EventDetail']): 
 const answerLinesMax = 10
 const answerLineCharsMax = 200
 
-/** Returns the start of the last response body, redacted by the service, below a title. */
+/** Shows the start of the last response body, which the service has redacted. */
 function answerLines(attempts: Schemas<'public'>['EventDetail']['attempts']): string[] {
   const last = attempts.at(-1)
   const lines = last?.answer?.trim().split(/\r?\n/) ?? []
@@ -212,7 +212,7 @@ function answerLines(attempts: Schemas<'public'>['EventDetail']['attempts']): st
   return ['', title, ...shown]
 }
 
-/** Returns the durations of the steps of a call, such as `dns 4, connect 12, tls 22, first byte 480`. */
+/** Formats step durations: `dns 4, connect 12, tls 22, first byte 480`. */
 function timingText(
   exchange: Schemas<'public'>['EventDetail']['attempts'][number]['exchange'],
 ): string | undefined {
@@ -299,7 +299,6 @@ function addReplayCommand(events: Program, cli: Cli): void {
     )
 }
 
-/** Shows the events, asks, and starts a replay. */
 async function replayMany(
   cli: Cli,
   api: ReplayApi,

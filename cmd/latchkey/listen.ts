@@ -11,7 +11,7 @@ import { fromOption, isoTime, parseUrl, parseWhole } from './values.ts'
 
 type Api = ApiClient<'public'>
 
-/** Days without use after which the subscription of a listener may be deleted, so that abandoned ones do not use up those of the tenant. */
+/** Days without use after which a listener's subscription may be deleted, so that abandoned ones do not use up those of the tenant. */
 const listenerIdleDays = 14
 const tailIdleDays = 1
 
@@ -28,7 +28,6 @@ const forwardMsMax = 30_000
 /** Maximum failed events that are kept to be sent again. */
 const failedMax = 100
 
-/** Adds `latchkey listen`, which forwards events to a program on this machine. */
 export function addListenCommand(program: Program, cli: Cli): void {
   program
     .command('listen')
@@ -66,7 +65,6 @@ export function addListenCommand(program: Program, cli: Cli): void {
     )
 }
 
-/** Adds `latchkey events tail`, which prints events as they come. */
 export function addTailCommand(events: Program, cli: Cli): void {
   events
     .command('tail')
@@ -93,7 +91,7 @@ export function addTailCommand(events: Program, cli: Cli): void {
     )
 }
 
-/** Parses a URL, a host with a port and a path, for which the scheme is http, or a port of this machine with a path. */
+/** Accepts a URL, a host with a port and a path (http), or a port of this machine with a path. */
 function parseTarget(text: string): string {
   // As a URL, http://3100 is the address 0.0.12.28.
   if (/^\d+(\/|$)/.test(text)) return parseUrl(`http://127.0.0.1:${text}`)
@@ -111,7 +109,7 @@ const nameOption = [
 const fromText = 'begins with events received at this time or later'
 const maxOption = ['--max <count>', 'stops after this number of events', parseWhole(1, 1_000_000)] as const
 
-/** Returns the name of the subscription of this user on this host. */
+/** One subscription per user and host. */
 function nameOf(command: string, { terminal: { env } }: Cli): string {
   // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
   const user = env['USER'] || env['LOGNAME'] || userInfo().username
@@ -119,7 +117,6 @@ function nameOf(command: string, { terminal: { env } }: Cli): string {
   return `${command}-${owner}`.slice(0, 63).replace(/-+$/, '')
 }
 
-/** Creates the subscription or changes its filter, and moves it. Returns the problem if that fails. */
 async function openCursor(
   api: Api,
   {
@@ -149,10 +146,8 @@ async function openCursor(
   return moved.kind === 'problem' ? moved : undefined
 }
 
-/** Result of a command that has printed everything. */
 const nothing: Result = { text: '', jsonText: '' }
 
-/** Calls a function for each event and acknowledges it afterwards. */
 async function follow(
   cli: Cli,
   api: Api,
@@ -163,7 +158,7 @@ async function follow(
   }: {
     readonly name: string
     readonly max?: number | undefined
-    /** Called once, when the stream is open for the first time, so that the key is known to have the scopes. */
+    /** Called once, when the first open stream shows that the key has the scopes. */
     onFirstOpen?(): void
   },
   handle: (event: StreamedEvent) => Promise<void>,
@@ -203,7 +198,6 @@ async function follow(
   }
 }
 
-/** Receiver on this machine. */
 interface Target {
   readonly url: string
   readonly key: SigningKey
@@ -230,7 +224,6 @@ class Listener {
     this.#options = options
   }
 
-  /** Prints the name, the URL, and the secret if the receiver does not know it. */
   #introduce(signingSecret: string | undefined): void {
     const { terminal } = this.#cli
     const { name, target, isJson } = this.#options
@@ -249,7 +242,7 @@ class Listener {
   }: {
     /** Number of events after which it ends. */
     readonly max: number | undefined
-    /** Secret to print, if the receiver does not know it. */
+    /** Printed if the receiver does not know it. */
     readonly listenerSecret: string | undefined
   }): Promise<Result> {
     const { api, name } = this.#options
@@ -267,7 +260,7 @@ class Listener {
     }
   }
 
-  /** Says at the end that failed events are not sent again by the next listener. */
+  /** States that the next listener does not send failed events again. */
   #reportFailed(): void {
     const [first] = this.#failed
     if (first === undefined || this.#options.isJson) return
@@ -311,7 +304,7 @@ async function send(
   { url, key, isUnverified }: Target,
   nowMs: number,
 ): Promise<{
-  /** Null without an answer. */
+  /** Null if there was no response. */
   readonly status: number | null
   readonly problem: string | null
 }> {

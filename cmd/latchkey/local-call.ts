@@ -3,7 +3,7 @@ import type { EventContent } from '#internal/events/index.ts'
 import { type ApiClient, memberText } from './api-client.ts'
 import type { Result } from './cli.ts'
 
-/** Fields of an event of the API that a delivery has, besides its payload and headers. */
+/** Fields that a delivery has besides payload and headers. */
 export interface EventFields {
   readonly id: string
   readonly tenantId: string
@@ -14,7 +14,7 @@ export interface EventFields {
   readonly receivedAt: string
 }
 
-/** Returns the call that delivers an event, made and signed like a call of a forwarder. */
+/** Makes and signs the call like a forwarder. */
 export async function localCall(
   {
     event,
@@ -22,14 +22,14 @@ export async function localCall(
     headers,
   }: {
     readonly event: EventFields
-    /** JSON as received, whose numbers a parser could change. */
+    /** JSON as received, because a parser could change its numbers. */
     readonly payload: string
     readonly headers: string
   },
   { url, key, nowMs }: { readonly url: string; readonly key: SigningKey; readonly nowMs: number },
 ) {
   const { id, tenantId, provider, providerRawType: rawType, type, occurredAt, receivedAt } = event
-  // Loaded here, since most commands need nothing of deliveries.
+  // Loaded here, because most commands do not need deliveries.
   const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
   // The schemas of the API check these texts; a later version can have more providers.
   const content = {
@@ -48,7 +48,7 @@ export async function localCall(
   return signedCall(target, content, { ...carriedHeaders(headers), nowMs })
 }
 
-/** Returns the delivery of an event as a curl command, made and signed like a call of the forwarder. */
+/** Makes and signs the call like a forwarder. */
 export async function curlOf(
   api: ApiClient<'public'>,
   {
@@ -66,7 +66,7 @@ export async function curlOf(
   const payload = memberText(stored.text, 'payload')
   const headers = JSON.stringify(detail.body.headers)
   const call = await localCall({ event: detail.body.event, payload, headers }, { url, key, nowMs })
-  // Loaded here, since most commands need nothing of the stores.
+  // Loaded here, because most commands do not need deliveries.
   const { curlCommand } = await import('#internal/delivery/index.ts')
   const command = curlCommand({ url, headers: Object.entries(call.headers), body: call.body })
   return { text: command, json: { command } }

@@ -10,7 +10,6 @@ Reads the API key from LATCHKEY_API_KEY (with --internal, the token from LATCHKE
 prompt that does not show it, or from standard input, calls the service with it, and keeps it in
 profiles.json under $XDG_CONFIG_HOME/latchkey (~/.config/latchkey), which only you can read.`
 
-/** Adds `latchkey login` and `latchkey logout`, which keep and remove the address and the key of a profile. */
 export function addLoginCommands(program: Program, cli: Cli): void {
   program
     .command('login')
@@ -95,7 +94,7 @@ async function readCredential({ terminal }: Cli, api: ApiName): Promise<string |
   )
 }
 
-/** Calls the service once. Returns undefined on success, or the problem and whether the service knows the credential all the same. */
+/** Calls the service once. Returns undefined on success, or the problem and whether the service nevertheless knows the credential. */
 async function check(
   api: ApiName,
   connection: Connection,

@@ -31,7 +31,7 @@ const fileOption = [
 ] as const
 const fileDefault = '/etc/latchkey/operators.yaml'
 
-/** Adds the command group `operators`, which edits the file of the operators of `latchkey run`. */
+/** Edits the file of the operators of `latchkey run`. */
 export function addOperatorsCommand(program: Program, cli: Cli): void {
   const operators = program
     .command('operators')
@@ -140,7 +140,7 @@ async function open(
   return parsed.kind === 'ok' ? { path, entries: parsed.entries } : { problem: `${path} ${parsed.problem}` }
 }
 
-/** Replaces the file at once. Returns the problem if the operators are invalid. */
+/** Replaces the file atomically. Returns the problem of invalid operators. */
 async function write(path: string, operators: readonly object[]): Promise<Problem | undefined> {
   const text = stringify({ operators })
   const parsed = parseOperators(text)
@@ -148,7 +148,7 @@ async function write(path: string, operators: readonly object[]): Promise<Proble
     return { problem: `The operator is invalid: ${parsed.problem}`, exitCode: exitCodes.misused }
   const mode = await stat(path).then(
     (before) => before.mode & 0o755,
-    // The file has only hashes of random tokens, and the user of the service has to read it.
+    // The file has only hashes of random tokens, and the user of the service must read it.
     () => 0o644,
   )
   await replaceFile(path, text, mode)

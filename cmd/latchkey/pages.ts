@@ -3,20 +3,18 @@ import type { JsonOption, Problem, Result } from './cli.ts'
 import { printable } from './tables.ts'
 import { parseWhole } from './values.ts'
 
-/** Maximum items of a list that a command prints. */
+/** Maximum printed items of a list. */
 const itemsMax = 1_000
 const pageMax = 100
-/** Maximum pages of a list that a command reads. A page can have fewer items than its limit, or none, and be followed by another. */
+/** Maximum pages that a command reads. A page can have fewer items than its limit, or none, and be followed by another. */
 const pagesMax = 100
 
-/** Flags, description, parser and default of the option with the number of items. */
 export const limitOption = [
   '--limit <n>',
   `maximum number, 1 to ${itemsMax}`,
   parseWhole(1, itemsMax),
   50,
 ] as const
-/** Flags and description of the option with the place at which a list continues. */
 export const afterOption = [
   '--after <cursor>',
   'continues an earlier list at the cursor that it printed',

@@ -1,7 +1,7 @@
 import { type Cli, exitCodes, jsonOption, type Program } from './cli.ts'
 import { configFor } from './connect.ts'
 
-/** Processes with the modules that start them. Each import path is a literal, because the bundler requires it. */
+/** Each import path is a literal, because the bundler requires it. */
 const processes = [
   ['api', 'serves the public routes', () => import('#cmd/api/main.ts')],
   ['forwarder', 'delivers events to callbacks', () => import('#cmd/forwarder/main.ts')],
@@ -34,7 +34,7 @@ It fails also while a tenant has no callback: a version that requires one cannot
 
 const settingsHelp = '\nIts settings are environment variables: docs/reference/configuration.md lists them.'
 
-/** Adds the commands that start a process. Importing its module starts it, and it reads its settings from its environment. */
+/** Importing the module of a process starts it. It reads its settings from its environment. */
 export function addProcessCommands(program: Program, cli: Cli): void {
   for (const [name, summary, load] of processes)
     program

@@ -15,23 +15,21 @@ const Profile = Type.Object({
 })
 const ProfilesFile = Type.Object({ profiles: Type.Record(Type.String(), Profile) })
 
-/** Addresses and credentials of `latchkey login` by the name of their profile. */
+/** Addresses and credentials by profile. */
 export type Profiles = Readonly<Record<string, Static<typeof Profile>>>
 
 const fileBytesMax = 1024 * 1024
-/** Permission bits of everybody but the owner. */
+/** Permission bits of group and others. */
 const othersMode = 0o077
 
-/** Returns the path of the file with the profiles, by the XDG Base Directory Specification. */
+/** Follows the XDG Base Directory Specification. */
 export function profilesPath(env: Environment): string {
   const configured = env['XDG_CONFIG_HOME'] ?? ''
   const folder = isAbsolute(configured) ? configured : join(env['HOME'] || homedir(), '.config')
   return join(folder, 'latchkey', 'profiles.json')
 }
 
-/**
- * Reads the profiles. There are none without the file. Refuses a file that other users can read or write, since its keys are known then.
- */
+/** Returns no profiles without the file. Refuses a file that other users can read or write, because its keys are then known. */
 export async function readProfiles(path: string): Promise<{ readonly profiles: Profiles } | Problem> {
   const file = await open(path, constants.O_RDONLY).catch(unlessMissing)
   if (file === undefined) return { profiles: {} }
@@ -49,14 +47,14 @@ export async function readProfiles(path: string): Promise<{ readonly profiles: P
   }
 }
 
-/** Replaces the profiles. Only the owner can read the file. */
+/** Only the owner can read the file. */
 export async function writeProfiles(path: string, profiles: Profiles): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   await replaceFile(path, `${JSON.stringify({ profiles }, null, 2)}\n`, 0o600)
 }
 
 /**
- * Replaces a file at once, so that no reader sees a part of it. Owner and group stay, so that a service which could read the file still
+ * Replaces a file atomically, so that no reader sees a part of it. Owner and group stay, so that a service which could read the file still
  * can. @throws if that needs another user; the file is unchanged then
  */
 export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
@@ -96,8 +94,8 @@ export function environmentOf(config: Config<'latchkey'>, api: ApiName): Partial
 }
 
 /**
- * Decides which API a command calls that both have: the internal one if the profile that an option names has a token, otherwise by the
- * environment, otherwise by the profile in force. Pure.
+ * Prefers the internal API if the profile that an option names has a token; otherwise decides by the environment, then by the current
+ * profile.
  */
 export function chooseApi(
   config: Config<'latchkey'>,
@@ -110,10 +108,7 @@ export function chooseApi(
   return internal === undefined ? 'public' : 'internal'
 }
 
-/**
- * Decides where a command connects: to the profile that an option names, otherwise by the environment, otherwise by the profile in force. A
- * stored credential is sent to its stored address only. Pure.
- */
+/** Prefers the named profile, then the environment, then the current profile. A stored credential is sent to its stored address only. */
 export function chooseConnection(
   api: ApiName,
   {
@@ -122,10 +117,9 @@ export function chooseConnection(
     name,
     profiles,
   }: {
-    /** Value of `--profile`. */
     readonly named: string | undefined
     readonly given: Partial<Connection>
-    /** Profile in force without `--profile`. */
+    /** Profile without `--profile`. */
     readonly name: string
     readonly profiles: Profiles
   },
@@ -155,13 +149,13 @@ export function chooseConnection(
       )
 }
 
-/** Returns whether a URL can be the base of others, and has no password, which messages would show. */
+/** Refuses a password, which messages would show. */
 export function isBaseUrl(text: string): boolean {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null
   return url !== null && [url.username, url.password, url.search, url.hash].every((part) => part === '')
 }
 
-/** Parses the text of a key or a token, which may end with a line feed. Returns undefined for anything else. */
+/** Accepts a trailing line feed. */
 export function parseCredential(text: string): string | undefined {
   const trimmed = text.trim()
   return isCredential(trimmed) ? trimmed : undefined

@@ -9,22 +9,21 @@ import {
 import { type Problem as FieldProblem, lineOfField } from '#internal/tenants/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
-/** Maximum bytes of a declaration, and of the file of a secret. */
+/** Also limits the file of a secret. */
 const declarationBytesMax = 1024 * 1024
-/** Maximum bytes of a captured call: a body of 25 MiB in base64, and its headers. */
+/** Fits a body of 25 MiB in base64, and its headers. */
 export const capturedCallBytesMax = 64 * 1024 * 1024
 
-/** A declaration in a file, or what is wrong with it, each problem with its line. */
 export type ReadProvider =
   | (Extract<ParsedProvider, { readonly kind: 'ok' }> & {
-      /** What is permitted, but most likely a mistake; each with its line. */
+      /** Permitted, but most likely a mistake; each with its line. */
       readonly notes: readonly string[]
-      /** Returns a problem of the declaration as a line that begins with `file:line`. @param path with `spec` */
+      /** Begins with `file:line`. @param path with `spec` */
       lineOf(problem: FieldProblem): string
     })
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** Reads a text file. Returns a problem if there is none, or, before it is read, if it is too long. */
+/** Returns a problem if the file is missing or, without reading it, too long. */
 export async function readText(path: string, bytesMax = declarationBytesMax): Promise<string | Problem> {
   try {
     const { size } = await stat(path)
@@ -37,7 +36,7 @@ export async function readText(path: string, bytesMax = declarationBytesMax): Pr
   }
 }
 
-/** Parses the text of a declaration, which is one YAML document. Problems begin with `file:line`. */
+/** Accepts one YAML document. Problems begin with `file:line`. */
 export function parseProviderFile(path: string, text: string): ReadProvider {
   const lines = new LineCounter()
   const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, strict: true })

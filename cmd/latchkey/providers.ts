@@ -138,7 +138,7 @@ async function testFile(
   return isAccepted ? shown : { problem: shown.text, json: trace }
 }
 
-/** Runs the vectors of a declaration: a line for each problem, and for each vector that holds. */
+/** Returns a line for each problem, and for each vector that holds. */
 function testVectors(
   file: string,
   { declaration, lineOf }: Extract<ReadProvider, { readonly kind: 'ok' }>,
@@ -171,7 +171,7 @@ async function readSecret(cli: Cli, file: string | undefined): Promise<string | 
 async function create(name: string, path = `${name}.yaml`): Promise<Result> {
   const text = providerTemplate(name)
   const parsed = parseProviderFile(path, text)
-  // The file is not written, so its name and line would mislead.
+  // Omits file name and line: the file is not written.
   if (parsed.kind === 'invalid') {
     const problems = parsed.problems.map((each) => each.slice(each.indexOf(': ') + 2))
     return { problem: problems.join('\n'), exitCode: exitCodes.misused }

@@ -13,7 +13,6 @@ Any other principal is a hash of the caller's text:
 const ofUnfinished = `
 For an attempt that ended without a result, after you have found out that its operation happened.`
 
-/** Adds `latchkey records get|save|release`, about one scope and key. */
 export function addRecordsCommand(program: Program, cli: Cli): void {
   const records = program.command('records').description('shows, saves and releases idempotency records')
   records
@@ -93,13 +92,13 @@ async function get({ tables }: Cli, api: ApiClient<'public'>, query: Address): P
   const { status, headers } = reply.body.record
   const record = memberText(reply.text, 'record')
   const head = tables.details([['status', status], ...Object.entries(headers)])
-  // As received, since parsing could change its numbers.
+  // As received, because parsing could change its numbers.
   return { text: `${head}\n\n${memberText(record, 'body')}`, jsonText: record }
 }
 
 const lockSeconds = 30
 
-/** Saves a response under a lock of its own, so that it never wins over a running attempt. */
+/** Uses a lock of its own, so that it never wins over a running attempt. */
 async function save(
   api: ApiClient<'public'>,
   { scope, key, status, body }: Address & { readonly status: number; readonly body: unknown },
@@ -142,7 +141,7 @@ function parseJsonText(text: string): unknown {
   }
 }
 
-/** Returns how to name a record of the middleware, if the scope looks like one of it and the key does not. */
+/** Explains the key of a middleware record if the scope looks like one and the key does not. */
 function hintOf({ scope, key }: Address): string {
   if (!/^[A-Z]+ \//.test(scope) || /^(-|[A-Za-z0-9_-]{22}):/.test(key)) return ''
   return `. A key of the middleware begins with its principal: -:${key} for the principal 'none' (after --); see latchkey records get --help`

@@ -18,10 +18,10 @@ import { providerObjects, tenantFinalizer, tenantObjects } from '#internal/tenan
 import { type Cli, jsonOption, type Program } from './cli.ts'
 
 const leaseName = 'latchkey-operator'
-/** Maximum wait in ms until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
+/** Milliseconds until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
 const leaderMsMax = 60_000
 const lookAgainMs = 500
-/** Maximum number of attempts to write a Tenant while writes of other clients conflict. */
+/** Maximum attempts to write an object while writes of other clients conflict. */
 const triesMax = 5
 
 const afterHelp = `
@@ -29,7 +29,6 @@ Removes Latchkey's finalizer from all Tenants, or from those in some namespaces,
 so that they and their namespaces can be deleted without an operator. Their data stays. The chart
 runs this command before it is uninstalled.`
 
-/** Adds `latchkey remove-finalizers`, which removes Latchkey's finalizer from Tenants when no operator runs. */
 export function addRemoveFinalizersCommand(program: Program, cli: Cli): void {
   program
     .command('remove-finalizers')
@@ -90,7 +89,7 @@ async function releaseProviders(client: KubeClient): Promise<number> {
   return count
 }
 
-/** Returns the endpoint of the API server from KUBECONFIG, or from the variables that Kubernetes sets in every pod. */
+/** Reads KUBECONFIG, or the variables that Kubernetes sets in every pod. */
 async function findEndpoint(env: Environment): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
@@ -99,7 +98,7 @@ async function findEndpoint(env: Environment): Promise<Endpoint> {
   throw new Error('the address of the API server is unknown: run this command in a pod, or set KUBECONFIG')
 }
 
-/** Scales the operator to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
+/** Scales to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
 async function endOperator(
   deployment: string,
   {
@@ -141,7 +140,7 @@ async function endOperator(
   )
 }
 
-/** Removes Latchkey's finalizer from a Tenant or Provider. Returns whether it had the finalizer. */
+/** Returns whether the object had the finalizer. */
 async function letGo<T extends KubeObject>(client: KubeClient, of: Resource<T>, object: T): Promise<boolean> {
   let { metadata }: KubeObject = object
   for (let tries = 0; tries < triesMax; tries += 1) {

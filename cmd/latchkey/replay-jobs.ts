@@ -11,7 +11,6 @@ type Changer<Request extends unknown[]> = (
   ...request: Request
 ) => Promise<Reply<Schemas<'public'>['ReplayChanged']>>
 
-/** Operations on replays, which both APIs have. */
 export interface ReplayApi {
   readonly preview: (filter: ReplayFilter) => Promise<Reply<Schemas<'public'>['ReplayPreview']>>
   readonly start: Changer<
@@ -22,7 +21,6 @@ export interface ReplayApi {
   readonly replayEvent: (eventId: string) => Promise<Reply<Schemas<'public'>['EventReplayed']>>
 }
 
-/** Returns the operations on replays of the key's tenant. */
 export function publicReplays(api: ApiClient<'public'>): ReplayApi {
   return {
     preview: (body) => api.call('previewReplay', { body }),
@@ -49,7 +47,7 @@ const waitMsMax = 600_000
 
 export const replayArgument = ['<id>', 'id of the replay', parseReplayId] as const
 
-/** Options that choose the events of a replay, and how it is made. @param nowMs base of relative times */
+/** @param nowMs base of relative times */
 export function replayOptions(nowMs: number) {
   return {
     from: fromOption('events received at this time or later', nowMs),
@@ -69,7 +67,6 @@ export interface ReplayJob {
   readonly isAwaited: boolean
 }
 
-/** Counts the events that a replay would deliver, and shows the first and the newest. */
 export async function preview(cli: Cli, api: ReplayApi, filter: ReplayFilter) {
   const reply = await api.preview(filter)
   if (reply.kind === 'problem') return reply
@@ -94,7 +91,7 @@ async function awaitEnd(cli: Cli, api: ReplayApi, started: Replay): Promise<Resu
   while (replay.endedAt === null && performance.now() < untilMs) {
     await Bun.sleep(waitAgainMs)
     const reply = await api.read(replay.id)
-    // The job goes on while the API is unavailable.
+    // The job continues while the API is unavailable.
     if (reply.kind === 'problem' && reply.exitCode !== exitCodes.unavailable) return reply
     if (reply.kind === 'ok') replay = reply.body
   }
@@ -106,7 +103,6 @@ async function awaitEnd(cli: Cli, api: ReplayApi, started: Replay): Promise<Resu
   return { problem: printable(problem), json: replay }
 }
 
-/** Delivers one event again. */
 export async function replayEvent(api: ReplayApi, eventId: string): Promise<Result> {
   const reply = await api.replayEvent(eventId)
   if (reply.kind === 'problem') return reply
@@ -142,7 +138,6 @@ export function replayResult({ tables }: Cli, replay: Replay): Result {
   return { text, json: replay }
 }
 
-/** Returns the command that lists the events that failed again. */
 function failedHint({ id, outcome }: Replay): string | undefined {
   const count = outcome?.failedCount ?? 0
   return count === 0 ? undefined : `latchkey events list --replay ${id} --outcome failed`

@@ -26,7 +26,6 @@ the key's tenant. Forwarders run the replays; the webhook-id of an event stays t
 
 const tenantText = 'id, slug, or namespace/name; needs a token for the internal API'
 
-/** Adds `latchkey replay event|start|status|list|cancel`, which deliver events again. */
 export function addReplayCommand(program: Program, cli: Cli): void {
   const replay = program
     .command('replay')
@@ -64,7 +63,6 @@ export function addReplayCommand(program: Program, cli: Cli): void {
     .action(cli.action((id, options) => onEither(cli, options, (api) => cancel(cli, api, id))))
 }
 
-/** Runs a use case that is the same in both APIs. */
 function onEither(cli: Cli, options: ClientOptions, use: (api: ReplayApi) => Promise<Result>) {
   return withEitherApi(cli, options, {
     internal: (api) => use(internalReplays(api)),
@@ -104,14 +102,14 @@ function addStartCommand(replay: Program, cli: Cli): void {
           return 'problem' in owner ? owner : run(internalReplays(api), owner.id)
         }
         const { tenant, allTenants } = options
-        // Only the internal API has these options, and without a token its message says how to log in.
+        // Only the internal API has these options. Without a token, its message says how to log in.
         if (tenant !== undefined || allTenants) return withApi(cli, 'internal', options, ofTenant)
         return withEitherApi(cli, options, { internal: ofTenant, public: (api) => run(publicReplays(api)) })
       }),
     )
 }
 
-/** Returns the tenant whose events are replayed with the internal API; no id for all tenants. */
+/** Returns no id for all tenants. */
 async function ownerOf(
   api: ApiClient<'internal'>,
   { tenant, allTenants }: { readonly tenant?: string | undefined; readonly allTenants?: true | undefined },

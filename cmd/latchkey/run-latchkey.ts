@@ -17,10 +17,10 @@ import type { Terminal } from './terminal.ts'
 import { addTriggerCommand } from './trigger.ts'
 import { addUsageCommands } from './usage.ts'
 
-/** Columns of help texts, whatever the width of the terminal, since the documentation contains them. */
+/** Independent of the terminal's width, because the documentation contains help texts. */
 const helpColumns = 100
 
-/** Runs `latchkey` with its arguments. Must not throw, whatever the arguments are. */
+/** Must not throw, whatever the arguments are. */
 export async function runLatchkey(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const cli = new Cli(terminal, systemClock)
   try {
@@ -28,16 +28,15 @@ export async function runLatchkey(args: readonly string[], terminal: Terminal): 
     await program.parseAsync(args, { from: 'user' })
     return cli.exitCode
   } catch (error) {
-    // Thrown instead of ending the process: after a help text, the version, or an error in the arguments, which is printed already.
+    // Thrown instead of ending the process: after a help text, the version, or an error in the arguments, which is already printed.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.misused
     return await cli.fail(error)
   }
 }
 
 /**
- * Returns the program with its commands in the order of the overview. Those beside the service are left out if the arguments begin with
- * another command: they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all
- * commands
+ * Returns the commands in the order of the overview. Omits those that do not call the service if the arguments begin with another command:
+ * they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
  */
 export async function createProgram(cli: Cli, args: readonly string[] = []): Promise<Command> {
   const { terminal } = cli
@@ -94,7 +93,7 @@ export async function createProgram(cli: Cli, args: readonly string[] = []): Pro
   return program
 }
 
-/** Makes errors in the arguments of a command name its help. */
+/** Adds the help command to errors in arguments. */
 function nameHelp(command: Command, path = command.name()): void {
   command.showHelpAfterError(`See: ${path} --help`)
   for (const each of command.commands) nameHelp(each as Command, `${path} ${each.name()}`)

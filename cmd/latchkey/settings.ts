@@ -19,7 +19,6 @@ const versionOption = [
   parseWhole(0, Number.MAX_SAFE_INTEGER),
 ] as const
 
-/** Adds `latchkey settings list|get|set|clear`, which use the internal API. */
 export function addSettingsCommand(program: Program, cli: Cli): void {
   const settings = program
     .command('settings')
@@ -60,7 +59,7 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async (name, text, options) => {
-        // Loaded here, since other commands need nothing of the room.
+        // Loaded here, because other commands do not need the room.
         const { parseSettingText } = await import('#internal/settings/index.ts')
         const body = { value: parseSettingText(text), expectedVersion: options.expectVersion }
         return withOwner(cli, options, (api, tenantId) => set(api, { name, tenantId }, body))
@@ -81,7 +80,6 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
     )
 }
 
-/** Runs a use case for the tenant of the options, or for the installation. */
 function withOwner(
   cli: Cli,
   options: ClientOptions & { readonly tenant?: string | undefined },
@@ -126,7 +124,6 @@ function settingsText({ tables }: Cli, items: readonly Setting[]): string {
   return tables.list(items, columns, 'No settings')
 }
 
-/** A setting of a tenant, or of the installation without one. */
 interface Place {
   readonly name: string
   readonly tenantId: string | undefined

@@ -5,15 +5,14 @@ import { exitCodes, type Problem } from './cli.ts'
 
 const secretBytesMax = 4_096
 
-/** Flags and description of the option with the signing secret. */
 export const secretOption = [
   '--secret-file <path>',
   'file with the signing secret; default: LATCHKEY_SIGNING_SECRET, then the secret of latchkey listen',
 ] as const
 
 /**
- * Reads the signing secret of a file, or takes the one of the environment. Without both returns the secret of the listeners with this API
- * key, which is the same each time, and no secret of the service.
+ * Reads the file, or else the environment. Without both, returns the secret of the listeners with this API key, which is the same each
+ * time, and no secret of the service.
  */
 export async function chooseSigningKey(
   api: ApiClient<'public'>,
@@ -21,7 +20,7 @@ export async function chooseSigningKey(
 ): Promise<
   | {
       readonly key: SigningKey
-      /** The secret, if it is the one of listeners. Receivers on this machine need it. */
+      /** Present if it is the secret of listeners, which receivers on this machine need. */
       readonly listenerSecret?: string
     }
   | Problem
@@ -29,7 +28,7 @@ export async function chooseSigningKey(
   const secret = path === undefined ? given : await readSecret(path)
   if (typeof secret === 'object') return secret
   const own = `whsec_${api.deriveSecret('signing secret of latchkey listen').toString('base64')}`
-  // Loaded here, since most commands need nothing of deliveries.
+  // Loaded here, because most commands do not need deliveries.
   const { prepareSigningKey } = await import('#internal/delivery/index.ts')
   const key = prepareSigningKey(secret?.trim() ?? own)
   const place = path ?? 'LATCHKEY_SIGNING_SECRET'

@@ -3,7 +3,6 @@ import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cl
 import { profileOption, withApi } from './connect.ts'
 import type { Columns } from './tables.ts'
 
-/** Adds `latchkey subscriptions list|delete`, about the places in the events that pulls and listeners have. */
 export function addSubscriptionsCommand(program: Program, cli: Cli): void {
   const subscriptions = program
     .command('subscriptions')

@@ -1,9 +1,9 @@
 import { styleText } from 'node:util'
 
-/** Cell of a table. An absent value is shown as a hyphen. */
+/** An absent value is shown as a hyphen. */
 export type Cell = string | number | boolean | null | undefined
 
-/** Columns of a table by their heads: a member of the item, or what a function returns for it. */
+/** Columns by their heads: a member of the item, or a function of it. */
 export type Columns<Item> = Readonly<
   Record<
     string,
@@ -13,7 +13,6 @@ export type Columns<Item> = Readonly<
 
 type Colour = 'green' | 'yellow' | 'red'
 
-/** Colours of cells that are one of these words. */
 const colours: ReadonlyMap<string, Colour> = new Map([
   ...['processed', 'delivered', 'completed', 'ok', 'True', 'ready'].map((word) => [word, 'green'] as const),
   ...['accepted', 'queued', 'running', 'soft', 'overridden'].map((word) => [word, 'yellow'] as const),
@@ -22,12 +21,12 @@ const colours: ReadonlyMap<string, Colour> = new Map([
   ),
 ])
 
-/** Replaces control characters, which a terminal would obey, in a text from outside. */
+/** Replaces control characters in external text, which a terminal would execute. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\u{fffd}')
 }
 
-/** Formats rows of cells as a table with aligned columns. @param paint adds colours to a cell that is padded already */
+/** Aligns columns. @param paint adds colours to a cell that is already padded */
 export function columnsText(
   rows: readonly (readonly string[])[],
   paint: (padded: string, cell: string, row: number) => string = (padded) => padded,
@@ -47,7 +46,7 @@ export function columnsText(
     .join('\n')
 }
 
-/** Layout of tables for a terminal, with or without colours. Texts in cells can come from outside. */
+/** Texts in cells can be external. */
 export class Tables {
   readonly #isColoured: boolean
 
@@ -55,7 +54,6 @@ export class Tables {
     this.#isColoured = isColoured
   }
 
-  /** Returns a table with a head and a row for each item, or `none` without items. */
   list<Item>(items: readonly Item[], columns: Columns<Item>, none: string): string {
     if (items.length === 0) return none
     const rows = items.map((item) =>

@@ -2,7 +2,7 @@ import type { Schemas } from './api-client.ts'
 
 type TenantDetail = Schemas<'internal'>['TenantDetail']
 
-/** Pause of the deliveries of a tenant by the setting `forwarding.paused`: of which owner, by whom and since when. */
+/** Pause by the setting `forwarding.paused`: its owner, author and start. */
 export interface Pause {
   readonly owner: 'installation' | 'tenant'
   readonly by: string | null
@@ -31,11 +31,11 @@ export interface TenantExplanation {
   /** Reason of a condition, or one of `NoCallback`, `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string
   readonly sentence: string
-  /** Command that ends it. Words in capitals are to be filled in. Absent if nothing holds the tenant, or the sentence says what to do. */
+  /** Words in capitals are to be filled in. Absent if nothing holds the tenant, or the sentence says what to do. */
   readonly command?: string
 }
 
-/** Explains what holds a tenant, the most general first. Pure. */
+/** Returns the most general cause. */
 export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExplanation {
   const { namespace, name, slug, suspended, conditions, suspendedCallback, breakerEndsAt } = tenant
   const who = `${namespace}/${name}`
@@ -84,13 +84,13 @@ function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): 
   return { reason, sentence, ...(command !== undefined && { command }) }
 }
 
-/** Returns the command that ends what a reason of a condition names; `internal/tenants/README.md` lists the reasons. */
+/** `internal/tenants/README.md` lists the reasons. */
 function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
   // Names of Kubernetes need no quoting in a shell.
   if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
   if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
-  // The message has the command, or the file.
+  // The message contains the command, or the file.
   if (reason === 'Forbidden' || reason === 'FileBroken') return undefined
   const remedy = remedyFor(reason, { namespace, name, slug })
   if (manifestFile === undefined) return remedy.inCluster
@@ -103,7 +103,7 @@ function quoted(file: string): string {
   return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`
 }
 
-/** Returns what ends what a reason names: a command for a cluster, and for a folder what to write in the manifest. */
+/** Returns a command for a cluster, and the change to the manifest for a folder. */
 function remedyFor(
   reason: string,
   { namespace, name, slug }: Pick<TenantFacts['tenant'], 'namespace' | 'name' | 'slug'>,

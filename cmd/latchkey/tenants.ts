@@ -9,11 +9,9 @@ import { explainTenant, type Pause } from './tenant-why.ts'
 type Api = ApiClient<'internal'>
 type TenantDetail = Schemas<'internal'>['TenantDetail']
 
-/** Flags and description of the option that chooses the namespaces of a list. */
 export const namespacesOption = ['--namespaces <a,b>', 'namespaces, separated by commas'] as const
 const tenantArgument = ['<tenant>', 'id, slug, or namespace/name'] as const
 
-/** Adds `latchkey tenants list|get|why|resume`, which use the internal API. */
 export function addTenantsCommand(program: Program, cli: Cli): void {
   const tenants = program
     .command('tenants')
@@ -67,7 +65,6 @@ export function addTenantsCommand(program: Program, cli: Cli): void {
     .action(cli.action((named, options) => withApi(cli, 'internal', options, (api) => resume(api, named))))
 }
 
-/** Resumes the deliveries to a suspended callback. */
 async function resume(api: Api, named: string): Promise<Result> {
   const found = await findTenantId(api, named)
   if ('problem' in found) return found
@@ -84,7 +81,7 @@ async function resume(api: Api, named: string): Promise<Result> {
   return { text: printable(text), json: reply.body }
 }
 
-/** Finds the id of a tenant by its id, its slug, or its namespace and name. */
+/** Accepts an id, a slug, or `namespace/name`. */
 export async function findTenantId(api: Api, named: string): Promise<{ readonly id: string } | Problem> {
   if (isTenantId(named)) return { id: named }
   const [namespace = '', name] = named.split('/')
@@ -152,10 +149,7 @@ async function why(cli: Cli, api: Api, named: string): Promise<Result> {
   return { text, json: explained }
 }
 
-/**
- * Reads which setting pauses the deliveries of a tenant. Callers that may not read the settings of the installation see those of the
- * tenant.
- */
+/** Callers that may not read the settings of the installation see those of the tenant. */
 async function readPause(api: Api, tenantId: string): Promise<Pause | Problem | undefined> {
   const name = 'forwarding.paused'
   const ofAll = await api.call('readInstallationSetting', { path: { name } })

@@ -2,34 +2,27 @@ import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import type { Environment } from '#internal/config/index.ts'
 
-/** Environment, input and output of a command. */
 export interface Terminal {
   readonly env: Environment
-  /** True if standard output is a terminal that shows colours, and NO_COLOR is not set. */
+  /** Whether standard output shows colours and NO_COLOR is not set. */
   readonly isColoured: boolean
-  /** Prints a line to standard output. */
   say(text: string): void
-  /** Prints a line to standard error. */
   complain(text: string): void
   /** Reads standard input to its end. Returns undefined if it is longer than `inputBytesMax`. */
   read(): Promise<string | undefined>
-  /** Asks a person; absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
+  /** Absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
   readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
-  /**
-   * Calls a function for each key that a person presses, until the returned function is called; absent if standard input is no terminal.
-   * Ctrl-C ends the process.
-   */
+  /** Calls `listener` for each pressed key until the result is called. Absent if input is no terminal. Ctrl-C ends the process. */
   readonly onKey?: ((listener: (key: string) => void) => () => void) | undefined
 }
 
-/** Question to a person at the terminal. */
 export interface Question {
   readonly text: string
-  /** Does not show the answer while it is typed. */
+  /** Hides the answer while it is typed. */
   readonly isSecret: boolean
 }
 
-/** Maximum bytes of standard input, which only has a key or a token. */
+/** Standard input has only a key or a token. */
 export const inputBytesMax = 64 * 1024
 
 export function processTerminal(): Terminal {

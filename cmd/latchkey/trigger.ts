@@ -10,7 +10,6 @@ The event has the provider's format and takes the path of a real call. --set cha
 payload: --set data.object.amount=4200 --set 'lines=[{"id":1}]'. A value that is JSON is taken as such,
 anything else as a text: --set 'total="42.00"' is a text, too. A dot in a name is written as \\.`
 
-/** Adds `latchkey trigger`, which simulates an event. */
 export function addTriggerCommand(program: Program, cli: Cli): void {
   program
     .command('trigger')
@@ -54,10 +53,8 @@ async function simulate(
   return { text, json: reply.body }
 }
 
-/** Members of an object that options set, in the order of the options. */
 type Members = Map<string, unknown>
 
-/** Adds a `path=value` to the members that earlier options set. */
 function setMember(text: string, members: Members = new Map()): Members {
   const mark = text.indexOf('=')
   const path = text.slice(0, mark).split(/(?<!\\)\./)
@@ -78,7 +75,6 @@ function setMember(text: string, members: Members = new Map()): Members {
   return members
 }
 
-/** Returns a value of JSON, or else the text. */
 function parseValue(text: string): unknown {
   try {
     return JSON.parse(text) as unknown

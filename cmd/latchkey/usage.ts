@@ -5,7 +5,6 @@ import { profileOption, withApi } from './connect.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import { isoTime, parseProvider, parseTime } from './values.ts'
 
-/** Adds `latchkey usage` and `latchkey refused`, which show the usage of the key's tenant and the calls that were refused. */
 export function addUsageCommands(program: Program, cli: Cli): void {
   const nowMs = cli.clock.now()
   program

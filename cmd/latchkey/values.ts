@@ -5,9 +5,7 @@ import { isBaseUrl } from './profiles.ts'
 const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const absolute = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
 
-/**
- * Returns a parser of times in milliseconds: a date, a time with its offset, or how long ago it was. @param nowMs base of relative times
- */
+/** Accepts a date, a time with its offset, or an age such as `24h`. Returns milliseconds. @param nowMs base of relative times */
 export function parseTime(nowMs: number): (text: string) => number {
   return (text) => {
     const ago = /^(\d{1,6})([mhd])$/.exec(text)
@@ -20,13 +18,12 @@ export function parseTime(nowMs: number): (text: string) => number {
   }
 }
 
-/** Parses a time with its offset, and returns it as given. */
+/** Requires an offset, and returns the text as given. */
 export function parseMoment(text: string): string {
   if (text.includes('T') && absolute.test(text) && !Number.isNaN(Date.parse(text))) return text
   throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
 }
 
-/** Returns the flags, description and parser of the option with the start of a time range. */
 export function fromOption(text: string, nowMs: number) {
   const description = `${text}: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago`
   return ['--from <time>', description, parseTime(nowMs)] as const
@@ -36,7 +33,6 @@ export function isoTime(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString()
 }
 
-/** Returns a parser of whole numbers within bounds. */
 export function parseWhole(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
@@ -45,7 +41,6 @@ export function parseWhole(min: number, max: number): (text: string) => number {
   }
 }
 
-/** Returns a parser of ids, made of one that returns undefined for other texts. */
 export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefined): (text: string) => Id {
   return (text) => {
     const id = parse(text)
@@ -54,27 +49,25 @@ export function parseId<Id>(prefix: string, parse: (text: string) => Id | undefi
   }
 }
 
-/** Parses the name of a provider: a built-in one, its vendor's, or a declared one. */
 export function parseProvider(text: string): string {
   if (/^[a-z][a-z0-9_-]{1,39}$/.test(text)) return text
   throw new InvalidArgumentError('It must be the name of a provider, such as card, stripe or slack.')
 }
 
-/** Parses a whole normalized type, or a family of types. */
 export function parseType(text: string): string {
   const type = parseTypeFilter(text)
   if (type !== undefined) return type
   throw new InvalidArgumentError('It must be a whole type, or a family of types such as payment.*.')
 }
 
-/** Returns the hint for a filter by type that found nothing: a single word is more often meant as a family. */
+/** Suggests a family: a single word is more often meant as one. */
 export function typeHint(type: string | undefined): string {
   return type === undefined || type.includes('.')
     ? ''
     : `\nNo event has the whole type ${type}; for all types that begin with it: --type '${type}.*'`
 }
 
-/** Parses an http or https URL. Refuses a password in it, which would be printed. */
+/** Refuses a password, which would be printed. */
 export function parseUrl(text: string): string {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null
   if (url && url.username === '' && url.password === '') return text
