@@ -2,42 +2,33 @@ import { endOfString, type Span } from '#internal/base/index.ts'
 import type { HidesValue } from './redact-names.ts'
 import { endOf, hiddenMark } from './redact-shapes.ts'
 
-/** Redaction rules for the tokens of a JSON text. */
 export interface JsonRules {
   readonly hides: HidesValue
-  /** Redacts a string or a member name. */
   readonly showText: (text: string) => string
-  /** Redacts the digits of a number. */
   readonly showNumber: (text: string) => string
 }
 
-/** An open object or array. */
 interface Frame {
   readonly isArray: boolean
   readonly start: number
-  /** True inside a value that is redacted as a whole. */
+  /** Whether the value is redacted as a whole. */
   readonly isHidden: boolean
-  /** Name of the member whose value follows. */
   name: string | undefined
   values: number
-  /**
-   * True if the object's `name` member, or the first element of the array, is the name of a secret. The object's `value` member, or the
-   * second of two elements, is then redacted.
-   */
+  /** Whether the object's `name` member, or the array's first element, is a secret name. Its `value` or second element is then redacted. */
   namesSecret: boolean
   beside: Span | undefined
 }
 
 const hiddenString = `"${hiddenMark}"`
-// Matches numbers, `true`, `false` and `null`. Excludes exactly the characters that `JsonWalk` handles itself, so that every match moves
-// the parser forward.
+// Excludes exactly the characters that `JsonWalk` handles itself, so that every match moves the parser forward.
 const scalar = /[^ \t\r\n,:"[\]{}]+/y
 const controls = /[\x00-\x1f]/g
 const pairName = /^(?:name|key|field|header|variable|attribute)$/i
 const pairValue = /^(?:value|val|values|stringvalue|content)$/i
 
 /**
- * Redacts secrets in a JSON text and keeps all other text as received. The result is valid JSON.
+ * Redacts secrets and keeps all other text as received. The result is valid JSON.
  * @param isCut true for the beginning of a longer text; an incomplete token at its end is omitted
  * @returns undefined if the text is not JSON
  */
@@ -62,7 +53,7 @@ function isJson(text: string): boolean {
 class JsonWalk {
   readonly #text: string
   readonly #rules: JsonRules
-  /** Replacements by start position. A later replacement with the same start covers the earlier one. */
+  /** By start position. A later replacement with the same start covers the earlier one. */
   readonly #replacements = new Map<number, { readonly end: number; readonly text: string }>()
   readonly #frames: Frame[] = []
   #at = 0
@@ -72,7 +63,6 @@ class JsonWalk {
     this.#rules = rules
   }
 
-  /** Returns the redacted text and its missing closing brackets. A cut text is returned only up to its last complete token. */
   run(isCut: boolean): { readonly shown: string; readonly closing: string } {
     let wholeTo = 0
     for (;;) {
@@ -82,7 +72,7 @@ class JsonWalk {
       if (this.#at > this.#text.length) break
       if (!isName) wholeTo = this.#at
     }
-    // The cut can leave objects and arrays open. Redacts the value of a name-value pair in them if its name is already known to be secret.
+    // The cut can leave objects and arrays open. A value in them is redacted if its name is already known to be secret.
     for (const frame of this.#frames) this.#hidePair(frame)
     const hiddenFrom = this.#frames.findIndex(({ isHidden }) => isHidden)
     const hidden = this.#frames[hiddenFrom]
@@ -108,7 +98,6 @@ class JsonWalk {
     const pieces: string[] = []
     let copiedTo = 0
     for (const [start, { end, text }] of [...this.#replacements].toSorted(([one], [other]) => one - other)) {
-      // This replacement is inside a larger one.
       if (start < copiedTo) continue
       pieces.push(this.#text.slice(copiedTo, start), text)
       copiedTo = end
@@ -118,8 +107,8 @@ class JsonWalk {
   }
 
   /**
-   * Reads a bracket, name or value, and returns whether it is a name. Moves `#at` beyond the end of the text if the token may be
-   * incomplete.
+   * Moves `#at` beyond the end of the text if the token may be incomplete.
+   * @returns whether the token is a name
    */
   #readToken(): boolean {
     const start = this.#at
@@ -208,7 +197,7 @@ function saysNothing(value: string, isString: boolean): boolean {
   return isString ? value === '' : /^(?:null|true|false)$/.test(value)
 }
 
-/** Returns an empty text for a string that JSON does not allow. The check of the result then fails. */
+/** Empty for a string that JSON does not allow. The check of the result then fails. */
 function textOfString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1)
   if (!inner.includes('\\')) return inner

@@ -1,7 +1,7 @@
-/** Returns whether the value under a name is redacted. `value` is the text of a scalar value. Never throws. */
+/** Decides whether the value under a name is redacted. `value` is the text of a scalar value. Never throws. */
 export type HidesValue = (name: string, value?: string) => boolean
 
-/** Secret names, matched alone or as the end of a longer name. */
+/** Matched alone or as the end of a longer name. */
 const endings = wordsOf(`
   password passwd passphrase passcode pwdhash secret secrets passwords token tokens authorization
   authorizationcode credential credentials cookie cookies apikey apikeys secretkey privatekey accesskey
@@ -13,19 +13,19 @@ const endings = wordsOf(`
   clientassertion samlresponse samlassertion sessid
 `)
 
-/** Short secret names, matched alone or as the last word of a longer name. */
+/** Matched alone or as the last word of a longer name. */
 const words = wordsOf('pan pin ssn otp totp jwt pwd pass csc csrf xsrf bearer salt')
 
-/** Secret names that match only as a whole. */
+/** Matched only as a whole. */
 const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'track2', 'userpass', 'sid2fa']
 
-/** Suffixes that a secret name can have: `passwordHash`, `new_password_2`, `secret.value`. */
+/** Suffixes of secret names: `passwordHash`, `new_password_2`, `secret.value`. */
 const qualifier =
   /(?:value|hash|hashed|digest|header|text|string|plain|plaintext|clear|raw|base64|b64|encoded|encrypted|confirmation|confirm|repeat|again|old|new|current|previous|md5|sha1|sha256|bcrypt|\d{1,3})$/
 
 /**
- * Harmless values under secret names: authorization codes of a bank for a payment (ISO 8583 field 38 has six letters and digits), counts of
- * tokens, and numbers of passed tests.
+ * Harmless values under secret names: a bank's authorization codes (ISO 8583 field 38: six letters and digits), and counts of tokens or
+ * passed tests.
  */
 const harmless: readonly (readonly [name: RegExp, value: RegExp])[] = [
   [/authorization(?:code)?$/, /^(?:\d{1,12}|[0-9A-Za-z]{6})$/],
@@ -40,14 +40,11 @@ const endingCharsMax = Math.max(...endings.map(({ length }) => length))
 const endingCharsMin = Math.min(...endings.map(({ length }) => length))
 const lastWords = new Set(words)
 const whole = new Set(wholes)
-/** Matches a redaction mark. It is not a secret's name, although a mark such as `[redacted: token]` ends like one. */
+/** A redaction mark is no secret name, although a mark such as `[redacted: token]` ends like one. */
 const marker = /^\[redacted(?:: [a-z -]{1,32})?\]$/
 const lastWord = /([A-Z]?[a-z]+|[A-Z]+)[^A-Za-z]*$/
 
-/**
- * Creates the function that decides by name whether to redact a value. Names are compared without case and separators. `more` lists
- * additional secret names, which match only as a whole.
- */
+/** Names are compared without case and separators. `more` lists additional secret names, which match only as a whole. */
 export function createHidesValue(more: readonly string[]): HidesValue {
   const added = new Set(more.flatMap((name) => [plainName(name), withoutX(plainName(name))]))
   const verdicts = new Map<string, boolean>()
@@ -85,7 +82,7 @@ function isHarmless(name: string, value: string, added: ReadonlySet<string>): bo
   return !added.has(plain) && harmless.some(([names, values]) => names.test(plain) && values.test(value))
 }
 
-/** Names of headers that contain credentials or signatures of common systems. */
+/** Headers with credentials or signatures of common systems. */
 const credentialHeader =
   /authorization|cookie|token|secret|passw|-?key$|credential|signature|hmac|session|assertion|client-cert|jwt|bearer|(^|-)auth(-|$)|-sig$|^sig/
 
@@ -94,7 +91,7 @@ export function isCredentialHeader(name: string): boolean {
   return credentialHeader.test(name)
 }
 
-/** Normalizes a name to lowercase letters and digits. Returns a name without letters and digits unchanged. */
+/** Keeps only lowercase letters and digits. A name without any stays unchanged. */
 function plainName(name: string): string {
   const composed = isAscii(name) ? name : name.normalize('NFKC')
   const plain = composed.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '')
@@ -109,7 +106,6 @@ function withoutX(plain: string): string {
   return plain.length > 1 && plain.startsWith('x') ? plain.slice(1) : plain
 }
 
-/** Returns the last word of a name in lowercase, without trailing digits. */
 function lastWordOf(name: string): string {
   return lastWord.exec(name)?.[1]?.toLowerCase() ?? ''
 }

@@ -2,18 +2,14 @@ import type { Span } from '#internal/base/index.ts'
 
 /** Mark that replaces a redacted value. */
 export const hiddenMark = '[redacted]'
-/** Mark that replaces content that is encoded too deeply, or too expensive to inspect. */
+/** For content that is encoded too deeply, or too expensive to inspect. */
 export const unreadMark = '[redacted: not looked into]'
-/** Mark that replaces a card number. */
 export const cardMark = '[redacted: card number]'
 const keyMark = '[redacted: private key]'
 const mailMark = '[redacted: e-mail]'
 const tokenMark = '[redacted: token]'
 
-/**
- * For each match of `pattern`, replaces the span that `spanOf` returns with the mark, and continues after that span. Runs in linear time if
- * the work of `spanOf` is limited.
- */
+/** Replaces the span that `spanOf` returns for each match, and continues after it. Linear time if the work of `spanOf` is limited. */
 export function hideSpans(
   text: string,
   pattern: RegExp,
@@ -33,7 +29,7 @@ export function hideSpans(
   return shown + text.slice(copiedTo)
 }
 
-/** Returns the end of the match of a sticky pattern at an index, or the index itself if the pattern does not match there. */
+/** Returns the index itself if the sticky pattern does not match there. */
 export function endOf(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return at + (pattern.exec(text)?.[0].length ?? 0)
@@ -42,9 +38,8 @@ export function endOf(pattern: RegExp, text: string, at: number): number {
 const privateKey =
   /-----BEGIN ([A-Z0-9 ]{0,32})PRIVATE KEY( BLOCK)?-----[^]*?(?:-----END \1PRIVATE KEY\2-----|$)/g
 const puttyKey = /PuTTY-User-Key-File-[^]*/g
-/** Runs of characters that a JSON Web Token can consist of. */
 const dotted = /[\w.-]+/g
-/** Possible start of a JSON Web Token: `eyJ` is base64url of `{"`, with which the header of a token begins. */
+/** `eyJ` is base64url of `{"`, with which the header of a JSON Web Token begins. */
 const webToken = /(?<![A-Za-z])eyJ[\w-]{8}/
 
 /** Secret formats with vendor prefixes (documentation of the vendors, 2026-11). */
@@ -58,11 +53,10 @@ const vendorTokens = [
   /(?:AGE-SECRET-KEY-1[A-Z0-9]{16,}|[a-z]{2,8}_[A-Za-z0-9]{4,64}_secret_[A-Za-z0-9]{8,})/,
 ]
 const vendorToken = new RegExp(`(?<![A-Za-z])(?:${vendorTokens.map(({ source }) => source).join('|')})`, 'g')
-/** Webhook URLs that are credentials by themselves. */
 const hookUrl =
   /(hooks\.slack\.com\/(?:services|workflows|triggers)\/|discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{8,}/g
 
-/** Redacts tokens and private keys by their format. Runs in linear time. */
+/** Linear time. */
 export function hideTokens(text: string): string {
   let shown = text
   if (shown.includes('PRIVATE KEY')) shown = shown.replace(privateKey, keyMark)
@@ -72,9 +66,7 @@ export function hideTokens(text: string): string {
   return shown.includes('/') ? shown.replace(hookUrl, `$1${hiddenMark}`) : shown
 }
 
-/**
- * Redacts a run of characters from the first possible start of a JSON Web Token. A run without two dots after that start contains no token.
- */
+/** A run without two dots after the first possible start contains no token. */
 function hideWebToken(run: string): string {
   const at = webToken.exec(run)?.index
   if (at === undefined) return run
@@ -82,11 +74,11 @@ function hideWebToken(run: string): string {
   return dot < 0 || !run.includes('.', dot + 1) ? run : `${run.slice(0, at)}${tokenMark}`
 }
 
-/** HTTP authentication scheme (IANA registry, 2026-11, and others in use) that precedes a credential. */
+/** HTTP authentication schemes (IANA registry, 2026-11, and others in use). */
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
-/** Parameters of HTTP authentication schemes that use several parameters instead of one credential. */
+/** For HTTP authentication schemes that use several parameters and not one credential. */
 const parameters = /(?:[\w-]{1,32}=[^\r\n]*)/y
 const schemesOfMany = /^(?:digest|hawk|aws4-hmac-sha256|googlelogin)$/i
 
@@ -96,7 +88,6 @@ const urlToken = /(:\/\/)[^\s@/:?#"'<>]{16,}@/g
 
 const email = /(?<![\p{L}\p{N}._+'-])[\p{L}\p{N}._+'-]+@(?:[\p{L}\p{N}-]+\.)+[\p{L}]{2,}/gu
 
-/** Redacts credentials, passwords in URLs, e-mail addresses and card numbers. */
 export function hidePersonal(text: string): string {
   let shown = hideCredentials(text)
   if (shown.includes('://'))
@@ -124,7 +115,7 @@ function isCredential(name: string, text: string): boolean {
 
 /** Digits in groups, as printed on cards. */
 const grouped = /(?<!\d)\d{4,12}(?:[ .+\u00a0\u2000-\u200a\u202f\u2010-\u2015/-]{1,3}\d+)+/g
-/** Ungrouped digits. Digits after a dot are a fraction and do not match. */
+/** Digits after a dot are a fraction and do not match. */
 const run = /(?<!\d|\d\.)\d{13,19}(?!\d)/g
 const separators = /[^\d]+/g
 /** UUID or hash: 32 or more hexadecimal digits, including letters. Its digits are not treated as a card number. */
@@ -132,8 +123,8 @@ const opaque =
   /((?<![\da-z])(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=\d*[a-f])[\da-f]{32,128})(?![\da-z]))/i
 
 /**
- * Prefixes and lengths of card networks: Visa, Mastercard, American Express, Diners Club, Discover, JCB, Maestro, UnionPay, RuPay, Mir,
- * Troy, Verve, Elo (published ranges of the issuers, 2026-11).
+ * Visa, Mastercard, American Express, Diners Club, Discover, JCB, Maestro, UnionPay, RuPay, Mir, Troy, Verve, Elo (published ranges,
+ * 2026-11).
  */
 const networks: readonly (readonly [prefix: RegExp, lengths: readonly number[]])[] = [
   [/^4/, [13, 16, 19]],
@@ -149,7 +140,7 @@ const networks: readonly (readonly [prefix: RegExp, lengths: readonly number[]])
   [/^(?:9792|506(?:099|1)|636368|636297)/, [16, 18, 19]],
 ]
 
-/** Returns whether digits can be a card number: network prefix, length and check digit match. */
+/** Checks network prefix, length and check digit. */
 export function isCardNumber(digits: string): boolean {
   const { length } = digits
   if (length < 13 || length > 19 || !/^\d+$/.test(digits)) return false
@@ -159,7 +150,6 @@ export function isCardNumber(digits: string): boolean {
   )
 }
 
-/** Redacts card numbers, with or without groups. */
 function hideCards(text: string): string {
   if (!hasDigits(text, 13)) return text
   // The pattern has a capturing group, so every second piece of the split is a match.
@@ -183,7 +173,7 @@ function hideInPiece(text: string): string {
   return ungrouped.replace(grouped, hideGroups)
 }
 
-/** Returns whether a short sequence of digits is surrounded by letters. It is then more likely part of an id than of a card number. */
+/** A short sequence of digits between letters is more likely part of an id than of a card number. */
 function isInsideId(text: string, at: number, length: number): boolean {
   return length < 15 && isLetter(text[at - 1]) && isLetter(text[at + length])
 }
@@ -192,7 +182,7 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /\p{L}/u.test(character)
 }
 
-/** Redacts card numbers in a sequence of digit groups. Each group can be the start of a card number. */
+/** Each group can be the start of a card number. */
 function hideGroups(match: string): string {
   const groups = match.split(separators)
   const between = match.match(separators) ?? []
@@ -206,10 +196,7 @@ function hideGroups(match: string): string {
   return shown
 }
 
-/**
- * Returns the last group of the longest card number that starts at `first`. Two groups with a dot between them are a decimal number, not a
- * card number.
- */
+/** Finds the end of the longest card number. Two groups with a dot between them are a decimal number, not a card number. */
 function lastGroupOfCard(
   groups: readonly string[],
   between: readonly string[],

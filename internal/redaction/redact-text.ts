@@ -5,7 +5,7 @@ import { endOf, hiddenMark, hideSpans } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** Maximum words of a name that contains spaces. */
+/** For a name that contains spaces. */
 const wordsMax = 3
 /** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
@@ -17,16 +17,15 @@ const openingQuote = /\\{0,64}["']/y
 const unquoted = /[^\s&;"'<>]+/y
 const lineEnd = /[^\r\n]*/y
 const credentialScheme = /(?:bearer|basic|token|apikey|negotiate|ntlm|dpop)(?:[ \t+]|%20)+[^\s&;"'<>]*/iy
-/** Values that are never a secret: an empty text, and words such as `null` and `true`. */
 const saysNothing = /^(?:null|true|false|none|undefined)?$/i
-/** Character codes that usually follow a value: `,` `.` `)` `]` `}`. */
+/** Character codes of `,` `.` `)` `]` `}`, which usually follow a value. */
 const punctuation = new Set([44, 46, 41, 93, 125])
 /** Names whose value extends to the end of the line. */
 const wholeLine = /(?:authorization|cookies?)$/i
 
 /**
- * Redacts values after secret names in text that is not JSON: `name=value` as in forms, queries and logs, `Name: value` as in headers, with
- * or without quotes, and `<name>value</name>`. Runs in linear time.
+ * Redacts `name=value` as in forms, queries and logs, `Name: value` as in headers, with or without quotes, and `<name>value</name>`. Linear
+ * time.
  */
 export function hidePairs(text: string, hides: HidesValue): string {
   const hasPairs = text.includes('=') || text.includes(':')
@@ -38,7 +37,7 @@ export function hidePairs(text: string, hides: HidesValue): string {
     : shown
 }
 
-/** Returns the span of the secret value after a separator. The value itself can contain separators. */
+/** The value itself can contain separators. */
 function assignedSecret(
   text: string,
   separatorAt: number,
@@ -58,7 +57,7 @@ function isQuote(character: string | undefined): boolean {
   return character === '"' || character === "'"
 }
 
-/** Returns the end of the name before a separator, without quotes, backslashes and spaces. */
+/** Skips quotes, backslashes and spaces. */
 function endOfName(text: string, separatorAt: number): number {
   let at = separatorAt
   while (at > 0 && separatorAt - at < quotesMax && isQuoteOrSpace(text.charCodeAt(at - 1))) at -= 1
@@ -69,7 +68,7 @@ function isQuoteOrSpace(code: number): boolean {
   return code === 34 || code === 39 || code === 92 || code === 32 || (code >= 9 && code <= 13)
 }
 
-/** Returns the secret name that ends at an index: the last one to three words. A redaction mark is not part of a name. */
+/** Tries the last one to three words. A redaction mark is not part of a name. */
 function nameBefore(text: string, end: number, hides: HidesValue): string | undefined {
   const isSecret = (name: string) => hides(name)
   const name = namesBefore(text, 0, end).find(isSecret)
@@ -80,7 +79,7 @@ function nameBefore(text: string, end: number, hides: HidesValue): string | unde
   return namesBefore(text, from + mark.index + mark[0].length, end).find(isSecret)
 }
 
-/** Returns the possible names before an index, percent-decoded. */
+/** Possible names before an index, percent-decoded. */
 function namesBefore(text: string, from: number, end: number): string[] {
   const starts: number[] = []
   let at = end
@@ -99,7 +98,6 @@ function namesBefore(text: string, from: number, end: number): string[] {
   })
 }
 
-/** Returns the span of a value without its quotes. */
 function valueAt(text: string, start: number, name: string, isInQuotes: boolean): Span {
   openingQuote.lastIndex = start
   const opening = openingQuote.exec(text)?.[0]
@@ -115,7 +113,7 @@ function valueAt(text: string, start: number, name: string, isInQuotes: boolean)
   return { start, end }
 }
 
-/** Returns the index of the closing quote, which has as many backslashes as the opening quote, or the end of the text. */
+/** The closing quote has as many backslashes as the opening quote. Without one, the value extends to the end of the text. */
 function endOfQuoted(text: string, start: number, opening: string): number {
   const from = start + opening.length
   const quote = opening.slice(-1)
@@ -129,7 +127,7 @@ function endOfQuoted(text: string, start: number, opening: string): number {
 
 const element = /<([\p{L}_][\p{L}\p{N}_:.-]{0,127})(?:\s[^<>]{0,2000})?>/gu
 
-/** Returns the span of an element's content if the element has the name of a secret, up to its closing tag or the end of the text. */
+/** Returns the content of an element with a secret name, up to its closing tag or the end of the text. */
 function elementSecret(
   text: string,
   tag: RegExpExecArray,
@@ -151,7 +149,7 @@ export function decodePercent(text: string): string {
   )
 }
 
-/** Redacts decoded content. Returns undefined if the content is nested too deeply. */
+/** Returns undefined if the decoded content is nested too deeply. */
 export type ShowsInner = (text: string) => string | undefined
 
 const base64 = /[A-Za-z0-9+/_-]{12,}={0,2}/g
@@ -163,10 +161,7 @@ const escaped = /\\(?:u[\da-f]{4}|["\\/nrt])/i
 const escapes = /\\(?:u([\da-f]{4})|(["\\/nrt]))/gi
 const letters: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
-/**
- * Redacts encoded text that contains a secret, in base64, URL encoding, hexadecimal or JSON string escapes. The encoded text is replaced as
- * a whole, so that no part of the secret can be decoded.
- */
+/** Redacts text in base64, URL encoding, hexadecimal or JSON string escapes as a whole, so that no part of the secret can be decoded. */
 export function hideEncoded(text: string, shows: ShowsInner): string {
   let shown = text
   if (shown.length >= 12) {
@@ -182,7 +177,7 @@ export function hideEncoded(text: string, shows: ShowsInner): string {
   return shown
 }
 
-/** Tries base64 with and without slashes, because a slash can be part of the base64 text or precede it, as in a path or data URL. */
+/** Tries base64 with and without slashes: a slash can be base64 or precede it, as in a path or data URL. */
 function hideBase64(row: string, shows: ShowsInner): string {
   const whole = hideDecoded(row, textOfBase64, shows)
   if (whole !== row || !/[/_+-]/.test(row)) return whole
@@ -213,14 +208,14 @@ const sextets = Uint8Array.from({ length: 128 }, (_none, code) =>
 )
 
 const never = -2
-/** Number of UTF-8 continuation bytes after each byte: -1 for a continuation byte itself, `never` for bytes that do not occur in text. */
+/** Number of UTF-8 continuation bytes: -1 for a continuation byte itself, `never` for bytes that do not occur in text. */
 const follows = Int8Array.from({ length: 256 }, (_none, byte) => {
   if (byte === 127 || (byte < 32 && byte !== 9 && byte !== 10 && byte !== 13)) return never
   if (byte < 0xc2) return byte < 0x80 ? 0 : byte < 0xc0 ? -1 : never
   return byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : byte < 0xf5 ? 3 : never
 })
 
-/** Checks whether the first six decoded bytes are text. Native decoding made redaction 1.3 times as slow (Bun 1.4.5, 2026-11). */
+/** Checks the first six decoded bytes. Native decoding made redaction 1.3 times as slow (Bun 1.4.5, 2026-11). */
 function beginsAsText(row: string): boolean {
   let value = 0
   let follow = 0
@@ -241,7 +236,7 @@ function textOfHexadecimal(row: string): string | undefined {
   return textOf(Buffer.from(row, 'hex'))
 }
 
-/** Decodes bytes that are UTF-8 text without control characters, except white space. The last character may be incomplete. */
+/** Accepts UTF-8 without control characters, except white space. The last character may be incomplete. */
 function textOf(bytes: Buffer): string | undefined {
   for (const byte of bytes) if (follows[byte] === never) return undefined
   for (let cut = 0; cut < Math.min(4, bytes.length); cut += 1) {

@@ -6,42 +6,39 @@ import { hideEncoded, hidePairs } from './redact-text.ts'
 /** Redacts secrets. Never throws. Idempotent: redacting a redacted text again does not change it. */
 export interface Redactor {
   /**
-   * Redacts a payload, or its first `charsMax` characters (default 65 536). Omits a token that the limit cuts. Keeps JSON as received
-   * except for redacted values; does not close truncated JSON.
+   * Redacts a payload, or its first `charsMax` characters (default 65 536), and omits a token that the limit cuts. Truncated JSON is not
+   * closed.
    */
   payload(
     text: string,
     charsMax?: number,
   ): {
     readonly text: string
-    /** True if the text is truncated. */
     readonly isCut: boolean
-    /** Number of characters of the original text. */
+    /** Characters of the original text. */
     readonly charsTotal: number
   }
-  /** Redacts a short text, such as a response or a message. Omits text beyond 65 536 characters. */
+  /** Omits text beyond 65 536 characters. */
   text(text: string): string
-  /** Redacts header values by their content and by header names. */
+  /** Redacts header values by content and by header name. */
   headers(headers: Readonly<Record<string, string>>): Record<string, string>
-  /** Returns whether values under a name are redacted because of the name. */
   hides(name: string): boolean
 }
 
 /** Default maximum of characters that are redacted and shown. */
 export const shownCharsMax = 65_536
-/** Maximum nested encodings that are decoded. Content that is encoded more deeply is redacted. */
+/** Nested encodings to decode. Content that is encoded more deeply is redacted. */
 const depthMax = 6
 /** Work limit: processed characters per character of input, including decoded content. */
 const readsPerChar = 24
 const readsMin = 65_536
-/** Maximum characters that are removed from the end of a truncated text, because they may be the first part of a secret. */
+/** Maximum characters removed from the end of a truncated text, since they may be the first part of a secret. */
 const cutBackMax = 4_096
 
 /**
- * Creates a redactor. It redacts values under built-in secret names and under the names in `fields`, compared without case and separators,
- * in JSON, forms, XML, headers and logs. It also redacts secrets by their format: card numbers, credentials, tokens, private keys,
- * passwords in URLs and e-mail addresses. It decodes JSON in strings, base64, hexadecimal and URL encoding. The mark is `[redacted]`, or
- * for example `[redacted: card number]` if the kind is known.
+ * Creates a redactor, which redacts values under built-in secret names and under `fields`, compared without case and separators, in JSON,
+ * forms, XML, headers and logs. It also redacts card numbers, credentials, tokens, private keys, passwords in URLs and e-mail addresses,
+ * and decodes JSON in strings, base64, hexadecimal and URL encoding. The mark is `[redacted]`, or for example `[redacted: card number]`.
  */
 export function createRedactor(fields: readonly string[] = []): Redactor {
   const hides = createHidesValue(fields)
@@ -70,7 +67,6 @@ export function createRedactor(fields: readonly string[] = []): Redactor {
   }
 }
 
-/** Context for redacting a text or its decoded content. */
 interface Reading {
   readonly hides: HidesValue
   /** Remaining characters that can be processed, shared by all nested content of one text. */
@@ -96,7 +92,7 @@ function showJson(text: string, reading: Reading): string | undefined {
   return redactJson(text, rules, reading.isCut)
 }
 
-/** Strings too short and simple to contain a secret. */
+/** Too short and simple to contain a secret. */
 const plainString = /^[\w .-]{0,10}$/
 
 function showString(value: string, reading: Reading): string {
@@ -113,15 +109,15 @@ function showPlain(text: string, reading: Reading): string {
   return hidePersonal(encoded)
 }
 
-/** Redacts decoded content. Returns undefined if the content is nested too deeply. */
+/** Returns undefined if the content is nested too deeply. */
 function showInner(text: string, reading: Reading): string | undefined {
   if (reading.depth >= depthMax) return undefined
   return showAny(text, { ...reading, depth: reading.depth + 1, isCut: false })
 }
 
 /**
- * Removes the last word of a truncated text, and digits directly before it. They may be the first part of a secret, which redaction would
- * not recognize.
+ * Removes the last word of a truncated text, and digits before it: possibly the first part of a secret, which redaction would not
+ * recognize.
  */
 function cutBack(text: string): string {
   const tail = text.slice(-cutBackMax)
