@@ -1,31 +1,29 @@
 import type { JsonObject } from '#internal/providers/index.ts'
 import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulation.ts'
 
-/** Number of events of a dispute. */
 export const stepsCount = 3
 
 export interface DisputeStep {
-  /** Id of the simulation. All other ids derive from it. */
+  /** All other ids derive from it. */
   readonly id: string
   readonly chargeback: Chargeback
-  /** Number of the event, 0 for the first. */
+  /** From 0. */
   readonly step: number
   readonly openedAtMs: number
   readonly occurredAtMs: number
 }
 
-/** Returns the normalized types of a dispute's events, in order. Pure. */
 export function stepTypes({ outcome }: Chargeback): readonly string[] {
   return ['chargeback.created', 'chargeback.under_review', `chargeback.${outcome}`]
 }
 
-/** Returns the provider's id of an event. The id is deterministic, so an event sent again after a crash is a duplicate. Pure. */
+/** Deterministic, so that an event sent again after a crash is a duplicate. Pure. */
 export function sourceEventId(simulationId: string, provider: SimulatedProvider, step: number): string {
   const name = nameOf(simulationId)
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`
 }
 
-/** Returns what an event of the dispute changes in the provider's sample of its type. Pure. */
+/** Members that differ from the provider's sample of the event's type. Pure. */
 export function disputeOverrides(of: DisputeStep): JsonObject {
   return of.chargeback.provider === 'card' ? cardOverrides(of) : walletOverrides(of)
 }
@@ -110,14 +108,14 @@ function walletOverrides({ id, step, chargeback, openedAtMs, occurredAtMs }: Dis
   return { resource, links: [] }
 }
 
-// Number of decimals of currencies whose smallest unit is not 1/100 (ISO 4217).
+// Decimals of currencies whose smallest unit is not 1/100 (ISO 4217).
 const decimals: Readonly<Record<string, number>> = {
   ...digits(0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'),
   ...digits(3, 'BHD IQD JOD KWD LYD OMR TND'),
   ...digits(4, 'CLF UYW'),
 }
 
-/** Converts an amount in a currency's smallest unit to decimal text: `42.00` for 4200 EUR. Unknown currencies have two decimals. Pure. */
+/** `42.00` for 4200 EUR. Unknown currencies have two decimals. Pure. */
 export function decimalText(amount: number, currency: string): string {
   const places = Object.hasOwn(decimals, currency) ? (decimals[currency] ?? 2) : 2
   if (places === 0) return String(amount)

@@ -195,7 +195,7 @@ function unknownProviderText(given: string, declarations: Declarations): string 
   return `There is no provider "${given}"${meant === undefined ? '' : `: did you mean ${meant}?`}`
 }
 
-/** Text for a type that a built-in provider lacks, with the type that was probably meant. Suggests none for a wholly different name. */
+/** Suggests the type that was probably meant, but none for a wholly different name. */
 function unknownTypeText(given: string, provider: ProviderName, type: string): string {
   const name = given === provider ? given : `${given} (${provider})`
   const ofProvider = eventCatalogue.flatMap((entry) =>

@@ -23,9 +23,9 @@ import { openPerTenantMax, refuseUnready, type StartSimulationResult, startSimul
 /** Dependencies of the simulation routes. */
 export interface Simulations extends EventSimulationParts {
   readonly pool: Pool
-  /** Returns the retention of a tenant's events in days. Its simulations have the same retention. */
+  /** Retention of a tenant's events in days. Its simulations have the same retention. */
   eventDaysOf(tenant: DirectoryTenant): number
-  /** Called after a simulation is stored, so that its first event is sent without waiting for the next poll. */
+  /** Called after a simulation is stored, to send its first event before the next poll. */
   onStarted(): void
 }
 

@@ -9,20 +9,19 @@ import {
 } from '#internal/providers/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 
-/** Signed call with the caller that its signature verifies. */
+/** `caller` verifies the signature. */
 export interface SignedCall {
   readonly caller: Caller
   readonly headers: Headers
   readonly body: Uint8Array
 }
 
-/** Raw type and payload of the vendor's shape. */
 export interface Sample {
   readonly rawType: string
   readonly payload: JsonObject
 }
 
-/** Returns the sample of the catalogue for a normalized type, or undefined if the provider has no such type. */
+/** Returns undefined if the provider has no such type. */
 export function sampleOf(provider: ProviderName, type: string): Sample | undefined {
   if (provider === 'generic') return { rawType: type, payload: {} }
   const entry = eventCatalogue.find((each) => each.type === type)
@@ -30,7 +29,7 @@ export function sampleOf(provider: ProviderName, type: string): Sample | undefin
   return found && { rawType: found.providerRawType, payload: found.example }
 }
 
-/** Returns a payload with overrides merged into it, object by object. Any other value replaces that of the payload. */
+/** Merges object by object. Any other value replaces that of the payload. */
 export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
   const merged = Object.entries(overrides).map(([name, value]) => {
     const before = Object.hasOwn(payload, name) ? payload[name] : undefined
@@ -41,18 +40,17 @@ export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
 
 /** Writes and signs calls as their providers do. */
 export class CallSigner {
-  /** Signer of wallet calls, created with the first such call. */
+  /** Created with the first wallet call. */
   #wallet: Promise<WalletSigner> | undefined
 
   /**
-   * Writes a call and signs it with the tenant's secret, or with a key that only the returned caller trusts. Returns undefined without a
-   * secret or settings, and for a provider whose calls cannot be simulated. The first wallet call generates a key, which takes about
-   * 100 ms.
+   * Signs with the tenant's secret, or with a key that only the returned caller trusts. The first wallet call generates a key, which takes
+   * about 100 ms.
+   * @returns undefined without a secret or settings, and for a provider whose calls cannot be simulated
    */
   async write(
     caller: Caller,
     wanted: {
-      /** The provider's id of the event. */
       readonly id: string
       readonly sample: Sample
       readonly overrides: JsonObject

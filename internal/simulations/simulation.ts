@@ -12,7 +12,7 @@ import type { SimulationRow } from './tables.ts'
 
 /** Maximum seconds between two events. */
 export const stepSecondsMax = 86_400
-/** Maximum amount, in the smallest unit of the currency. */
+/** In the smallest unit of the currency. */
 const amountMax = 999_999_999_999
 
 /** Reasons of a dispute, normalized across providers. */
@@ -92,7 +92,7 @@ export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
 export interface Chargeback {
   readonly provider: SimulatedProvider
   readonly amount: number
-  /** Currency code in capitals. */
+  /** In capitals. */
   readonly currency: string
   readonly reason: ChargebackReason
   readonly reference: string | null
@@ -115,7 +115,7 @@ export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
 
 /** States of a simulation. `scheduled`: not started. `completed`, `cancelled` and `failed` are final. */
 export const simulationStates = ['scheduled', 'running', 'completed', 'cancelled', 'failed'] as const
-/** State of a simulation; one of `simulationStates`. */
+/** One of `simulationStates`. */
 export type SimulationState = (typeof simulationStates)[number]
 
 /** Reason why a simulation failed or waits. */
@@ -131,13 +131,13 @@ export type SimulationCause =
 /** Id of a simulation: `sim_` and 26 characters. Ids sort by the start time of the simulation. */
 export type SimulationId = string & { readonly __brand: 'SimulationId' }
 
-/** An event of a simulation. */
+/** Event of a simulation. */
 export interface SimulatedEvent {
-  /** The provider's id of the event: `id` of the payload. */
+  /** `id` of the payload. */
   readonly id: string
   readonly type: string
   readonly dueAtMs: number
-  /** Time when intake accepted the event; null before. */
+  /** Time when intake accepted the event. */
   readonly sentAtMs: number | null
 }
 
@@ -146,7 +146,7 @@ export interface Simulation {
   readonly simulationId: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Actor as recorded in the audit log. */
+  /** As recorded in the audit log. */
   readonly requestedBy: string
   readonly state: SimulationState
   readonly events: readonly SimulatedEvent[]
@@ -156,7 +156,6 @@ export interface Simulation {
   readonly endedAtMs: number | null
 }
 
-/** Creates a simulation from its row. Pure. */
 export function simulationOf(row: SimulationRow): Simulation {
   const { id: simulationId, tenantId, request: chargeback, requestedBy, state, cause } = row
   const times = { dueAtMs: row.dueAt.map(Number), sentAtMs: row.sentAt.map(Number) }
@@ -196,7 +195,6 @@ export function rehearseSimulation(
   }
 }
 
-/** Creates the events of a simulation. Pure. */
 export function eventsOf(
   id: SimulationId,
   chargeback: Chargeback,

@@ -17,32 +17,32 @@ import {
 /** Dependencies of the simulator. The caller closes them. */
 export interface SimulatorOptions {
   readonly pool: Pool
-  /** Accepts simulated calls in the same way as real calls. */
+  /** Accepts simulated calls as it accepts real ones. */
   readonly intake: AcceptContext & { readonly callers: Pick<Callers, 'byTenant'> }
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly signer: CallSigner
   readonly clock: Clock
-  /** Lease of a step in milliseconds; default 30 000. It must exceed the time that intake needs to accept a call. */
+  /** Lease of a step; default 30 000. Must exceed the time that intake needs to accept a call. */
   readonly leaseMs?: number
   /** Called once per step, whether or not its event was accepted. Must not throw. */
   onStep(report: StepReport): void
 }
 
-/** Report of one step of a simulation, which sends one event, with its outcome. */
+/** Outcome of a step, which sends one event. */
 export interface StepReport {
   readonly step: ClaimedStep
   readonly outcome: StepOutcome['kind']
   readonly verdict: StepVerdict
-  /** State of the simulation after the step. Undefined if another process has taken over the step, or if writing its result failed. */
+  /** Undefined if another process has taken over the step, or if writing its result failed. */
   readonly state: SimulationState | undefined
-  /** Unexpected error of the step, or error of writing its result. In the second case the step is repeated when its lease expires. */
+  /** Error of the step, or of writing its result; in the second case the step is repeated when its lease expires. */
   readonly cause?: unknown
 }
 
 const defaultLeaseMs = 30_000
-/** Maximum simulated events in flight. They share intake's batches and connections with real calls. */
+/** Simulated events in flight share intake's batches and connections with real calls. */
 const rowsMax = 16
-/** Maximum claims per `runOnce`. */
+/** Per `runOnce`. */
 const claimsMax = 50
 
 /** Sends due simulated events, in order, through the same path as real calls. Any number of processes share the work. */

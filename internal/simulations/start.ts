@@ -43,7 +43,6 @@ export function readinessFor(
   }
 }
 
-/** Returns the error for a tenant that cannot have a simulation of a provider, or undefined. */
 export function refuseUnready(
   callers: Pick<Callers, 'byTenant'>,
   tenant: DirectoryTenant,
@@ -76,18 +75,17 @@ export const openPerTenantMax = 100
 export interface StartSimulationRequest {
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Actor, for the audit log. */
+  /** For the audit log. */
   readonly by: string
-  /** Unique within the tenant. While the simulation exists, a repeat with this key returns the same simulation. */
+  /** Unique within the tenant. While the simulation exists, a repeat with this key returns it. */
   readonly idempotencyKey?: string | undefined
-  /** False to return only a simulation that was started before with the same key, and to start no new one. Default: true. */
+  /** False to start no new simulation and return only one that was started with the same key. Default: true. */
   readonly isReady?: boolean
   readonly days: number
 }
 
 /**
- * Result of starting a simulation. `conflict`: the key was used with a different request. `too_many`: the tenant has `openPerTenantMax`
- * simulations that have not ended.
+ * Result of a start. `conflict`: the key was used with a different request. `too_many`: the tenant has `openPerTenantMax` open simulations.
  */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }

@@ -3,33 +3,30 @@ import type { Accepted, RefusedCause } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Chargeback, SimulationCause, SimulationId, SimulationState } from './simulation.ts'
 
-/** The next event of a simulation, claimed by this process. */
 export interface ClaimedStep {
   readonly id: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Number of the event, 0 for the first. */
+  /** Number of the event, from 0. */
   readonly step: number
   readonly openedAtMs: number
   readonly dueAtMs: number
-  /** Number of failed attempts in a row. */
+  /** Failed attempts in a row. */
   readonly failures: number
-  /** True if the event has been due for more than seven days and must not be sent. */
+  /** Due for more than seven days; must not be sent. */
   readonly isTooLate: boolean
 }
 
 export interface ClaimRequest {
-  /** Owner token of the claim. `completeStep` must be called with the same token. */
+  /** Owner token. `completeStep` must be called with the same token. */
   readonly lease: string
   readonly leaseMs: number
   readonly rowsMax: number
 }
 
-/** Maximum due simulations that a claim examines. One tenant has at most 100, so the result covers several tenants. */
+/** Due simulations that a claim examines. One tenant has at most 100, so the result covers several tenants. */
 const candidatesMax = 1_000
-/**
- * Maximum delay of an event in days. Older events are never sent, so that a tenant that was suspended for long gets no unexpected events.
- */
+/** Older events are never sent, so that a tenant that was suspended for long gets no unexpected events. */
 const lateDaysMax = 7
 
 type ClaimRow = [
@@ -45,8 +42,8 @@ type ClaimRow = [
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`
 
-// SQL text instead of the query builder: every process runs it twice a second, so it is a prepared statement. Alternates between tenants.
-// SKIP LOCKED: any number of processes share the work without waiting. A repeat claims other rows. A lost claim is due again when its lease
+// SQL text, not the query builder: every process runs it twice a second as a prepared statement. Alternates between tenants. SKIP LOCKED
+// lets any number of processes share the work without waiting. A repeat claims other rows; a lost claim is due again when its lease
 // expires.
 const claimText = `
 WITH candidates AS MATERIALIZED (
@@ -64,7 +61,10 @@ RETURNING s.id, s.tenant_id, s.request, cardinality(s.sent_at), ${ms('s.created_
   ${ms('s.due_at[cardinality(s.sent_at) + 1]')}, s.failures,
   s.due_at[cardinality(s.sent_at) + 1] < now() - interval '${lateDaysMax} days'`
 
-/** Claims due steps under a lease, fairly among tenants. @throws errors of Postgres */
+/**
+ * Claims due steps under a lease, fairly among tenants.
+ * @throws errors of Postgres
+ */
 export async function claimSteps(
   pool: Pool,
   { lease, leaseMs, rowsMax }: ClaimRequest,
@@ -87,15 +87,14 @@ export async function claimSteps(
   }))
 }
 
-/** Outcome of a simulated call: the outcome of a webhook call, or the reason why no call was made. */
+/** Outcome of the webhook call, or the reason why no call was made. */
 export type StepOutcome =
   | Accepted
-  /** An unexpected exception. */
+  /** Unexpected exception. */
   | { readonly kind: 'broken' }
   | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }
   | { readonly kind: 'too_late' }
 
-/** Consequence of a step: `sent`, retried later, or failed. */
 export type StepVerdict =
   | { readonly kind: 'sent' }
   | {
@@ -106,7 +105,7 @@ export type StepVerdict =
     }
   | { readonly kind: 'failed'; readonly cause: SimulationCause }
 
-/** Causes that can disappear while the simulation waits: by themselves, or after a change of the tenant or the platform. */
+/** Causes that can pass while the simulation waits: by themselves, or after a change of the tenant or the platform. */
 const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_unknown',
   'tenant_suspended',
@@ -114,13 +113,13 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'secrets_unreadable',
 ])
 const passingWait = { firstMs: 10_000, maxMs: 600_000 }
-/** Maximum wait in milliseconds after the tenant has reached an event limit. A monthly limit may be raised before the month ends. */
+/** After an event limit is reached. A monthly limit may be raised before the month ends. */
 const limitedWaitMsMax = 600_000
 const storeWait = { firstMs: 1_000, maxMs: 60_000 }
-/** Maximum of the failure counter, which is stored as a smallint. */
+/** The counter is stored as a smallint. */
 const failuresMax = 1_000
 
-/** Decides the consequence of a step. A call that a provider would retry is retried. Pure. */
+/** Retries a call that a provider would retry. Pure. */
 export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep, 'failures'>): StepVerdict {
   const later = (cause: SimulationCause, { firstMs, maxMs }: typeof storeWait): StepVerdict => ({
     kind: 'later',
@@ -178,9 +177,9 @@ WHERE id = $1 AND lease = $2
 RETURNING state`
 
 /**
- * Writes the consequence of a step and returns the simulation's state. Returns undefined if another process has taken over the lease.
  * Idempotent.
  * @throws errors of Postgres; then the event may be sent again, as a duplicate
+ * @returns undefined if another process has taken over the lease
  */
 export async function completeStep(
   pool: Pool,

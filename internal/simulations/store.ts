@@ -16,12 +16,12 @@ import { simulations } from './tables.ts'
 /** Id of a simulation, with its tenant or for any tenant. */
 export interface SimulationPlace {
   readonly id: SimulationId
-  /** Filters by tenant. Omit it for any tenant. */
+  /** Default: any tenant. */
   readonly tenantId?: TenantId
 }
 
 /**
- * Reads a simulation. Returns undefined if it is unknown or another tenant's.
+ * Reads a simulation; undefined if it is unknown or another tenant's.
  * @throws errors of Postgres
  */
 export async function readSimulation(
@@ -38,28 +38,27 @@ function isAt({ id, tenantId }: SimulationPlace) {
 
 /** Request for a page of simulations. */
 export interface SimulationListRequest {
-  /** Filters by tenant. Omit it for all tenants. */
+  /** Default: all tenants. */
   readonly tenantId?: TenantId
-  /** Filters by state. Omit it for all states. */
+  /** Default: all states. */
   readonly state?: SimulationState
-  /** Cursor: `next` of the previous page. */
+  /** `next` of the previous page. */
   readonly after?: SimulationId
-  /** Maximum simulations per page, 1 to 100. */
+  /** 1 to 100. */
   readonly limit: number
 }
 
 /**
- * A page of simulations, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined
- * simulations.
+ * Page of simulations, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined rows.
  */
 export interface SimulationPage {
   readonly simulations: readonly Simulation[]
   readonly next: SimulationId | undefined
 }
 
-/** Maximum simulations that a page with a state filter examines, since no index contains the state. */
+/** Per page with a state filter, since no index contains the state. */
 const examinedMax = 1_000
-/** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
+/** Pages run from newest to oldest, so this cursor sorts after every id. */
 const behindAll = 'sim_~' as SimulationId
 
 /**
@@ -113,23 +112,21 @@ export async function listSimulations(pool: Pool, request: SimulationListRequest
 
 /** Request to change a simulation. */
 export interface SimulationChange extends SimulationPlace {
-  /** Actor, for the audit log. */
+  /** For the audit log. */
   readonly by: string
-  /** Compare-and-set on the number of sent events: with a different number the result is `changed`. Omit it for any number. */
+  /** Compare-and-set on the number of sent events: with a different number the result is `changed`. */
   readonly sentCount?: number
 }
 
 /**
- * Result of changing a simulation. Two results leave the simulation as it was. `ended`: it had already ended. `changed`: the number of its
- * sent events is not the required number.
+ * Result of a change. Without a change: `ended` (it had already ended) and `changed` (the number of sent events is not the required one).
  */
 export type SimulationChangeResult<Done extends ChangeKind> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
 
 /**
- * Makes the next event due now; later events keep their times. An event that waits for a retry is retried immediately. Writes an audit
- * entry.
+ * Makes the next event, or its retry, due now; later events keep their times. Writes an audit entry.
  * @throws errors of Postgres
  */
 export function advanceSimulation(
@@ -148,8 +145,8 @@ export function advanceSimulation(
 }
 
 /**
- * Cancels a simulation. No further event is sent, except an event that is being sent at this moment. Accepted events are kept. Writes an
- * audit entry. A repeat returns `ended`.
+ * Cancels a simulation and writes an audit entry. Accepted events are kept, and an event that is being sent is still sent. A repeat returns
+ * `ended`.
  * @throws errors of Postgres
  */
 export function cancelSimulation(
@@ -162,7 +159,7 @@ export function cancelSimulation(
   return changeSimulation(pool, { ...change, set, kind: 'cancelled' }, nowMs)
 }
 
-/** Changes of a simulation, as its actions are named in the audit log. */
+/** As named in the audit log. */
 type ChangeKind = 'advanced' | 'cancelled'
 
 interface ChangeStatement<Done extends ChangeKind> extends SimulationChange {

@@ -4,7 +4,7 @@ import type { Chargeback, SimulationCause, SimulationId, SimulationState } from 
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
 
-/** Simulated disputes, one row per simulation with its next event. `baseline/simulations.sql` creates the indexes. */
+/** One row per simulation with its next event. `baseline/simulations.sql` creates the indexes. */
 export const simulations = pgTable('simulations', {
   id: text('id').$type<SimulationId>().primaryKey(),
   tenantId: text('tenant_id').$type<TenantId>().notNull(),
