@@ -7,22 +7,25 @@ import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } f
 /** Meters of a tenant, of the stores that have its records and events. */
 export interface CurrentUsage {
   readonly tenantId: TenantId
-  /** Time of the store that has the tenant's new records. */
+  /** By the store that has the tenant's new records. */
   readonly nowMs: number
   /** Of the store that has the tenant's new records; undefined if it has no meter or does not reply. */
   readonly locks: MeterWindows | undefined
   readonly events: MeterWindows | undefined
-  /** Bytes in both stores; null if a store that can have some does not reply. */
+  /** Of both stores; null if a store that can have some does not reply. */
   readonly recordBytes: number | null
   /** Kinds whose meters are unknown, because Redis does not reply. */
   readonly unknown: { readonly locks: boolean; readonly events: boolean }
-  /** True if the other store can have counted locks of the same month. */
+  /** Whether the other store can have counted locks of the same month. */
   readonly hasMoved: boolean
 }
 
 const productionScript = defineUsageScript()
 
-/** Reads a tenant's meters in both stores. Without Redis, what only Redis knows is unknown. @throws errors of Postgres */
+/**
+ * Reads the meters of both stores. Without Redis, values that only Redis has are unknown.
+ * @throws errors of Postgres
+ */
 export async function readCurrent(
   {
     pool,
@@ -48,7 +51,7 @@ export async function readCurrent(
   return currentUsage(tenantId, inRedis, durable)
 }
 
-/** Combines the readings of both stores. Pure. @param redis undefined if Redis does not reply */
+/** @param redis undefined if Redis does not reply */
 export function currentUsage(
   tenantId: TenantId,
   redis: UsageReading | undefined,

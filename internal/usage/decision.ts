@@ -5,7 +5,7 @@ import type { LimitBounds } from './limits.ts'
 export const usageDecisions = ['allow', 'warn', 'deny'] as const
 export type UsageDecision = (typeof usageDecisions)[number]
 
-/** Reasons of a decision. `hard_limit` with `warn`: the limit is over, and Latchkey accepts and marks what is over it. */
+/** Reasons of a decision. `hard_limit` with `warn`: the hard limit is exceeded, and Latchkey accepts and marks the excess. */
 export const decisionReasons = [
   'no_limit',
   'within_limits',
@@ -14,24 +14,23 @@ export const decisionReasons = [
   'tenant_suspended',
 ] as const
 
-/** Decision with its reason. */
 export interface Decided {
   readonly decision: UsageDecision
   readonly reason: (typeof decisionReasons)[number]
-  /** Limit that caused a warning or a denial; null if no limit did. */
+  /** Limit that caused a warning or a denial; null if none did. */
   readonly limit: AnyLimitName | null
 }
 
-/** Decision for a suspended tenant, whatever its limits are. */
+/** Applies whatever the tenant's limits are. */
 export const suspendedDecision: Decided = { decision: 'deny', reason: 'tenant_suspended', limit: null }
 
-/** Decides whether usage may be added to all of its limits. The first limit that denies decides, then the first that warns. Pure. */
+/** Decides by the first limit that denies, else by the first that warns. Pure. */
 export function decideUsage(
   demands: readonly (LimitBounds & {
     readonly limit: AnyLimitName
     readonly used: number
     readonly added: number
-    /** True if usage over the hard limit is accepted and marked. */
+    /** Whether usage over the hard limit is accepted and marked. */
     readonly isOverAccepted?: boolean
   })[],
 ): Decided {
@@ -43,7 +42,7 @@ export function decideUsage(
   return toDecided(warning ? 'warn' : 'allow', warning?.limit ?? null, demands)
 }
 
-/** Adds the reason to a decision that was made by counts which are no longer known. Pure. */
+/** Adds the reason to a decision whose counts are no longer known. Pure. */
 export function toDecided(
   decision: UsageDecision,
   limit: AnyLimitName | null,

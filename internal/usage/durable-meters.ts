@@ -11,7 +11,7 @@ import {
 import type { RecordDurability } from '#internal/tenants/index.ts'
 import type { MeterWindows, WindowCount } from './reading.ts'
 
-/** Meters of a tenant's locks and bytes in Postgres, and where its records are. Times are by Postgres' clock. */
+/** Meters of a tenant in Postgres, and the place of its records. Times are by Postgres' clock. */
 export interface DurableReading {
   readonly nowMs: number
   /** Store of new records and locks. */
@@ -20,19 +20,19 @@ export interface DurableReading {
   readonly before: RecordDurability | null
   /** Number of moves between the stores. */
   readonly generation: number
-  /** Bytes of records and locks that have not expired. */
+  /** Bytes of unexpired records and locks. */
   readonly recordBytes: number
   /** Undefined if no lock was counted. */
   readonly locks: MeterWindows | undefined
 }
 
 const minuteMs = 60_000
-/** Hours that stay in `record_hours`. */
+/** In `record_hours`. */
 const hoursKept = 48
 
 /**
- * Reads meters of tenants in Postgres. Bytes of expired entries do not count, also if no batch has returned them yet.
- * @returns a reading for each given tenant
+ * Reads meters of tenants in Postgres, one reading per given tenant. Bytes of expired entries do not count, even before a batch returns
+ * them.
  */
 export async function readDurableMeters(
   connection: Pool | PoolClient,
@@ -69,7 +69,7 @@ export async function readDurableMeters(
 interface RawReading extends Omit<DurableReading, 'locks'> {
   readonly id: TenantId
   readonly minute: number | null
-  /** Months since January of 1970. */
+  /** Months since January 1970. */
   readonly month: number | null
   readonly of: readonly number[]
 }
@@ -103,23 +103,23 @@ export function recordEntryIds(tenantId: TenantId): readonly [first: string, las
   return [`${bytes}${'0'.repeat(24)}`, `${bytes}${'f'.repeat(24)}`]
 }
 
-/** Returns what `place_record_entry` counts for an entry without a scope and a token. */
+/** As `place_record_entry` counts an entry without a scope and a token. */
 export function countedEntryBytes(tenantId: TenantId, key: string, textBytes: number): number {
   return 256 + Buffer.byteLength(tenantId) + Buffer.byteLength(key) + textBytes
 }
 
-/** Hashes a tenant by FNV-1a, which costs a fraction of SHA-256 and is only used to keep a tenant's entries together. */
+/** FNV-1a, which costs a fraction of SHA-256: it only keeps a tenant's entries together. */
 function tenantBytes(tenantId: TenantId): string {
   let hash = 0x811c9dc5
   for (let at = 0; at < tenantId.length; at += 1) hash = Math.imul(hash ^ tenantId.charCodeAt(at), 0x01000193)
   return (hash >>> 0).toString(16).padStart(8, '0')
 }
 
-/** Stripe of meters for statements that are no batches of records. */
+/** For statements that are no batches of records. */
 const otherStripe = 15
 
 /**
- * Counts locks of a tenant in the windows of acquisitions, without limits, and writes an entry with them.
+ * Counts locks in the windows of acquisitions, without limits, and writes an entry with them.
  * @throws if the entry exists or the tenant's records are elsewhere, and errors of Postgres
  */
 export async function countDurableLocks(
@@ -140,7 +140,7 @@ export async function countDurableLocks(
   if (kind !== 'counted') throw new Error(`cannot count locks in Postgres: ${kind}`)
 }
 
-/** Returns the bytes of expired entries of tenants, and reads what Redis has counted in the month. Once a minute; repeats change nothing. */
+/** Returns bytes of expired entries and reads what Redis has counted in the month. Called once a minute; repeats change nothing. */
 export async function refreshDurableMeters(
   connection: Pool | PoolClient,
   tenants: readonly TenantId[],
@@ -176,7 +176,10 @@ async function runSteps(
   return rows[0]?.kind
 }
 
-/** Runs work that writes entries, and runs it again after it has created the partitions that it misses. @throws the error of the work */
+/**
+ * Runs work that writes entries, and repeats it after creating the partitions that it misses.
+ * @throws the error of the work
+ */
 export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -188,7 +191,7 @@ export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T
 }
 
 const expiredRowsMax = 1_000
-/** Minutes after which bytes of expired entries are returned here. Earlier ones are left to the tenant's own batches. */
+/** Age of expired entries whose bytes are returned here; younger ones are left to the tenant's own batches. */
 const silentMinutes = 60
 
 /** Returns bytes of expired entries of tenants that use no records, in batches of about 1 000 rows. Idempotent. */

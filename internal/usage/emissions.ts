@@ -9,13 +9,13 @@ import { findMonthAmounts, saveSoftCrossings } from './store.ts'
 
 /** Usage reported by another system. */
 export interface UsageEmission {
-  /** Id of the emission in the other system, unique per tenant: 1 to 128 characters without control characters. */
+  /** Id in the other system, unique per tenant: 1 to 128 characters without control characters. */
   readonly id: string
   readonly tenantId: TenantId
-  /** Kind of usage, such as `exports.rows`. The kinds `locks` and `events` are reserved. */
+  /** Kind of usage, such as `exports.rows`. `locks` and `events` are reserved. */
   readonly kind: string
   readonly amount: number
-  /** Time in ms since the epoch; the amount counts towards its UTC hour. At most 35 days ago and 5 minutes ahead. */
+  /** The amount counts towards its UTC hour. At most 35 days ago and 5 minutes ahead. */
   readonly occurredAtMs: number
 }
 
@@ -25,13 +25,13 @@ const aheadMsMax = 300_000
 /** Maximum characters of the id of counted usage. */
 export const usageIdCharsMax = 128
 const idForm = plainTextForm(usageIdCharsMax)
-/** Retention of ids: longer than the maximum age of an emission, so that no emission is recorded twice. */
+/** Longer than the maximum age of an emission, so that no emission is recorded twice. */
 const rememberedMs = 40 * 24 * hourMs
 const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as const
 
 /**
- * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing. It is never refused for a limit. Concurrent calls
- * with one id wait for each other. `known`: the same emission was recorded before. `conflict`: the id belongs to a different emission.
+ * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing, and no limit refuses it. Concurrent calls with
+ * one id wait for each other. `known`: recorded before. `conflict`: the id belongs to a different emission.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */
@@ -43,10 +43,9 @@ export async function recordUsage(
     nowMs,
     by,
   }: {
-    /** Limit on the emitted kind. */
     readonly bounds: LimitBounds
     readonly nowMs: number
-    /** Actor for the audit log. */
+    /** For the audit log. */
     readonly by: string
   },
 ): Promise<
@@ -63,7 +62,7 @@ export async function recordUsage(
   const added = await addEmission(client, { ...emission, decision: null }, nowMs)
   if (added === 'noTenant') return noTenant
   if (added !== 'added') {
-    // A commit counted in the hour of its call, which its caller does not know.
+    // A commit counts in the hour of its call, which its caller does not know.
     const isSameHour = added.decision !== null || added.hour === hourOf(occurredAtMs)
     const isSame = isSameUsage(added, emission) && isSameHour
     return { kind: isSame ? 'known' : 'conflict' }
@@ -74,10 +73,10 @@ export async function recordUsage(
 }
 
 /**
- * Decides whether a tenant may use an amount of an emitted kind now, and adds the amount to its usage of the hour unless it is denied, once
- * per id; a suspended tenant is denied. All commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A
- * denied call is not remembered. `repeat`: the same usage was counted before under this id, and nothing changed. `conflict`: the id belongs
- * to different usage. `used`: usage of the month afterwards. `crossing`: the soft limit that was crossed, if this process is the first to see it.
+ * Decides on an amount of an emitted kind and adds it to the usage of the hour unless it is denied, once per id; a suspended tenant is
+ * denied. Commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A denied
+ * call is not remembered. `repeat`: counted before under this id. `conflict`: the id belongs to different usage. `used`: usage of the month
+ * afterwards. `crossing`: the crossed soft limit, if this process is the first to see it.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */
@@ -101,7 +100,7 @@ export async function commitUsage(
   const problem = problemWith(usage)
   if (problem !== undefined) return { kind: 'refused', problem }
   await lockMonth(client, emission)
-  // A statement after the lock, so that its snapshot contains everything that the previous holder of the lock committed.
+  // A statement after the lock, so that its snapshot contains what the previous holder of the lock committed.
   const used = await findMonthAmount(client, emission)
   const present = await findEmission(client, tenantId, id)
   if (present) return repeatOf(present, usage, { bounds, used })
@@ -122,11 +121,11 @@ interface StoredEmission {
   /** Start of the hour in hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
-  /** Null for an emission that was not decided by a guardrail. */
+  /** Null if no guardrail decided it. */
   readonly decision: UsageDecision | null
 }
 
-/** An id that an emission has used is a repeat too: its amount is counted. Its decision follows from the usage now. */
+/** An id of an emission is a repeat as well: its amount is counted. Its decision follows from the usage now. */
 function repeatOf(
   present: StoredEmission,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
@@ -150,12 +149,12 @@ function hourOf(atMs: number): number {
   return Math.floor(atMs / hourMs)
 }
 
-/** First key of the advisory locks of months; arbitrary, but no other lock with two keys may have it. */
+/** Arbitrary first key of the advisory locks of months; no other lock with two keys may have it. */
 const monthLocks = 1_702_001
 
 /**
- * Serializes the transactions that count usage of a tenant's kind in a month. Advisory, because no row of the month needs to exist. Months
- * whose names have the same hash share a lock, which only delays them.
+ * Serializes transactions that count a tenant's kind in a month. Advisory, because no row of the month needs to exist. Months with the same
+ * hash share a lock, which only delays them.
  */
 async function lockMonth(
   client: PoolClient,
@@ -183,7 +182,7 @@ async function addEmission(
   const { id, tenantId, kind, amount, occurredAtMs, decision } = emission
   const { rows } = await client.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-add-emission',
-    // The share lock makes a deletion of the tenant wait, so that the tenant's purge finds the rows inserted here.
+    // The share lock delays a deletion of the tenant, so that its purge finds the rows inserted here.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
              INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at, decision)
@@ -198,7 +197,7 @@ async function addEmission(
   })
   if (rows[0]?.alive !== true) return 'noTenant'
   if (rows[0].recorded) return 'added'
-  // Needs a second statement, because the snapshot of the first can be too old to contain the conflicting row.
+  // A second statement, because the snapshot of the first can be too old to contain the conflicting row.
   return (await findEmission(client, tenantId, id)) ?? Promise.reject(new Error('an emission disappeared'))
 }
 
@@ -216,7 +215,7 @@ async function findEmission(
   return rows[0]
 }
 
-/** Saves the crossing of a soft limit; returns undefined if it is not reached, or was saved before in this month. */
+/** Returns undefined if the limit is not reached, or was saved before in this month. */
 async function saveCrossing(
   client: PoolClient,
   {
@@ -235,15 +234,13 @@ async function saveCrossing(
   return crossing
 }
 
-/**
- * Removes ids of emissions that are too old to be recorded again, at most `rowsMax` (default 5 000). Their amounts are kept. Idempotent.
- */
+/** Removes ids of emissions too old to be recorded again, at most `rowsMax` (default 5 000). Their amounts are kept. Idempotent. */
 export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Promise<RemovedRows> {
   const before = new Date(nowMs - rememberedMs)
   return removeOldest(pool, { table: 'usage_emissions', before, ...(rowsMax !== undefined && { rowsMax }) })
 }
 
-/** Validates the id of counted usage; returns an error text for the caller, or undefined. Pure. */
+/** Returns an error text for the caller, or undefined. Pure. */
 export function problemWithUsageId(id: string): string | undefined {
   return idForm.test(id)
     ? undefined

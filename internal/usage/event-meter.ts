@@ -16,30 +16,29 @@ import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
 
-/** Most recent counts of a tenant with event limits. Times are by this process' clock. */
+/** Times are by this process' clock. */
 interface Known {
   activeMs: number
   heardMs: number
   counts: EventCounts
 }
 
-/** Milliseconds without a reply after which Redis is regarded as unavailable. No event is refused then. */
+/** Time without a reply after which Redis is regarded as unavailable. No event is refused then. */
 const heardMsMax = 1_000
-/** Age in ms up to which a tenant's counts are not read again. */
+/** Age up to which a tenant's counts are not read again. */
 const youngMs = 350
-/** Milliseconds without an event of a tenant after which the tenant's counts are no longer read. */
+/** Time without an event after which a tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Maximum calls to Redis for one tenant per `refresh`. Remaining events wait for the next `refresh`. */
+/** Calls to Redis for one tenant per `refresh`. Remaining events wait for the next one. */
 const callsPerTurnMax = 10
-/** Maximum tenants with remembered counts, and maximum tenants with uncounted events: the maximum number of tenants in the directory. */
+/** Tenants with remembered counts, and tenants with uncounted events: the maximum of the directory. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
 
 /**
- * Counts events per tenant in Redis. Decides without a round trip whether a tenant's next event is over a limit, from the last counts read
- * from Redis plus the events committed by this process since then. Uncounted events wait in memory and count towards the hour of their
- * receipt.
+ * Counts events per tenant in Redis. Decides without a round trip, from the last counts of Redis plus the events that this process has
+ * committed since. Uncounted events wait in memory and count towards the hour of their receipt.
  */
 export class EventMeter {
   readonly #parts: MeterParts
@@ -52,14 +51,11 @@ export class EventMeter {
   readonly #tallies = new Map<TenantId, EventTally>()
   #calls = 0
   #heardMs = Number.NEGATIVE_INFINITY
-  /** Offset of Redis' clock from the local clock in ms; positive if Redis' clock is ahead. */
+  /** Offset of Redis' clock from the local clock; positive if Redis' clock is ahead. */
   #offsetMs = 0
   #uncounted = 0
 
-  /**
-   * Creates a meter.
-   * @param markUsed called when events of a tenant were counted, so that the next flush writes the counts to Postgres
-   */
+  /** @param markUsed called when events of a tenant were counted, so that the next flush writes the counts to Postgres */
   constructor(parts: MeterParts, markUsed: (tenantId: TenantId) => void) {
     this.#parts = parts
     this.#markUsed = markUsed
@@ -69,12 +65,12 @@ export class EventMeter {
     this.#seed = defineSeedScript(parts.clockSource)
   }
 
-  /** Number of events dropped uncounted since process start, because too many tenants had uncounted events. */
+  /** Events dropped since process start, because too many tenants had uncounted events. */
   get uncounted(): number {
     return this.#uncounted
   }
 
-  /** Decides from counts in memory whether a tenant's next event is over a limit. Refuses no event while Redis is unavailable. */
+  /** Decides from counts in memory. Refuses no event while Redis is unavailable. */
   check(tenantId: TenantId, limits: EffectiveLimits): EventVerdict {
     if (limits.eventsPerMinute.hard === null && limits.eventsPerMonth.hard === null) return unlimited
     const nowMs = this.#parts.clock.now()
@@ -87,13 +83,11 @@ export class EventMeter {
   }
 
   /**
-   * Adds committed events, which the next `refresh` counts in Redis. They count towards limits of this process immediately. The caller
-   * omits duplicate events. Never throws.
+   * Adds committed events, without duplicates, for the next `refresh`. They count towards limits of this process immediately. Never throws.
    */
   countStored(
     events: readonly {
       readonly tenantId: TenantId
-      /** Time of receipt in ms since the epoch. */
       readonly receivedAtMs: number
     }[],
   ): void {
@@ -107,8 +101,8 @@ export class EventMeter {
 
   /**
    * Counts the added events in Redis, one call per tenant, and reads the counts of other active tenants with limits. Call it several times
-   * per second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is processed
-   * last the next time.
+   * per second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is last the
+   * next time.
    * @throws the first failure: Redis does not reply, or Postgres fails while meters are seeded
    */
   async refresh(): Promise<void> {
@@ -124,12 +118,12 @@ export class EventMeter {
     const wanted = [...this.#known].flatMap(([tenantId, { activeMs, heardMs }]) =>
       nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs ? [tenantId] : [],
     )
-    // If Redis has not replied recently, the counts of the first tenant are also read, to find out whether Redis replies.
+    // Without a recent reply, the first tenant's counts are also read, to find out whether Redis replies.
     const isStale = nowMs - this.#heardMs > youngMs
     return first !== undefined && isStale && !wanted.includes(first) ? [...wanted, first] : wanted
   }
 
-  /** Runs `work` for tenants. Moves failed tenants to the end, so that they do not starve others when the time limit is reached. */
+  /** Moves failed tenants to the end, so that they do not starve others when the time limit is reached. */
   async #inTurns<V>(
     map: Map<TenantId, V>,
     work: (tenantId: TenantId) => Promise<void>,
@@ -177,7 +171,7 @@ export class EventMeter {
     }
   }
 
-  /** Counts a tenant's events. Returns undefined for a deleted tenant, which gets no meters and whose events are dropped. */
+  /** Returns undefined for a deleted tenant, which gets no meters and whose events are dropped. */
   async #countCall(
     tenantId: TenantId,
     { call, fresh, late }: NonNullable<ReturnType<EventTally['next']>>,
@@ -194,7 +188,7 @@ export class EventMeter {
     return reply
   }
 
-  /** Seeds a tenant's event meter. Returns false for a deleted tenant. If several processes seed the meter concurrently, one wins. */
+  /** Returns false for a deleted tenant. If several processes seed the meter concurrently, one wins. */
   async #seedOnce(tenantId: TenantId): Promise<boolean> {
     const { kind } = await seedMeter(this.#parts, this.#seed, tenantId, 'events')
     if (kind === 'deleted') this.#known.delete(tenantId)
@@ -204,7 +198,7 @@ export class EventMeter {
   async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#parts.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
     if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
-    // Records the reply of Redis before seeding, because seeding fails while Postgres is unavailable.
+    // Before seeding, which fails while Postgres is unavailable.
     this.#heardAt(reply[1])
     await this.#seedOnce(tenantId)
   }
@@ -234,15 +228,15 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Maximum age at which an event counts towards the current minute. */
+/** Age up to which an event counts towards the current minute. */
 const freshMsMax = 5_000
-/** Maximum hours that are kept separately per tenant. Older events count towards the oldest kept hour. */
+/** Hours kept separately per tenant. Older events count towards the oldest kept hour. */
 const hoursMax = 48
 const hourMs = 3_600_000
 
 /**
- * Tallies a tenant's committed events until Redis has counted them. An unconfirmed call is repeated with the same number, so that Redis
- * does not count it twice; later events wait for the next call. Stores counts by hour, not events.
+ * Tallies a tenant's committed events by hour until Redis has counted them. An unconfirmed call is repeated with the same number, so that
+ * Redis does not count it twice; later events wait for the next call.
  */
 export class EventTally {
   #open = new Batch()
@@ -252,15 +246,14 @@ export class EventTally {
     this.#open.add(receivedAtMs, nowMs)
   }
 
-  /** Number of events that Redis has not confirmed as counted. */
+  /** Events that Redis has not confirmed as counted. */
   get events(): number {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
 
   /**
-   * Returns the unconfirmed call, or a new call with all waiting events, or undefined if there are no events. Redis does not count a call
-   * with a repeated number `call` again. `fresh` events count towards the current minute; `late` ones are too late for it, by hour of receipt
-   * in hours since the Unix epoch.
+   * Returns the unconfirmed call, or a new call with all waiting events; undefined without events. Redis counts each number `call` once.
+   * `fresh` events count towards the current minute; `late` ones by hour of receipt, in hours since the Unix epoch.
    */
   next(nowMs: number, nextCall: () => number) {
     if (this.events === 0) return undefined
@@ -273,7 +266,6 @@ export class EventTally {
     return { call, fresh: batch.fresh, late: batch.late }
   }
 
-  /** Marks the last call as counted. */
   confirm(): void {
     this.#sent = undefined
   }
@@ -293,7 +285,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** If the waiting events are too old for the current minute, they count towards the hour of their receipt instead. */
+  /** Waiting events that are too old for the current minute count towards the hour of their receipt only. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -321,9 +313,9 @@ export type EventVerdict =
       readonly retryAfterMs: number
     }
 
-/** Most recent counts read from Redis. Their minute and month are by the clock of Redis. */
+/** Minute and month are by the clock of Redis. */
 export interface EventCounts {
-  /** Minute of `minuteCount`, in minutes since the Unix epoch. */
+  /** In minutes since the Unix epoch. */
   readonly minute: number
   readonly minuteCount: number
   readonly monthEndSec: number
@@ -334,7 +326,7 @@ const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
 
-/** Decides whether an event is accepted. The counts never exceed the real usage, so a refused event is certainly over its limit. */
+/** The counts never exceed the real usage, so a refused event is certainly over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
   {
@@ -344,11 +336,11 @@ export function decideEvent(
     isRedisThere,
   }: {
     readonly counts: EventCounts
-    /** Number of events committed by this process that `counts` does not include yet. */
+    /** Events committed by this process that `counts` does not include yet. */
     readonly waiting: number
-    /** Time of Redis' clock in ms. */
+    /** By Redis' clock. */
     readonly nowMs: number
-    /** True if Redis replied within the last second. Otherwise no event is refused. */
+    /** Whether Redis replied within the last second. Otherwise no event is refused. */
     readonly isRedisThere: boolean
   },
 ): EventVerdict {

@@ -25,12 +25,11 @@ export interface GuardrailParts extends ReadUsageParts, LockCommitParts {
   onSoftCrossing(crossing: SoftCrossing): void
 }
 
-/** Tenant of a guardrail. `suspended`: nothing new is allowed. */
+/** `suspended`: nothing new is allowed. */
 export interface GuardedTenant extends LimitedTenant {
   readonly suspended: boolean
 }
 
-/** Usage that another service is about to cause. */
 export interface GuardrailUsage {
   /** `locks`, `events`, or an emitted kind. */
   readonly kind: string
@@ -38,21 +37,20 @@ export interface GuardrailUsage {
   readonly amount: number
 }
 
-/** Usage to decide and count in one step. */
 export interface GuardrailCommit extends GuardrailUsage {
-  /** Id of the usage: 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
+  /** 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
   readonly id: string
-  /** Actor for the audit log. */
+  /** For the audit log. */
   readonly by: string
 }
 
 /** Decision of a guardrail with the limits that apply. */
 export interface GuardrailAnswer extends Decided, GuardrailUsage {
-  /** True if the amount is counted under the id, by this call or by an earlier one. */
+  /** Whether the amount is counted under the id, by this call or an earlier one. */
   readonly isCommitted: boolean
   /** False for a repeat; absent if nothing is counted. */
   readonly isNew?: boolean
-  /** Limits that apply to the kind, with the usage after this call. */
+  /** Limits of the kind, with the usage after this call. */
   readonly limits: readonly LimitUsage[]
 }
 
@@ -78,7 +76,7 @@ const badKind = {
 } as const
 
 /**
- * Decides whether a tenant may use an amount now, and counts nothing. Another call can use what is left before the caller does.
+ * Decides whether a tenant may use an amount now. Reserves nothing: another call can use the rest first.
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function checkGuardrail(
@@ -110,7 +108,7 @@ export async function checkGuardrail(
   return answered(usage, decided, { limits, isCommitted: false })
 }
 
-/** A lock needs memory besides, of an unknown size: it is refused once `recordBytes` is used up. */
+/** A lock also needs memory of an unknown size: it is refused once `recordBytes` is used up. */
 function decideOwn(
   limits: readonly LimitUsage[],
   { amount, isOverAccepted }: { readonly amount: number; readonly isOverAccepted: boolean },
@@ -128,9 +126,9 @@ function decideOwn(
 }
 
 /**
- * Decides whether a tenant may use an amount now, and counts it in the same atomic step unless it is denied, once per id. An emitted kind is
- * counted in Postgres, `locks` in the store of the tenant's records. The audit entry commits with an amount in Postgres. It follows one in
- * Redis; if the reply of Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
+ * Decides whether a tenant may use an amount now and counts it in the same atomic step unless it is denied, once per id: an emitted kind in
+ * Postgres, `locks` in the store of the tenant's records. The audit entry commits with an amount in Postgres and follows one in Redis; if
+ * the reply of Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
  * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
  */
 export async function commitGuardrail(
@@ -196,7 +194,7 @@ async function commitOfLocks(
     )
   let result = await count()
   if (result.kind === 'seed') {
-    // Outside of the transaction, because seeding needs a connection too.
+    // Outside of the transaction, because seeding also needs a connection.
     await parts.meter.seed(tenant.id)
     result = await count()
   }
@@ -214,7 +212,7 @@ function auditOf({ id: tenantId }: LimitedTenant, commit: GuardrailCommit, { dec
   return { actor: by, action: 'usage.committed', tenantId, detail: { id, kind, amount, decision } } as const
 }
 
-/** Entry of a commit of locks. A repeat has the same id and time, so that a unique index keeps one entry. */
+/** A repeat has the same id and time, so that a unique index keeps one entry. */
 function auditOfLocks(
   tenant: LimitedTenant,
   commit: GuardrailCommit,

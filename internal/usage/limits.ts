@@ -12,37 +12,33 @@ import { readOverrides, readOverridesVersion, type StoredOverride } from './over
 /** Name of a limit that a lock acquisition can exceed. */
 export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
 
-/** Soft and hard limit that apply to a tenant; `null` means no limit. */
+/** `null` means no limit. */
 export interface LimitBounds {
   /** Usage from which the soft limit is reported as reached. */
   readonly soft: number | null
-  /** Maximum usage. */
   readonly hard: number | null
 }
 
-/** All limits that apply to what Latchkey counts for a tenant. `over`: whether events over the month's hard limit are accepted. */
+/** `over`: whether events over the month's hard limit are accepted. */
 export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>> {
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
 
-/**
- * Hard limits that an acquisition checks; `null` means no limit. `recordBytes`: bytes of keys, texts and overhead of all records and
- * locks in the store of the tenant's new records.
- */
+/** Hard limits that an acquisition checks; `null` means no limit. `recordBytes`: keys, texts and overhead in the store of new records. */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
-/** Sources of a tenant's limits in order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
+/** In order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
 export interface LimitSources {
   readonly overrides: readonly Pick<StoredOverride, 'limit' | 'hard' | 'expiresAtMs'>[]
   readonly spec: Limits
-  /** Runtime settings, which apply where the spec sets no limit. Built-in limits apply where these settings set none either. */
+  /** Apply where the spec sets no limit. Built-in limits apply where these set none either. */
   readonly defaults: Limits
   readonly nowMs: number
 }
 
 const builtInHard: Partial<Record<LimitName, number>> = { locksPerMinute: 60_000, recordBytes: 1024 ** 3 }
 
-/** Decides the limits that apply to a tenant. Soft and hard limits are decided separately, each from the first source that sets a value. */
+/** Decides soft and hard limits separately, each from the first source that sets a value. */
 export function effectiveLimits(sources: LimitSources): EffectiveLimits {
   const { spec, defaults } = sources
   const bounds = (name: LimitName): LimitBounds =>
@@ -57,10 +53,7 @@ export function effectiveLimits(sources: LimitSources): EffectiveLimits {
   }
 }
 
-/**
- * Decides the limits on emitted kinds that apply to a tenant, by kind in alphabetical order, from the same sources. A kind that no source
- * limits is absent.
- */
+/** By kind in alphabetical order, from the same sources. A kind that no source limits is absent. */
 export function emittedLimits(sources: LimitSources): ReadonlyMap<string, LimitBounds> {
   const byKind = (limits: Limits) => new Map((limits.emitted ?? []).map((limit) => [limit.kind, limit]))
   const [spec, defaults] = [byKind(sources.spec), byKind(sources.defaults)]
@@ -93,8 +86,8 @@ export const limitStates = ['ok', 'soft', 'overridden', 'hard'] as const
 export type LimitState = (typeof limitStates)[number]
 
 /**
- * Decides the state of a limit; null while its usage is unknown. `hard`: the hard limit in force is reached, also that of an override.
- * `overridden`: an override is in force and not exhausted. `soft`: the soft limit is reached. `ok`: none of these. Pure.
+ * Null while the usage is unknown. `hard`: the hard limit in force (also an override's) is reached. `overridden`: an override is in force
+ * and not exhausted. `soft`: the soft limit is reached. Pure.
  */
 export function limitState({
   used,
@@ -104,7 +97,6 @@ export function limitState({
 }: LimitBounds & {
   /** Null if the usage is unknown. */
   readonly used: number | null
-  /** Override in force, if there is one. */
   readonly override: unknown
 }): LimitState | null {
   if (used !== null && hard !== null && used >= hard) return 'hard'
@@ -113,7 +105,7 @@ export function limitState({
   return soft !== null && used >= soft ? 'soft' : 'ok'
 }
 
-/** Name and window of a limit in the `RateLimit` header fields. */
+/** For the `RateLimit` header fields. */
 const policies: Record<LimitName, { readonly name: string; readonly window: string }> = {
   locksPerMinute: { name: 'locks-per-minute', window: ';w=60' },
   // Months differ in length and recordBytes has no window, so these limits omit `w`, as the draft allows.
@@ -142,37 +134,33 @@ export interface LimitedTenant {
   readonly limits: Limits
 }
 
-/** Limits of a tenant: those on what Latchkey counts, the hard limits that the acquire script checks, and those on emitted kinds. */
 export interface TenantLimits {
   readonly all: EffectiveLimits
   readonly locks: LockLimits
   /** Decided on each access, because acquisitions do not need it. */
   readonly emitted: ReadonlyMap<string, LimitBounds>
-  /** Overrides of the tenant, including expired ones. */
+  /** Including expired ones. */
   readonly overrides: readonly StoredOverride[]
 }
 
 const nothingSet: Limits = Object.freeze({})
 
 /**
- * Decides limits of all tenants in memory, from their specs, the defaults and the overrides. While Postgres is unavailable, the overrides
- * that were read last apply until they expire. The owner of the object must call `look` periodically.
+ * Decides limits of all tenants in memory, from specs, defaults and overrides. While Postgres is unavailable, the overrides that were read
+ * last apply until they expire. The owner must call `look` periodically.
  */
 export class LimitsInForce {
   readonly #options
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly StoredOverride[]> = new Map()
-  /**
-   * Limits of tenants without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every
-   * acquisition.
-   */
+  /** For tenants without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every acquisition. */
   #plain = new WeakMap<Limits, TenantLimits>()
 
   constructor(options: {
     readonly pool: Pool
     readonly clock: Clock
-    /** Settings with the limits of tenants whose specs set none. Default: no limits. */
+    /** Limits of tenants whose specs set none. Default: no limits. */
     readonly settings?: { follow(apply: (settings: { readonly limits: Limits }) => void): void }
   }) {
     this.#options = options
@@ -183,7 +171,7 @@ export class LimitsInForce {
     })
   }
 
-  /** Returns a tenant's current limits. Needs only two look-ups in memory, unless the tenant has overrides. */
+  /** Needs only two look-ups in memory, unless the tenant has overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
     const defaults = this.#defaults
     const overrides = this.#overrides.size > 0 ? this.#overrides.get(id) : undefined
@@ -194,12 +182,12 @@ export class LimitsInForce {
   }
 
   /**
-   * Reads the version of the overrides, and all overrides if the version changed.
+   * Reads the overrides if their version changed.
    * @throws errors of Postgres; the overrides that were read last then still apply
    */
   async look(): Promise<void> {
     const { pool } = this.#options
-    // Any different version is regarded as a change, because a restored database can have a lower version.
+    // Any different version is a change, because a restored database can have a lower one.
     if (this.#version !== undefined && (await readOverridesVersion(pool)) === this.#version) return
     const { version, overrides } = await readOverrides(pool)
     this.#overrides = Map.groupBy(overrides, ({ tenantId }) => tenantId)

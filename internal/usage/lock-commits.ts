@@ -29,14 +29,14 @@ import clockLua from './scripts/clock.lua' with { type: 'text' }
 import commitLocksLua from './scripts/commit-locks.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
-/** Limits that apply to a commit of locks, in the order in which they decide. */
+/** In the order in which they decide. */
 export const lockLimitNames = [
   'locksPerMinute',
   'locksPerMonth',
   'recordBytes',
 ] as const satisfies readonly LockLimitName[]
 
-/** Dependencies of `commitLocks`. The caller closes the Redis connection. */
+/** The caller closes the Redis connection. */
 export interface LockCommitParts {
   readonly redis: RedisConnection
   readonly meter: Pick<Meter, 'markUsed'>
@@ -47,17 +47,17 @@ export interface LockCommitParts {
 /** Locks that another service uses. */
 export interface LockCommit {
   readonly tenantId: TenantId
-  /** Id of the usage in the other service: 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
+  /** 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
   readonly id: string
   readonly amount: number
   readonly limits: Readonly<Record<LockLimitName, LimitBounds>>
-  /** True denies the locks, except those that were counted before. */
+  /** Denies the locks, except those that were counted before. */
   readonly isSuspended: boolean
 }
 
 /**
- * Result of `commitLocks`; see `commitUsage`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: Redis
- * has no meters of the tenant, or has not counted locks since its records moved, and nothing was done.
+ * See `commitUsage`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: nothing was done, since
+ * Redis has no meters of the tenant or has not counted locks since its records moved.
  */
 export type LocksCommitted =
   | {
@@ -71,10 +71,10 @@ export type LocksCommitted =
   | { readonly kind: 'conflict' }
   | { readonly kind: 'seed' }
 
-/** Milliseconds for which the id of a commit of locks is remembered. */
+/** Time for which the id of a commit of locks is remembered. */
 export const lockIdsKeptMs = 24 * 3_600_000
 
-/** Defines the script that counts locks of other services. @param clockSource Lua that defines `clock()` */
+/** @param clockSource Lua that defines `clock()` */
 export function defineCommitLocksScript(clockSource: string = clockLua): RedisScript {
   return defineScript('commit-locks', '', [clockSource, meterLua, commitLocksLua])
 }
@@ -82,9 +82,8 @@ export function defineCommitLocksScript(clockSource: string = clockLua): RedisSc
 const productionScript = defineCommitLocksScript()
 
 /**
- * Decides whether a tenant may use locks now, and counts them unless they are denied, once per id and in one atomic step together with
- * acquisitions, in the store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not
- * remembered.
+ * Decides whether a tenant may use locks now and counts them unless they are denied, once per id and atomically with acquisitions, in the
+ * store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not remembered.
  * @param client transaction that holds the tenant's records where they are
  * @throws RedisUnavailable, and errors of Postgres
  */
@@ -99,7 +98,7 @@ export async function commitLocks(
     postgres: (of: LockCommit) => commitInPostgres(client, of),
   }
   const committed = await commitAmong(commitIn, stores, commit)
-  // A repeat too: the process of the first call may have ended before its rollup.
+  // A repeat as well: the process of the first call may have ended before its rollup.
   if (committed.kind === 'committed' || committed.kind === 'repeat') parts.meter.markUsed(commit.tenantId)
   return committed
 }
@@ -110,7 +109,7 @@ interface Stores {
   readonly generation: number
 }
 
-/** Finds the stores of a tenant's records. A move waits for the transaction. */
+/** A move waits for the transaction. */
 async function holdStores(client: PoolClient, tenantId: TenantId): Promise<Stores> {
   const { rows } = await client.query<Stores>({
     name: 'usage-hold-record-stores',
@@ -174,9 +173,9 @@ function markerKey(tenantId: TenantId, id: string): string {
   return `{${tenantId}}:commit:${id}`
 }
 
-/** First key of the advisory locks of commits; arbitrary, but no other lock with two keys may have it. */
+/** Arbitrary first key of the advisory locks of commits; no other lock with two keys may have it. */
 const commitLocksOfTenant = 1_702_002
-/** Length of every marker, so that its bytes are known before the decision. */
+/** Every marker has this length, so that its bytes are known before the decision. */
 const markerChars = 48
 
 /** Commits of a tenant run one after another, so that none exceeds what another leaves. Batches of acquisitions run beside them. */

@@ -34,12 +34,12 @@ import {
   usageRowsMax,
 } from './store.ts'
 
-/** Maximum soft limit crossings remembered as reported. Above it all are forgotten, and only Postgres prevents a second report. */
+/** Soft limit crossings remembered as reported. Above it all are forgotten, and only Postgres prevents a second report. */
 const reportedMax = 10_000
 
 /**
- * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Writes the counts to
- * Postgres by hour, also those of locks in Postgres, and restores them from Postgres after Redis has lost its data.
+ * Meters the usage of tenants in Redis: the scripts of records count locks and bytes, and `events` counts events. Writes the counts (also
+ * those of locks in Postgres) to Postgres by hour, and restores them after Redis has lost its data.
  */
 export class Meter {
   readonly events: EventMeter
@@ -52,13 +52,13 @@ export class Meter {
 
   constructor(
     options: MeterParts & {
-      /** Actor for the audit log: the process. */
+      /** For the audit log: the process. */
       readonly actor: string
       /** Called once for each loss of a tenant's data in Redis. */
       readonly onEpochLost: (tenantId: TenantId) => void
-      /** Returns a tenant's limits, whose soft limits are checked at each flush, or undefined for an unknown tenant. Default: no limits. */
+      /** Checked at each flush for reached soft limits. Undefined for an unknown tenant. Default: no limits. */
       limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
-      /** Called when a soft limit is reached, in one process and once per period. Must not throw. */
+      /** Called in one process and once per period. Must not throw. */
       onSoftCrossing?(crossing: SoftCrossing): void
     },
   ) {
@@ -68,13 +68,13 @@ export class Meter {
     this.events = new EventMeter(options, (tenantId) => this.markUsed(tenantId))
   }
 
-  /** Includes a tenant in the next flush. Called after a lock or an event of the tenant. */
+  /** Includes a tenant in the next flush. */
   markUsed(tenantId: TenantId): void {
     this.#used.add(tenantId)
   }
 
   /**
-   * Seeds a tenant's meters of locks and bytes. Concurrent calls share one attempt, and one of several processes wins.
+   * Seeds meters of locks and bytes. Concurrent calls share one attempt, and one of several processes wins.
    * @throws RedisUnavailable if Postgres or Redis does not reply, because no lock may be granted without its limits, and for a deleted
    * tenant
    */
@@ -90,7 +90,10 @@ export class Meter {
     return attempt
   }
 
-  /** Returns the bytes of a tenant's records and locks in Redis; 0 without meters. @throws RedisUnavailable */
+  /**
+   * Bytes in Redis; 0 without meters.
+   * @throws RedisUnavailable
+   */
   async recordBytes(tenantId: TenantId): Promise<number> {
     return (await readMeters(this.#options.redis, this.#usage, tenantId)).recordBytes
   }
@@ -100,14 +103,14 @@ export class Meter {
     // A tenant can be deleted before this process learns of its deletion.
     if (seeding.kind !== 'seeded')
       throw new Error(`cannot create usage meters: the tenant is ${seeding.kind}`)
-    // If several processes seed the meter, each saves the epoch, in case the process that created the epoch dies before saving it.
+    // Each of several seeding processes saves the epoch, in case the one that created it dies before saving it.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }
 
   /**
-   * Writes the counts of the tenants marked since the last flush to Postgres as absolute values, and reports reached soft limits. Repeating
-   * a flush changes nothing. A tenant that fails does not delay others, and the next flush repeats it.
+   * Writes the counts of marked tenants to Postgres as absolute values, and reports reached soft limits. Repeating a flush changes nothing.
+   * A tenant that fails does not delay others, and the next flush repeats it.
    * @throws the first failure, after all tenants are processed or two seconds have passed
    */
   async flush(): Promise<void> {
@@ -124,8 +127,8 @@ export class Meter {
   async #flushTenants(tenants: readonly TenantId[]): Promise<readonly Failure<TenantId>[]> {
     const { pool, redis } = this.#options
     try {
-      // Epochs are read from Postgres before Redis is read. If another process saves a newer epoch in between, `saveEpochs` sees that
-      // `known` is outdated and keeps the newer epoch.
+      // Epochs are read before Redis. If another process saves a newer epoch in between, `saveEpochs` sees that `known` is outdated and
+      // keeps the newer one.
       const [known, durable] = await Promise.all([
         findEpochs(pool, tenants),
         readDurableMeters(pool, tenants),
@@ -195,7 +198,7 @@ function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
 export interface SoftCrossing {
   readonly tenantId: TenantId
   readonly limit: AnyLimitName
-  /** Start of the period in ms since the epoch: of a UTC minute or month, or of a UTC day for record bytes. */
+  /** Start of a UTC minute or month, or of a UTC day for record bytes. */
   readonly periodMs: number
   readonly used: number
   readonly soft: number
@@ -203,7 +206,7 @@ export interface SoftCrossing {
 
 const dayMs = 86_400_000
 
-/** Returns the soft limits that a tenant reached in the current or the previous period. */
+/** For the current or the previous period. */
 export function softCrossings(
   usage: Pick<CurrentUsage, 'tenantId' | 'nowMs' | 'locks' | 'events' | 'recordBytes'>,
   limits: EffectiveLimits,
@@ -225,12 +228,11 @@ export function softCrossings(
   })
 }
 
-// The script frees memory, so it runs also when Redis is full.
+// Frees memory, so it runs also when Redis is full.
 const forgetScript = defineScript('forget', 'allow-oom', [forget])
 
 /**
- * Removes the meters of a deleted tenant, which do not expire. Seeding refuses a deleted tenant, so no process creates new meters.
- * Repeating the call is safe.
+ * Removes the meters of a deleted tenant, which do not expire. Seeding refuses a deleted tenant. Repeating the call is safe.
  * @throws RedisUnavailable
  */
 export async function forgetMeters(redis: RedisConnection, tenantId: TenantId): Promise<void> {

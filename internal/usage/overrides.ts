@@ -24,27 +24,24 @@ export async function tellLimits(redis: RedisConnection): Promise<void> {
   await redis.publish(limitsChannel, '')
 }
 
-/** Override as stored. Times are in ms since the epoch. */
 export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, 'limit'>> & {
   readonly limit: AnyLimitName
 }
 
-/**
- * Override to set. `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`.
- */
+/** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`. */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
 const lastingMsMax = 366 * 24 * 3_600_000
 /** Maximum characters of the reason of an override. */
 export const overrideReasonCharsMax = 500
 const reasonForm = plainTextForm(overrideReasonCharsMax)
-/** Maximum unexpired overrides of all tenants together, so that all fit into the memory of every process. */
+/** Of all tenants together, so that all fit into the memory of every process. */
 const overridesMax = 10_000
 
 /**
- * Overrides a tenant's hard limit until a given time and writes an audit entry in the same transaction. Call
- * `tellLimits` afterwards; without that call, processes find the override by polling. Repeating the call writes the
- * same values again. With `field`, `problem` completes the sentence that begins with the field: "must be …".
+ * Overrides a tenant's hard limit until a given time, with an audit entry in the same transaction. Call `tellLimits` afterwards; without
+ * it, processes find the override by polling. Repeating the call writes the same values again. With `field`, `problem` completes the
+ * sentence that begins with the field: "must be …".
  * @throws errors of Postgres; if the commit itself failed, the override may have been written
  */
 export async function setLimitOverride(
@@ -91,10 +88,7 @@ export async function setLimitOverride(
   })
 }
 
-/**
- * Clears an override before it expires. Returns false if no override existed. Otherwise behaves like
- * `setLimitOverride`.
- */
+/** Clears an override before it expires; false if none existed. Otherwise behaves like `setLimitOverride`. */
 export async function clearLimitOverride(
   { pool, clock }: Parameters<typeof setLimitOverride>[0],
   { tenantId, limit, by }: Pick<StoredOverride, 'tenantId' | 'limit'> & { readonly by: string },
@@ -127,7 +121,7 @@ function validate(
       )
 }
 
-/** Increments the version of the overrides and removes expired overrides. The row lock of the version serializes writers. */
+/** Removes expired overrides. The row lock of the version serializes writers. */
 async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
   const db = orm(client)
   await db.update(limitOverridesVersion).set({ version: sql`${limitOverridesVersion.version} + 1` })
@@ -136,7 +130,6 @@ async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
 
 const versionOnly = { version: limitOverridesVersion.version }
 
-/** Reads the version of the overrides: the number of the last committed change. */
 export async function readOverridesVersion(pool: Pool): Promise<number> {
   const query = orm(pool).select(versionOnly).from(limitOverridesVersion)
   return versionIn(await query.prepare('limit_overrides_version').execute())

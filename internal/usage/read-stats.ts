@@ -14,19 +14,16 @@ import {
 /** Scope of a query: the whole installation, or at most 1 000 tenants. */
 export type StatsTenants = 'all' | readonly TenantId[]
 
-/** Stats summed over a time span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
-  /** Number of refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
-  /** Percentiles of the time from an event's receipt to its delivery; undefined without deliveries. */
+  /** Time from an event's receipt to its delivery; undefined without deliveries. */
   readonly latencyMs: Readonly<Record<'p50' | 'p95' | 'p99', number | undefined>>
 }
 
 /** Point of a chart. */
 export interface StatsPoint extends StatsSums {
-  /** Start of the point in ms since the epoch. */
   readonly atMs: number
-  /** Maximum of the delivery queue. Undefined if the query selects single tenants, or if no process reported the queue. */
+  /** Maximum. Undefined if the query selects single tenants, or if no process reported the queue. */
   readonly queue: QueueSight | undefined
 }
 
@@ -35,7 +32,6 @@ export interface Stats {
   readonly stepMs: number
   /** One point per step, oldest first, including steps without counts. */
   readonly points: readonly StatsPoint[]
-  /** Sums over all points. */
   readonly total: StatsSums
 }
 
@@ -44,10 +40,7 @@ const tenantsMax = 1_000
 const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/**
- * Returns the shortest step that gives at most 200 points, such as 4 h for 30 days. The step is at least an hour for queries that would
- * read more than 20 000 rows of stats per minute.
- */
+/** Returns the shortest step that gives at most 200 points, such as 4 h for 30 days; at least an hour for over 20 000 rows per minute. */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
@@ -55,8 +48,8 @@ export function statsStepMs(spanMs: number, tenantsCount = 1): number {
 }
 
 /**
- * Reads stats from rollups. The span is widened to whole steps. Stats per minute are kept for two days and stats per hour for 35 days;
- * earlier points are 0. Stats per minute lag by some seconds, stats per hour by a minute.
+ * Reads stats from rollups. The span is widened to whole steps. Stats per minute are kept for two days and lag by some seconds; stats per
+ * hour are kept for 35 days and lag by a minute; earlier points are 0.
  * @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is not a whole number of minutes or hours; errors of
  * Postgres
  */
@@ -66,7 +59,7 @@ export async function readStats(
     readonly tenants: StatsTenants
     readonly fromMs: number
     readonly toMs: number
-    /** Time span of a point: whole minutes below an hour, otherwise whole hours. See `statsStepMs`. */
+    /** Whole minutes below an hour, otherwise whole hours. See `statsStepMs`. */
     readonly stepMs: number
   },
 ): Promise<Stats> {
@@ -146,8 +139,7 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * Estimates a percentile from latency buckets by linear interpolation within a bucket. If the percentile is above the limits of all
- * buckets, returns the highest limit. Returns undefined if all buckets are empty.
+ * Interpolates linearly within a bucket. Returns the highest limit if the percentile is above all, undefined if all buckets are empty.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
@@ -171,24 +163,24 @@ export interface TenantStats extends Readonly<Record<StatName, number>> {
 }
 
 const spanMsMax = 24 * hourMs
-/** Maximum span that is read from stats per minute. Longer spans are read from stats per hour. */
+/** Longer spans are read from stats per hour. */
 const minutesMsMax = 2 * hourMs
 const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})`
 
 /**
- * Ranks tenants by one of their counts in a time span, highest first. Omits tenants without counts. Spans over two hours are widened to
- * whole hours. Reads at most two hours of stats per minute or a day of stats per hour per tenant, using an index.
+ * Ranks tenants with counts by one of them, highest first. Spans over two hours are widened to whole hours. Reads at most two hours of
+ * stats per minute or a day of stats per hour per tenant, using an index.
  * @throws errors of Postgres
  */
 export async function rankTenants(
   pool: Pool,
   request: {
     readonly tenants: StatsTenants
-    /** Start of the span. It is moved to 24 h before `toMs` if it is earlier. */
+    /** Moved to 24 h before `toMs` if it is earlier. */
     readonly fromMs: number
     readonly toMs: number
     readonly orderBy: StatName
-    /** Maximum tenants to return: 1 to 1 000. */
+    /** 1 to 1 000. */
     readonly limit: number
   },
 ): Promise<readonly TenantStats[]> {

@@ -27,10 +27,10 @@ export type ReadUsageParts = Parameters<typeof readCurrent>[0] & {
 /** Limit and its current usage. Times are in ms since the epoch. */
 export interface LimitUsage {
   readonly limit: AnyLimitName
-  /** Usage in the current window; null if the usage is stored only in Redis and Redis does not reply. */
+  /** In the current window; null if the usage is stored only in Redis and Redis does not reply. */
   readonly used: number | null
   readonly soft: number | null
-  /** Hard limit that applies now. An active override replaces the tenant's usual limit. */
+  /** Limit that applies now. An active override replaces the tenant's usual limit. */
   readonly hard: number | null
   /** Null while the usage is unknown. */
   readonly state: LimitState | null
@@ -47,10 +47,7 @@ export interface LimitsReport {
 
 /** A tenant's usage against its limits, and by hour. */
 export interface UsageReport extends LimitsReport {
-  /**
-   * Amounts by hour and kind. Hours without usage are omitted. What Redis counts lags by at most one flush of the meters, and longer while
-   * Redis does not reply.
-   */
+  /** Hours without usage are omitted. Redis' counts lag by at most one flush of the meters, and longer while Redis does not reply. */
   readonly hours: readonly HourAmount[]
 }
 
@@ -71,9 +68,8 @@ export async function readUsage(
 }
 
 /**
- * Reads a tenant's current usage against its limits: counts from Redis, those of records in Postgres and sums of the month for emitted kinds
- * from Postgres. While Redis is unavailable, its monthly counts come from Postgres, with a lag of at most one flush, and its other counts
- * are null.
+ * Reads a tenant's current usage against its limits. While Redis is unavailable, its monthly counts come from Postgres, with a lag of at
+ * most one flush, and its other counts are null.
  * @throws errors of Postgres
  */
 export async function readLimits(parts: ReadUsageParts, tenant: LimitedTenant): Promise<LimitsReport> {
@@ -94,7 +90,6 @@ export async function readLimits(parts: ReadUsageParts, tenant: LimitedTenant): 
   return { limits: [...own, ...ofOthers], over: all.eventsPerMonth.over }
 }
 
-/** Compares usage with a limit. Pure. */
 export function toLimitUsage(
   limit: AnyLimitName,
   {
@@ -124,7 +119,10 @@ function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-/** Returns the usage of what Latchkey counts; null for what is unknown. @throws errors of Postgres */
+/**
+ * Null for unknown usage.
+ * @throws errors of Postgres
+ */
 export async function usedOf(
   { pool }: { readonly pool: Pool },
   current: CurrentUsage,

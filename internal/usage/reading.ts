@@ -7,7 +7,7 @@ import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
 import { findUsage } from './store.ts'
 
-/** Dependencies of meters. The caller closes the Redis connection and the pool. */
+/** The caller closes the Redis connection and the pool. */
 export interface MeterParts {
   readonly redis: RedisConnection
   readonly pool: Pool
@@ -18,50 +18,48 @@ export interface MeterParts {
 
 export type MeterName = 'locks' | 'events'
 
-/** Count of a minute or month. */
 export interface WindowCount {
   readonly startMs: number
   readonly endMs: number
   readonly count: number
 }
 
-/** Counts of one meter: of the latest minute and month with counts, which can have ended, and of those before, which have. */
+/** Counts of the latest minute and month with counts, which can have ended, and of those before, which have. */
 export interface MeterWindows {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]
 }
 
-/** Counts of one meter in Redis. */
 export interface MeterReading extends MeterWindows {
-  /** Hours since the Unix epoch with their counts, latest first. */
+  /** Hours since the Unix epoch, latest first. */
   readonly hours: readonly { readonly hour: number; readonly amount: number }[]
 }
 
-/** Meters of a tenant in Redis. Times are by Redis' clock. */
+/** Times are by Redis' clock. */
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number
-  /** Id that changes when the tenant's data in Redis is lost and created anew; undefined if Redis has no meter of the tenant's locks. */
+  /** Changes when the tenant's data in Redis is lost and created anew; undefined without a meter of locks. */
   readonly epoch: string | undefined
   readonly recordBytes: number
   readonly locks: MeterReading | undefined
   readonly events: MeterReading | undefined
 }
 
-/** Defines the script that reads a tenant's meters. @param clockSource Lua that defines `clock()` */
+/** @param clockSource Lua that defines `clock()` */
 export function defineUsageScript(clockSource: string = clockLua): RedisScript {
   return defineScript('usage', 'no-writes', [clockSource, meterLua, eventsLua, usage])
 }
 
-/** Defines the script that seeds a meter. @param clockSource Lua that defines `clock()` */
+/** @param clockSource Lua that defines `clock()` */
 export function defineSeedScript(clockSource: string = clockLua): RedisScript {
   return defineScript('seed', '', [clockSource, meterLua, eventsLua, seed])
 }
 
 /**
- * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. If several processes do so concurrently, one
- * wins; repeating the call changes nothing. A deleted tenant gets no meter, because its purge may have finished, and neither does one whose
- * records have moved away from Redis. `epoch`: id of the tenant's current data in Redis, '' for events; `known`: epoch that Postgres had before.
+ * Creates a tenant's meter in Redis from the counts of the current hour and month in Postgres. Of several concurrent processes one wins; a
+ * repeat changes nothing. A deleted tenant, whose purge may have finished, gets no meter, nor does one whose records have moved away from
+ * Redis. `epoch`: id of the tenant's current data in Redis, '' for events; `known`: epoch that Postgres had before.
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function seedMeter(
@@ -86,7 +84,10 @@ export async function seedMeter(
   return { kind: 'seeded', epoch, known: stored.epoch }
 }
 
-/** Reads a tenant's meters in one round trip. @throws RedisUnavailable */
+/**
+ * One round trip.
+ * @throws RedisUnavailable
+ */
 export async function readMeters(
   redis: RedisConnection,
   script: RedisScript,
@@ -105,7 +106,7 @@ export async function readMeters(
   }
 }
 
-/** Returns the count of the window that contains the given time, or 0. */
+/** Returns 0 if no window contains the time. */
 export function countAt(windows: readonly WindowCount[], nowMs: number): number {
   return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
 }
@@ -135,14 +136,13 @@ function monthOf(endSec: number, count: number): WindowCount {
   return { startMs: monthStartMs(endMs - 1), endMs, count }
 }
 
-/** Item for which the work failed, with its error. */
 export interface Failure<T> {
   readonly each: T
   readonly error: unknown
 }
 
 const parallelMax = 64
-/** Milliseconds after which no further batch is started if an item has failed. Each batch could last until its timeout. */
+/** Time after which no further batch is started if an item has failed. Each batch could last until its timeout. */
 const failingMsMax = 2_000
 
 /**
@@ -164,7 +164,7 @@ export async function inTurns<T>(
   return { failed, left: [] }
 }
 
-/** Runs the work for all items concurrently. Never throws. */
+/** Concurrent. Never throws. */
 export async function settleEach<T, R>(
   some: readonly T[],
   work: (each: T) => Promise<R>,

@@ -19,9 +19,9 @@ import {
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Interval in ms of writing stats per hour. Writing them at each flush would update the same rows again and again. */
+/** Writing stats per hour at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
-/** Maximum batches of the final flush: more than a full tally contains. */
+/** In the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**
@@ -41,7 +41,7 @@ export class StatsRecorder {
     readonly pool: Pool
     readonly tally: StatsTally
     readonly clock: Clock
-    /** Called when Postgres rejects a batch, which is then dropped, with its number of cells (one per tenant and period). Must not throw. */
+    /** Called when Postgres rejects a batch, which is then dropped. `cells`: one per tenant and period. Must not throw. */
     readonly onRefused: (cells: number, cause: unknown) => void
   }) {
     this.#options = options
@@ -58,7 +58,7 @@ export class StatsRecorder {
   }
 
   /**
-   * Writes all counts, including stats per hour that are not due yet. Called at process shutdown.
+   * Writes all counts, including stats per hour that are not due yet.
    * @throws as `flush` does
    */
   flushAll(): Promise<void> {
@@ -68,7 +68,7 @@ export class StatsRecorder {
 
   async #write(batch: StatsBatch): Promise<void> {
     const { pool, onRefused } = this.#options
-    // The batch is passed as a single row, so that it is not split if Postgres rejects it: its sequence number is accepted only once.
+    // A single row, so that the batch is not split if Postgres rejects it: its sequence number is accepted only once.
     const rejected = await writeRowsOrThrow([batch], { write: ([all]) => writeStats(pool, all ?? batch) })
     for (const { error } of rejected) onRefused(batch.minutes.length + batch.hours.length, error)
   }
@@ -96,7 +96,7 @@ export class StatsRecorder {
   }
 }
 
-/** Returns the cells of the whole installation: the sums over all tenants. */
+/** Sums over all tenants. */
 function wholes(cells: readonly StatsCell[], stepMs: number): StatsCell[] {
   const sums = new Map<string, StatsCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)
@@ -111,7 +111,6 @@ function addTo(sums: Map<string, StatsCell>, tenantId: TenantId | '', cell: Stat
   sums.set(name, sum)
 }
 
-/** Batch of one writer, which one statement adds to the stats. */
 export interface StatsBatch {
   readonly writer: string
   /** Sequence number, which grows with each batch of the writer. */
@@ -120,7 +119,7 @@ export interface StatsBatch {
   readonly minutes: readonly StatsCell[]
   /** At most one cell per tenant and hour. */
   readonly hours: readonly StatsCell[]
-  /** Maxima of the delivery queue per minute. The key is the start of the minute in ms since the epoch. */
+  /** Maxima by the start of the minute in ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
 }
 
@@ -141,9 +140,9 @@ ON CONFLICT (tenant_id, at) DO UPDATE SET ${countColumns.map((name) => `${name} 
       FROM (SELECT * FROM jsonb_each_text(known.refused_by) UNION ALL SELECT * FROM jsonb_each_text(excluded.refused_by))
         AS each(cause, calls) GROUP BY cause) AS of_both) END`
 
-// One statement stores the batch's sequence number and adds its counts. A repeated batch waits for a write in progress, finds its number
-// used and adds nothing. Rows are locked in key order and tables in a fixed order, so that writers do not deadlock. Rows of deleted tenants
-// are skipped; retention removes rows that are written during a deletion.
+// Stores the sequence number and adds the counts in one statement. A repeated batch waits for a write in progress, finds its number used
+// and adds nothing. Rows are locked in key order and tables in a fixed order, so that writers do not deadlock. Rows of deleted tenants are
+// skipped; retention removes rows that are written during a deletion.
 const writeText = `
 WITH turn AS (
   INSERT INTO stats_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
@@ -159,7 +158,7 @@ WITH turn AS (
 )${upsertText('stats_minutely', '$4')}`
 
 /**
- * Adds a batch in one statement. A batch whose sequence number is not higher than the writer's last one adds nothing.
+ * A batch whose sequence number is not higher than the writer's last one adds nothing.
  * @throws errors of Postgres
  */
 export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
@@ -171,7 +170,7 @@ export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   await pool.query({ name: 'stats-write', text: writeText, values: [writer, turn, ...lists] })
 }
 
-/** Converts a cell to a row and omits counts of 0, since most counts are 0. */
+/** Omits counts of 0, since most counts are 0. */
 function rowOf({ tenantId, atMs, counts, causes }: StatsCell): object {
   const row: Record<string, unknown> = { tenant_id: tenantId, at: timeOf(atMs) }
   countColumns.forEach((name, at) => {
@@ -186,7 +185,7 @@ function timeOf(ms: number): string {
 }
 
 const dayMs = 86_400_000
-/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
+/** Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
 const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,

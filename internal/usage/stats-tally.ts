@@ -1,8 +1,8 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 
 /**
- * Names of the counts. `accepted`: new events, including those that were spooled first. `refused`: calls without a 2xx response.
- * `delivered`, `failed`: completed delivery cycles. `attemptsFailed`: failed delivery attempts.
+ * `accepted`: new events, including those spooled first. `refused`: calls without a 2xx response. `delivered`, `failed`: completed delivery
+ * cycles. `attemptsFailed`: failed delivery attempts.
  */
 export const statNames = [
   'accepted',
@@ -16,12 +16,12 @@ export const statNames = [
 /** Name of a count. */
 export type StatName = (typeof statNames)[number]
 
-/** Upper bounds of the latency buckets in milliseconds. One additional bucket counts longer latencies. */
+/** Upper bounds; one additional bucket counts longer latencies. */
 export const latencyBoundsMs = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 3_600_000,
 ] as const
 
-/** Postgres columns of all counts, in the order of `StatsCell.counts`: first the columns of `statNames`, then the latency buckets. */
+/** Postgres columns in the order of `StatsCell.counts`: first those of `statNames`, then the latency buckets. */
 export const countColumns: readonly string[] = [
   ...statNames.map((name) => (name === 'attemptsFailed' ? 'attempts_failed' : name)),
   ...latencyBoundsMs.map((bound) => `latency_${bound}`),
@@ -36,28 +36,26 @@ export const hourMs = 3_600_000
 
 /** Counts of one tenant in one minute or hour. */
 export interface StatsCell {
-  /** Tenant, or '' for the whole installation. */
+  /** '' for the whole installation. */
   readonly tenantId: TenantId | ''
-  /** Start of the minute or hour, in ms since the epoch. */
+  /** Start of the minute or hour. */
   readonly atMs: number
-  /** Counts in the order of `countColumns`. */
+  /** In the order of `countColumns`. */
   readonly counts: number[]
-  /** Number of refused calls by cause. */
+  /** Refused calls by cause. */
   readonly causes: Map<string, number>
 }
 
-/** State of the delivery queue at one time, or its maximum over a time span. */
+/** State at one time, or its maximum over a time span. */
 export interface QueueSight {
   readonly dueCount: number
   readonly oldestAgeMs: number
 }
 
-/** Creates a cell without counts. */
 export function emptyCell(tenantId: StatsCell['tenantId'], atMs: number): StatsCell {
   return { tenantId, atMs, counts: new Array<number>(countColumns.length).fill(0), causes: new Map() }
 }
 
-/** Adds one cell's counts to another's. */
 export function addCell(to: StatsCell, from: StatsCell): void {
   from.counts.forEach((count, at) => {
     to.counts[at] = (to.counts[at] ?? 0) + count
@@ -65,24 +63,19 @@ export function addCell(to: StatsCell, from: StatsCell): void {
   for (const [cause, count] of from.causes) to.causes.set(cause, (to.causes.get(cause) ?? 0) + count)
 }
 
-/** Returns the index of a latency's bucket, from 0. */
+/** From 0. */
 export function bucketOf(latencyMs: number): number {
   const at = latencyBoundsMs.findIndex((bound) => latencyMs <= bound)
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/**
- * `cellsMax`: maximum cells in memory, one per tenant and minute. `causesMax`: maximum distinct causes of refusals; further causes count as
- * `other`.
- */
+/** `cellsMax`: one per tenant and minute. `causesMax`: distinct causes of refusals; further causes count as `other`. */
 const usualBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'
 const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
-/**
- * Counts outcomes by tenant and minute in memory. Called for every event. Drops outcomes above its memory limit and counts them as dropped.
- */
+/** Counts outcomes by tenant and minute in memory. Drops outcomes above its memory limit and counts them as dropped. */
 export class StatsTally {
   readonly #clock: Clock
   readonly #bounds: typeof usualBounds
@@ -99,25 +92,21 @@ export class StatsTally {
     this.#bounds = bounds
   }
 
-  /** Number of cells in memory that `take` has not returned yet. */
+  /** Cells that `take` has not returned yet. */
   get size(): number {
     return this.#size
   }
 
-  /** Number of outcomes dropped for lack of room since process start. */
+  /** Outcomes dropped for lack of room since process start. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Counts an outcome at the current time. */
   count(tenantId: TenantId, name: Exclude<StatName, 'refused'>): void {
     this.#add(this.#cellOf(tenantId), places[name])
   }
 
-  /**
-   * Counts a refused call.
-   * @param cause from a closed set of values
-   */
+  /** @param cause from a closed set of values */
   countRefused(tenantId: TenantId, cause: string): void {
     const cell = this.#cellOf(tenantId)
     if (!cell) return
@@ -127,17 +116,14 @@ export class StatsTally {
     causes.set(known, (causes.get(known) ?? 0) + 1)
   }
 
-  /**
-   * Counts a delivered event.
-   * @param latencyMs time since its receipt; undefined if that time is meaningless, as after a replay
-   */
+  /** @param latencyMs time since receipt; undefined if that time is meaningless, as after a replay */
   countDelivered(tenantId: TenantId, latencyMs: number | undefined): void {
     const cell = this.#cellOf(tenantId)
     this.#add(cell, places.delivered)
     if (latencyMs !== undefined) this.#add(cell, latencyFrom + bucketOf(latencyMs))
   }
 
-  /** Records the state of the delivery queue and keeps the maximum per minute. */
+  /** Keeps the maximum per minute. */
   noteQueue({ dueCount, oldestAgeMs }: QueueSight): void {
     const atMs = this.#startOfMinute()
     const known = this.#queue.get(atMs)
@@ -163,7 +149,7 @@ export class StatsTally {
     return taken
   }
 
-  /** Removes and returns the maxima of the delivery queue per minute. The key is the start of the minute in ms since the epoch. */
+  /** Removes and returns maxima by the start of the minute in ms since the epoch. */
   takeQueue(): Map<number, QueueSight> {
     const taken = new Map(this.#queue)
     this.#queue.clear()

@@ -14,11 +14,10 @@ import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
 import { recordEpochs } from './tables.ts'
 
-/** Amount of one meter of a tenant in one hour. */
 export interface HourOfUsage {
   readonly tenantId: TenantId
   readonly meter: MeterName
-  /** Start of the hour, in hours since the Unix epoch. */
+  /** In hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
 }
@@ -27,19 +26,16 @@ export interface HourOfUsage {
 export interface TenantEpoch {
   readonly tenantId: TenantId
   readonly epoch: string
-  /** Epoch in Postgres before Redis was read; undefined if Postgres had no epoch. */
+  /** Epoch in Postgres before Redis was read, if any. */
   readonly known: string | undefined
 }
 
 const hourMs = 3_600_000
 
-/** Maximum rows per statement. Callers split longer lists. */
+/** Per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
 
-/**
- * Reads the data from which a meter is seeded: its rolled-up amounts of an hour and of its month, the tenant's epoch, and whether the
- * tenant is deleted. The month of locks includes those of records in Postgres.
- */
+/** Reads the data from which a meter is seeded. The month of locks includes those of records in Postgres. */
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(monthStartMs(nowMs))
@@ -74,17 +70,14 @@ interface FoundUsage {
   readonly generation: number
 }
 
-/**
- * Returns the place of a tenant's meters of locks in Redis (see `place.lua` of records), '' if the tenant's records never moved, and
- * undefined if they have moved away from Redis.
- */
+/** See `place.lua` of records. '' if the tenant's records never moved, undefined if they have moved away from Redis. */
 function placeInRedis(row: FoundUsage | undefined): string | undefined {
   if (!row || row.generation === 0) return ''
   if (row.store === 'redis') return `${row.generation}h`
   return row.storeBefore === 'redis' ? `${row.generation}p` : undefined
 }
 
-/** Reads the amounts of emitted kinds in the UTC month that contains a time. Kinds without usage are absent. */
+/** For the UTC month that contains the time. Kinds without usage are absent. */
 export async function findMonthAmounts(
   connection: Pool | PoolClient,
   tenantId: TenantId,
@@ -102,9 +95,9 @@ export async function findMonthAmounts(
 }
 
 /**
- * Writes amounts of hours as absolute values, at most `usageRowsMax`. An amount never decreases, so a repeated or late write changes
- * nothing. Skips rows with an unchanged amount, because even an upsert that changes nothing locks the row and writes to the WAL. Skips rows
- * of deleted tenants, whose purge may have finished. Rows are locked in key order, so that processes do not deadlock.
+ * Writes absolute values, at most `usageRowsMax`. An amount never decreases, so a repeated or late write changes nothing. Skips unchanged
+ * rows, because even an upsert that changes nothing locks the row and writes to the WAL. Skips deleted tenants, whose purge may have
+ * finished. Rows are locked in key order, so that processes do not deadlock.
  */
 export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
@@ -129,9 +122,8 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
 }
 
 /**
- * Writes an audit row for each soft limit crossing that has no audit row yet, and returns these crossings. A unique index over tenant,
- * limit and period ensures that only one process reports a crossing, and only once. Accepts at most `usageRowsMax` crossings; repeating the
- * call writes and returns nothing.
+ * Writes an audit row for each crossing that has none yet, and returns these crossings, at most `usageRowsMax`. A unique index over tenant,
+ * limit and period ensures that only one process reports a crossing, and only once.
  * @param by actor for the audit log
  */
 export async function saveSoftCrossings(
@@ -159,7 +151,7 @@ export async function saveSoftCrossings(
   )
 }
 
-/** Reads the epochs of tenants in Postgres. Omits tenants without an epoch. */
+/** Omits tenants without an epoch. */
 export async function findEpochs(
   pool: Pool,
   tenants: readonly TenantId[],
@@ -173,9 +165,9 @@ export async function findEpochs(
 }
 
 /**
- * Saves epochs, and writes an audit row for each tenant whose epoch changed: the tenant's records in Redis are lost, and finished
- * operations can run again. Returns those tenants. Compares the stored epoch with `known`, so a late or repeated write changes and returns
- * nothing. Skips deleted tenants, whose purge may have finished. Rows are locked in key order.
+ * Saves epochs, with an audit row for each tenant whose epoch changed (its records in Redis are lost, and finished operations can run
+ * again), and returns those tenants. Compares the stored epoch with `known`, so a late or repeated write changes and returns nothing. Skips
+ * deleted tenants, whose purge may have finished. Rows are locked in key order.
  * @param by actor for the audit log
  */
 export async function saveEpochs(
@@ -212,9 +204,8 @@ export async function saveEpochs(
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Usage of one kind in one hour. */
 export interface HourAmount {
-  /** Start of the hour in ms since the epoch. */
+  /** Start of the hour. */
   readonly hourMs: number
   /** `locks`, `events`, or a kind that another system reports. */
   readonly kind: string
@@ -224,8 +215,8 @@ export interface HourAmount {
 const hoursReadMax = 20_000
 
 /**
- * Lists a tenant's hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores of records; those in
- * Postgres are exact, also without Redis.
+ * Lists hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores; those in Postgres are exact,
+ * even without Redis.
  */
 export async function listHours(
   pool: Pool,
@@ -252,7 +243,7 @@ export async function listHours(
   return rows
 }
 
-/** Retention of usage: a year, and time to compare a month with the same month of the previous year. */
+/** A year, and time to compare a month with the same month of the previous year. */
 const keptMs = 400 * 86_400_000
 
 /** Removes usage that is over 400 days old, at most 5 000 rows, using an index. Idempotent. */

@@ -5,7 +5,6 @@ import { countColumns } from './stats-tally.ts'
 
 const tenantId = () => text('tenant_id').$type<TenantId>()
 
-/** Usage per tenant, kind and UTC hour. */
 export const usageHourly = pgTable(
   'usage_hourly',
   {
@@ -19,7 +18,7 @@ export const usageHourly = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.kind, table.hourMs] })],
 )
 
-/** Recorded emissions (usage reported by other systems), kept to recognize repeated reports. */
+/** Usage reported by other systems, kept to recognize repeated reports. */
 export const usageEmissions = pgTable(
   'usage_emissions',
   {
@@ -29,20 +28,20 @@ export const usageEmissions = pgTable(
     hourMs: epochMs('hour').notNull(),
     amount: int8('amount').notNull(),
     recordedAtMs: epochMs('recorded_at').notNull(),
-    /** Decision of the guardrail that counted the usage; null if it was reported, not decided. */
+    /** Null if the usage was reported, not decided by a guardrail. */
     decision: text('decision'),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
 )
 
-/** Current epoch of each tenant: an id that changes when the tenant's data in Redis is lost. */
+/** The epoch changes when the tenant's data in Redis is lost. */
 export const recordEpochs = pgTable('record_epochs', {
   tenantId: tenantId().primaryKey(),
   epoch: text('epoch').notNull(),
   seededAtMs: epochMs('seeded_at').notNull(),
 })
 
-/** Meters of locks and bytes of records in Postgres, by stripe. `baseline/records.sql` describes the columns. */
+/** By stripe. `baseline/records.sql` describes the columns. */
 export const recordMeters = pgTable(
   'record_meters',
   {
@@ -63,7 +62,7 @@ export const recordMeters = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.stripe] })],
 )
 
-/** Bytes of records in Postgres by the minute at whose start they are returned, and stripe. */
+/** Bytes in Postgres by stripe and by the minute at whose start they are returned. */
 export const recordBytes = pgTable(
   'record_bytes',
   {
@@ -75,7 +74,7 @@ export const recordBytes = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.until, table.stripe] })],
 )
 
-/** Locks of records in Postgres by hour since the epoch and stripe, before they are moved to `usage_hourly`. */
+/** Locks in Postgres by stripe and hour since the epoch, before they are moved to `usage_hourly`. */
 export const recordHours = pgTable(
   'record_hours',
   {
@@ -87,7 +86,7 @@ export const recordHours = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.hour, table.stripe] })],
 )
 
-/** Version of the overrides: the number of changes, in a single row. */
+/** Number of changes, in a single row. */
 export const limitOverridesVersion = pgTable('limit_overrides_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
@@ -110,7 +109,7 @@ export const limitOverrides = pgTable(
 )
 
 const statsColumns = {
-  /** Tenant, or '' for the whole installation. */
+  /** '' for the whole installation. */
   tenantId: tenantId().notNull(),
   /** Start of the minute or hour. */
   atMs: epochMs('at').notNull(),
@@ -118,24 +117,22 @@ const statsColumns = {
   refusedBy: jsonb('refused_by').$type<Readonly<Record<string, number>>>(),
 }
 
-/** Stats per tenant and minute. */
 export const statsMinutely = pgTable('stats_minutely', statsColumns, (table) => [
   primaryKey({ columns: [table.tenantId, table.atMs] }),
 ])
 
-/** Stats per tenant and hour. */
 export const statsHourly = pgTable('stats_hourly', statsColumns, (table) => [
   primaryKey({ columns: [table.tenantId, table.atMs] }),
 ])
 
-/** Maximum length of the delivery queue, and maximum age of its oldest delivery, per minute. */
+/** Maxima per minute. */
 export const statsQueue = pgTable('stats_queue', {
   atMs: epochMs('at').primaryKey(),
   dueCount: integer('due_count').notNull(),
   oldestAgeMs: int8('oldest_age_ms').notNull(),
 })
 
-/** Sequence number of the last batch of each writer of stats. */
+/** Sequence number of each writer's last batch. */
 export const statsWriters = pgTable('stats_writers', {
   writer: text('writer').primaryKey(),
   turn: int8('turn').notNull(),

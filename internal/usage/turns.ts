@@ -1,13 +1,12 @@
 import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
 
-/** Maximum running and waiting calls of a process; a tenant may use a quarter. */
+/** Running and waiting calls of a process; a tenant may use a quarter. */
 const callsMax = 800
-/** Maximum wait before a call begins. */
 const waitMsMax = 5_000
 
 /**
- * Runs the calls that count a tenant's usage one after another, in the order of their arrival. Each needs a connection and then waits for
- * the lock of its month, so that without turns one tenant would hold all connections of a pool.
+ * Runs calls that count a tenant's usage in the order of their arrival. Each needs a connection and then waits for the lock of its month;
+ * without turns, one tenant would hold all connections of a pool.
  */
 export class UsageTurns {
   readonly #clock: Clock
@@ -20,7 +19,7 @@ export class UsageTurns {
   }
 
   /**
-   * Runs `work` in its turn. `busy`: too many calls wait, or it waited for too long; it was not run.
+   * `busy`: too many calls wait, or it waited for too long; it was not run.
    * @throws the error of `work`, which does not affect later calls
    */
   async run<T>(
