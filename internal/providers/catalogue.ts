@@ -3,9 +3,9 @@ import type { ProviderName } from '#internal/tenants/index.ts'
 import { isObject, type JsonObject } from './declared/call.ts'
 import { typeLookup } from './declared/event.ts'
 
-// Event types: the tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
+// Tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
 
-/** Row of a provider's `types.yaml`. The rows of a raw type are tried in their order; a call without a matching row is treated as unlisted. */
+/** Row of a provider's `types.yaml`. Rows of a raw type are tried in order; a call without a matching row is unlisted. */
 export interface TypeRow {
   readonly raw: string
   readonly type: string
@@ -19,36 +19,35 @@ export interface TypeRow {
   readonly without?: readonly string[]
 }
 
-/** Entry of a provider's `samples.yaml`: a payload of the vendor's shape for a raw type, whole or as changes of an earlier one. */
+/** Entry of a provider's `samples.yaml`: a vendor's payload for a raw type, whole or as changes of an earlier one. */
 export interface Sample {
   readonly raw: string
   /** Set if only the payloads of this normalized type have this shape. */
   readonly type?: string
   readonly payload?: JsonObject
-  /** Raw type of an earlier entry, from whose payload this one differs in the members of `with`, by dotted path. */
+  /** Raw type of an earlier entry, from which this one differs in the members of `with`, by dotted path. */
   readonly like?: string
   readonly with?: Readonly<Record<string, unknown>>
 }
 
-/** Returns the rows of a `types.yaml`, whose form a test checks. */
+/** A test checks the form of `types.yaml`. */
 export function parseTypeRows(value: unknown): readonly TypeRow[] {
   return value as readonly TypeRow[]
 }
 
-/** Returns the entries of a `samples.yaml`, whose form a test checks. */
+/** A test checks the form of `samples.yaml`. */
 export function parseSamples(value: unknown): readonly Sample[] {
   return value as readonly Sample[]
 }
 
-/** Version of Latchkey that published the catalogue first. */
+/** First version of Latchkey that published the catalogue. */
 export const firstVersion = '0.1.0'
 
-/** Condition as published: `values` lists the accepted values, `isPresent` accepts any value except null. */
+/** `values` lists the accepted values, `isPresent` accepts any value except null. */
 export type Condition =
   | { readonly path: string; readonly values: readonly (string | number | boolean)[] }
   | { readonly path: string; readonly isPresent: boolean }
 
-/** A case of a table with its raw type. */
 export interface CatalogueCase {
   readonly rawType: string
   readonly type: string
@@ -57,17 +56,16 @@ export interface CatalogueCase {
   readonly example: readonly (readonly [path: string, value: unknown])[]
 }
 
-/** Table of a provider's event types. */
 export interface EventTypes {
   readonly provider: ProviderName
-  /** Every case. The cases of a raw type are in the order in which they are tried. */
+  /** Cases of a raw type are in the order in which they are tried. */
   readonly cases: readonly CatalogueCase[]
-  /** Returns the normalized type of a verified call; undefined for an unlisted raw type and if no case applies. Never throws. */
+  /** Undefined for an unlisted raw type and if no case applies. Never throws. */
   typeOf(rawType: string, body: JsonObject): string | undefined
   sampleOf(one: CatalogueCase): JsonObject
 }
 
-/** Creates a provider's table. The conditions of a case are written into its sample. */
+/** Writes the conditions of each case into its sample. */
 export function eventTypes(
   provider: ProviderName,
   rows: readonly TypeRow[],
@@ -90,7 +88,7 @@ export function eventTypes(
   }
 }
 
-/** Returns a function that returns the payload for a raw type and a normalized type, empty if there is none. */
+/** The returned function returns an empty payload if there is none. */
 function samplePayloads(samples: readonly Sample[]): (rawType: string, type: string) => JsonObject {
   const payloads = new Map<string, JsonObject>()
   const keyOf = (raw: string, type = '') => `${raw}\n${type}`
@@ -113,7 +111,7 @@ function fulfil(payload: JsonObject, condition: Condition): JsonObject {
   })
 }
 
-/** Returns a copy of a payload with another value at a path. Creates the objects on the way. */
+/** Creates the objects on the path. */
 function replace(
   payload: JsonObject,
   [first = '', ...rest]: readonly string[],
@@ -124,17 +122,17 @@ function replace(
   return { ...payload, [first]: replace(isObject(inner) ? inner : {}, rest, valueOf) }
 }
 
-/** A provider's raw type that leads to a normalized type. */
+/** Raw type that leads to a normalized type. */
 export interface TypeSource {
   readonly providerRawType: string
   /** All must match the payload. */
   readonly conditions: readonly Condition[]
-  /** Types of the same raw type that apply instead where their conditions hold, too. */
+  /** Types of the same raw type that take precedence if their conditions hold. */
   readonly unless: readonly string[]
   readonly since: string
 }
 
-/** A normalized type of the catalogue. */
+/** Normalized type of the catalogue. */
 export interface CatalogueEntry {
   readonly type: string
   readonly description: string
@@ -144,12 +142,11 @@ export interface CatalogueEntry {
     readonly since: string
     readonly sources: readonly TypeSource[]
     readonly providerRawType: string
-    /** Payload of an event of this type. */
     readonly example: JsonObject
   }[]
 }
 
-/** Returns the normalized types of the given tables in alphabetical order. */
+/** In alphabetical order. */
 export function catalogueOf(tables: readonly EventTypes[]): readonly CatalogueEntry[] {
   const types = new Set(tables.flatMap(({ cases }) => cases.map(({ type }) => type)))
   return [...types].sort().map((type) => {
@@ -208,7 +205,7 @@ export const eventAreas = Object.entries(areas).map(([title, nouns]) => ({
   nouns: Object.keys(nouns).sort(),
 }))
 
-/** Meaning of each normalized type in one sentence, by type. */
+/** Meaning of each normalized type in one sentence. */
 export const eventTypeTexts: ReadonlyMap<string, string> = new Map(
   Object.values(areas).flatMap((each) =>
     Object.entries(each).flatMap(([noun, meanings]) =>
@@ -217,7 +214,6 @@ export const eventTypeTexts: ReadonlyMap<string, string> = new Map(
   ),
 )
 
-/** Meanings by area, noun and verb. */
 function parseVocabulary(value: unknown) {
   return value as Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>
 }

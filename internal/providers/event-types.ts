@@ -106,7 +106,7 @@ const EventType = named('EventType', {
 const pageSizeMax = 100
 const pageSizeDefault = 50
 
-/** Query parameter: a built-in provider by its neutral or its vendor’s name, or a declared one, parsed as the neutral name. */
+/** Query parameter: a built-in provider by its neutral or vendor’s name, or a declared one, parsed as the neutral name. */
 export function providerNameParam(description: string): Param<ProviderName> {
   const schema = { type: 'string', enum: [...acceptedProviderNames], ...mayGrow }
   return { description, schema, parse: parseProviderName }
@@ -197,12 +197,12 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
   },
 ]
 
-/** Returns a type with its JSON text, which is written once per process. */
+/** The JSON text is written once per process. */
 function rowOf(entry: CatalogueEntry) {
   return { type: entry.type, text: JSON.stringify(entry) }
 }
 
-/** Returns a page of at most `limit` types behind `after` as JSON text. */
+/** Types after `after`, as JSON text. */
 function pageOf(rows: readonly ReturnType<typeof rowOf>[], after: string, limit: number): string {
   const start = rows.findIndex(({ type }) => type > after)
   const page = start < 0 ? [] : rows.slice(start, start + limit)

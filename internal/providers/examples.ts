@@ -1,4 +1,4 @@
-/** Secret for the signatures of the examples. It is used for nothing else. */
+/** Secret for the signatures of the examples only. */
 export const exampleSecret = 'whsec_b25seSBmb3IgdGhlIGV4YW1wbGVzIG9mIHRoaXMgZG9jdW1lbnQ='
 
 /** Time of the examples' signatures, in Unix seconds. */
@@ -51,10 +51,7 @@ const pushHeaders = (signature: string, prefix: string) => ({
   [`${prefix}-Event`]: 'push',
 })
 
-/**
- * Calls of every provider, to be sent in this order: the second call of an event is its duplicate. The OpenAPI document shows path,
- * headers, body and response of each call.
- */
+/** Calls to be sent in this order: the second call of an event is its duplicate. The OpenAPI document shows them. */
 export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   generic: {
     summary: 'Our own format',

@@ -12,7 +12,7 @@ import { findPack, packNames, packNamesAndAliases, type RunningDeclaration } fro
 import type { Declaration } from './declared/schema.ts'
 import type { AnyProvider } from './provider.ts'
 
-/** A provider whose calls tenants can accept. */
+/** Provider whose calls tenants can accept. */
 export interface KnownProvider {
   readonly name: ProviderName
   readonly adapter: AnyProvider
@@ -21,16 +21,13 @@ export interface KnownProvider {
   readonly declared?: string
 }
 
-/** A known provider whose declaration this version cannot compile; another version stored it. */
+/** Known provider whose declaration, stored by another version, cannot be compiled. */
 export const unusable = Symbol('unusable declaration')
 
 /** Called once for each declaration that cannot be compiled, until any declaration changes. Must not throw. */
 export type OnUnusable = (name: ProviderName, cause: unknown) => void
 
-/**
- * All providers by name: built-in ones first, then those of Provider resources, then shipped declarations. A declaration is compiled when it
- * is first used.
- */
+/** All providers by name: built-in ones, then Provider resources, then shipped declarations. A declaration is compiled at first use. */
 export class KnownProviders {
   readonly #current: () => Declarations
   #declarations: Declarations
@@ -44,7 +41,7 @@ export class KnownProviders {
     this.#declarations = current()
   }
 
-  /** Returns an object that is another one after each change of a declaration. */
+  /** Returns a different object after each change of a declaration. */
   revision(): object {
     const current = this.#current()
     if (current !== this.#declarations) {
@@ -54,7 +51,7 @@ export class KnownProviders {
     return current
   }
 
-  /** Finds a provider by its name or an alias. Returns undefined for an unknown name. */
+  /** By name or alias. */
   find(name: string): KnownProvider | typeof unusable | undefined {
     this.revision()
     const known = this.#found.get(name)
@@ -87,7 +84,7 @@ export function adapterOf(text: string): AnyProvider {
   return compileDeclaration(parseStored(text))
 }
 
-/** Returns the names of all providers that are declared: built in, in force as resources, and shipped. In alphabetical order. */
+/** Returns the names of all declared providers (built in, in force as resources, and shipped) in alphabetical order. */
 export function declaredNames(declarations: Declarations): readonly string[] {
   return [
     ...new Set([
@@ -98,12 +95,12 @@ export function declaredNames(declarations: Declarations): readonly string[] {
   ].toSorted()
 }
 
-/** Returns the names, without aliases, of the providers that are in force as resources. In alphabetical order. */
+/** Returns the names, without aliases, of providers in force as resources, in alphabetical order. */
 export function ownNames(declarations: Declarations): readonly string[] {
   return [...new Set([...declarations.values()].map(({ name }) => name))].toSorted()
 }
 
-/** Returns the provider's own name for its name or an alias, under which its events are stored; undefined for an unknown provider. */
+/** Returns the provider's own name, under which its events are stored, for its name or an alias; undefined for an unknown provider. */
 export function findProviderName(name: string, declarations: Declarations): ProviderName | undefined {
   const own = findProvider(name)?.name ?? findStored(name, declarations)?.name
   return own === undefined ? undefined : parseProviderName(own)
@@ -123,10 +120,7 @@ export function findDeclaration(name: string, declarations: Declarations): Decla
   return stored && parseStored(stored.text)
 }
 
-/**
- * Finds the text of a declaration that is not built in, by the name or an alias of its provider: a resource first, then a shipped
- * declaration, unless a resource with its name replaces it, with its aliases.
- */
+/** By name or alias: a resource first, then a shipped declaration, unless a resource with its name replaces it and its aliases. */
 export function findStored(name: string, declarations: Declarations): StoredDeclaration | undefined {
   const own = declarations.get(name)
   if (own) return own

@@ -7,15 +7,14 @@ import type { TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 import type { ParsedKeys } from './vendor-keys/store.ts'
 
-/** Headers of a call, accessible by name in any case. Repeated headers are read as one value joined by ", ". */
+/** Names are read in any case. Repeated headers are one value joined by ", ". */
 export interface CallHeaders {
   get(name: string): string | null
 }
 
-/** Environment of a vendor: the live system or the sandbox. */
 export type VendorEnvironment = 'live' | 'sandbox'
 
-/** A tenant's settings for a provider, without its secrets. */
+/** Settings of a tenant for a provider, without its secrets. */
 export interface ProviderSettings {
   readonly storefront?: { readonly shopDomain: string }
   readonly wallet?: { readonly webhookId: string; readonly environment: VendorEnvironment }
@@ -25,30 +24,29 @@ export interface ProviderSettings {
 /** Request line of a call, for vendors that sign it. */
 export interface CallRequest {
   readonly method: string
-  /** URL as the vendor calls it, with scheme, host and query. */
+  /** As the vendor calls it, with scheme, host and query. */
   readonly url: string
 }
 
-/** A provider's call as its adapter receives it. */
+/** Call of a provider as its adapter receives it. */
 export interface ProviderCall {
   /** Set if the adapter needs it; without it, signatures over method or URL are refused. */
   readonly request?: CallRequest
-  /** Bytes exactly as received, since the signature covers them. */
+  /** Exactly as received, since the signature covers the bytes. */
   readonly body: Uint8Array
   readonly headers: CallHeaders
   readonly settings: ProviderSettings
   readonly nowMs: number
   /** Keys at the place that `locate` returned. */
   readonly published?: PublishedKeys | undefined
-  /** Maximum difference in milliseconds between a signed time and `nowMs`, in both directions. */
+  /** Difference between a signed time and `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
 
 /**
- * Causes of refusing a call; a closed set, used as values of a metric label. The caller receives only `invalid signature` or a similar
- * text. The tenant sees the cause in its refused calls. `headers_conflict`: a neutral header and the vendor's header differ, or an unsigned
- * header names a different event than the signed body. `body_too_deep`: nested deeper than `jsonDepthMax` levels. `body_ambiguous`: a
- * member is repeated at the top level.
+ * Causes of refusing a call; a closed set, used as metric label. The caller receives only a text such as `invalid signature`; the tenant
+ * sees the cause. `headers_conflict`: a neutral header and the vendor's header differ, or an unsigned header names a different event than
+ * the signed body. `body_too_deep`: over `jsonDepthMax` levels. `body_ambiguous`: a member is repeated at the top level.
  */
 export const refusalCauses = [
   'signature_missing',
@@ -71,10 +69,10 @@ export const refusalCauses = [
   'event_id_malformed',
   'event_type_malformed',
 ] as const
-/** Cause of refusing a call; one of `refusalCauses`. */
+/** One of `refusalCauses`. */
 export type RefusalCause = (typeof refusalCauses)[number]
 
-/** Refusal of a call or of one of its values, with the cause. */
+/** Refusal of a call or of one of its values. */
 export interface Refused {
   readonly kind: 'refused'
   readonly cause: RefusalCause
@@ -87,12 +85,12 @@ export function refused(cause: RefusalCause): Refused {
 export type Verification = { readonly kind: 'verified' } | Refused
 
 /**
- * Part of an event that its provider states. `sourceEventId`: 1 to 255 characters without control characters, equal for duplicates.
- * `rawType`: at most 255 characters. `type`: dotted lowercase. `payload`: JSON object as received.
+ * `sourceEventId`: 1 to 255 characters without control characters, equal for duplicates. `rawType`: at most 255 characters. `type`: dotted
+ * lowercase. `payload`: as received.
  */
 export interface ProviderEvent extends Pick<ReceivedEvent, 'sourceEventId' | 'rawType' | 'type' | 'payload'> {
   readonly kind: 'event'
-  /** Milliseconds since the epoch; undefined if the event does not state its time. */
+  /** Undefined if the event does not state its time. */
   readonly occurredAtMs: number | undefined
 }
 
@@ -115,37 +113,37 @@ export interface HandshakeAnswer {
 /** Answers to calls by which a vendor checks the URL. */
 export interface Handshakes<Keys = unknown> {
   readonly methods: ReadonlySet<string>
-  /** Answers a handshake; undefined for a call that is none. Never throws. */
+  /** Undefined for a call that is no handshake. Never throws. */
   answer(call: ProviderCall, keys: Keys): HandshakeAnswer | Refused | undefined
 }
 
-/** Common interface of all adapters. `Keys` are the keys for checking signatures. */
+/** `Keys` are the keys for checking signatures. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
   readonly bodyBytesMax: number
-  /** Headers that the adapter reads; the public API contract lists them. */
+  /** Listed in the public API contract. */
   readonly headers: Readonly<Record<string, ProviderHeader>>
   /** Responses that the vendor demands. Default: 400 for a refused signature, and JSON bodies. */
   readonly answers?:
     | {
-        /** Status for a call whose signature is refused. */
+        /** For a call whose signature is refused. */
         readonly refusedStatus?: 401 | 403 | undefined
         /** Whether responses to accepted calls and to refused signatures have no body. */
         readonly isEmpty?: boolean | undefined
       }
     | undefined
-  /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
+  /** In lower case. Signatures and credentials are never stored or forwarded. */
   readonly secretHeaders: readonly string[]
   /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */
   verify(call: ProviderCall, keys: Keys): Verification
   /** Normalizes a verified call. Never throws. */
   normalize(call: ProviderCall): ProviderEvent | Refused
-  /** Writes a simulated event as the vendor does. Undefined if events of the provider cannot be simulated. */
+  /** Writes an event as the vendor does. Undefined if events of the provider cannot be simulated. */
   readonly write?: (
     event: {
       readonly id: string
       readonly rawType: string
-      /** Payload of the vendor's shape. */
+      /** In the vendor's shape. */
       readonly payload: JsonObject
       readonly occurredAtMs: number
     },
@@ -153,59 +151,53 @@ export interface Adapter<Keys> {
   ) => UnsignedCall
 }
 
-/**
- * A provider that signs with secrets. Its functions are pure, without access to tenants, stores or the server. `prepare` creates `Keys`
- * once per change of the secrets, so that requests do not repeat this work.
- */
+/** Provider that signs with secrets. Its functions are pure. `prepare` creates `Keys` once per change of the secrets, not per request. */
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
   /** @param secrets 1 to 5 active signing secrets without a trailing newline. A signature by any of them is valid */
   prepare(secrets: readonly string[]): Keys
   /**
-   * Finds the keys that a call must be verified with, if its vendor publishes them: undefined if it does not. Refuses a call that no key can
-   * verify. The caller of the adapter fetches them into `published`. Never throws.
+   * Finds the published keys of a call, which the caller fetches into `published`. Undefined if the vendor publishes none. Refuses a call
+   * that no key can verify. Never throws.
    */
   locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
   /**
-   * Returns the address to call if a verified call wants a subscription confirmed; such a call makes no event. The address is made of checked
-   * parts. Never throws.
+   * Address to call if a verified call requests confirmation of a subscription; such a call makes no event. Made of checked parts. Never
+   * throws.
    */
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
-  /** Signs a simulated call as the vendor does, and returns the headers with the signature. Undefined as `write`. */
+  /** Signs a simulated call and returns the headers with the signature. Undefined as `write`. */
   readonly sign?: (call: UnsignedCall, secret: string, atMs: number) => Readonly<Record<string, string>>
 }
 
-/** A provider that signs with a certificate. The caller of the adapter fetches the certificate, since an adapter makes no network calls. */
+/** Provider that signs with a certificate. The caller fetches it, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /**
-   * Finds the address of a call's certificate, as stated in the call; it must be checked before it is fetched. Refuses a call that no
-   * certificate can verify. Never throws.
-   */
+  /** Finds the certificate's address, as stated in the call, and checks it. Refuses a call that no certificate can verify. Never throws. */
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused
   /**
-   * Validates a certificate chain. Never throws.
+   * Never throws.
    * @param chain PEM, the signer's certificate first
    */
   trust(chain: string, roots: readonly X509Certificate[]): ParsedKeys<TrustedSigner>
 }
 
-/** A provider that signs with secrets or with a certificate. */
+/** Provider that signs with secrets or with a certificate. */
 export type AnyProvider = Provider | CertificateProvider
 
-/** A header of a provider's calls. A call needs only one of its names; if it contains several of them, their values must be equal. */
+/** Header of a provider's calls. A call needs only one of its names; several must have equal values. */
 export interface ProviderHeader {
-  /** Names of the header: the neutral name first, then the vendor's names. */
+  /** Neutral name first, then the vendor's names. */
   readonly names: readonly string[]
-  /** Description in the public API contract. */
+  /** For the public API contract. */
   readonly description: string
-  /** Schema in the public API contract. Adapters also check the value and refuse malformed values with a cause. */
+  /** For the public API contract. Adapters also check the value and refuse malformed values with a cause. */
   readonly schema: JsonSchema
 }
 
-/** Declares a header that an adapter reads. The public API contract lists it. */
+/** The public API contract lists the header. */
 export function header(
   names: readonly string[],
   description: string,

@@ -1,4 +1,4 @@
-/** Data files, which Bun parses when it compiles the program. */
+/** Bun parses data files when it compiles the program. */
 declare module '*.yaml' {
   const data: unknown
   export default data

@@ -11,10 +11,8 @@ import type { Declaration } from '../declared/schema.ts'
 import { jsonCall, type Provider } from '../provider.ts'
 import { eventTables } from './tables.ts'
 
-/** Adapter of a built-in provider that is a declaration. */
 export type BuiltIn = ReturnType<typeof compileDeclaration> & { readonly declaration: Declaration }
 
-/** Adapter of the card provider; its README describes the calls. */
 export const card: BuiltIn = builtIn(cardManifest, eventTables.card, {
   /** The time of a thin event is text. */
   write({ id, payload, occurredAtMs }) {
@@ -28,7 +26,6 @@ export const card: BuiltIn = builtIn(cardManifest, eventTables.card, {
   }),
 })
 
-/** Adapter of the storefront provider; its README describes the calls. */
 export const storefront: BuiltIn = builtIn(storefrontManifest, eventTables.storefront, {
   write: ({ id, rawType, payload, occurredAtMs }, { storefront: shop }) =>
     jsonCall(payload, {
@@ -43,7 +40,6 @@ export const storefront: BuiltIn = builtIn(storefrontManifest, eventTables.store
   }),
 })
 
-/** Adapter of the codehost provider; its README describes the calls. */
 export const codehost: BuiltIn = builtIn(codehostManifest, eventTables.codehost, {
   write: ({ id, rawType, payload }) =>
     jsonCall(payload, { 'x-codehost-delivery': id, 'x-codehost-event': rawType }),
@@ -53,7 +49,7 @@ export const codehost: BuiltIn = builtIn(codehostManifest, eventTables.codehost,
   }),
 })
 
-/** Adapter of the generic provider: Latchkey's own format, or Standard Webhooks. */
+/** Latchkey's own format, or Standard Webhooks. */
 export const generic: BuiltIn = builtIn(genericManifest, undefined, {
   write: ({ id, rawType: type, payload, occurredAtMs }) =>
     jsonCall({ id, type, occurredAt: new Date(occurredAtMs).toISOString(), data: payload }),
@@ -77,14 +73,12 @@ function builtIn(
   return { ...compileDeclaration(declaration), declaration, ...simulation }
 }
 
-/** Returns the HMAC-SHA256 of concatenated parts. */
 function hmacOf(parts: readonly (string | Uint8Array)[], secret: string): Buffer {
   const hmac = createHmac('sha256', secret)
   for (const part of parts) hmac.update(part)
   return hmac.digest()
 }
 
-/** Returns the value `t=…,v1=…` that signs a time with the body. */
 function timedSignature(body: Uint8Array, secret: string, atMs: number): string {
   const time = Math.floor(atMs / 1000)
   return `t=${time},v1=${hmacOf([`${time}.`, body], secret).toString('hex')}`

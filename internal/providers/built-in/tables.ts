@@ -10,7 +10,7 @@ import walletSamples from '#config/providers/built-in/wallet/samples.yaml'
 import walletRows from '#config/providers/built-in/wallet/types.yaml'
 import { eventTypes, parseSamples, parseTypeRows } from '../catalogue.ts'
 
-/** Event types of each built-in provider that has types of its own. */
+/** Only of providers with types of their own. */
 export const eventTables = {
   card: eventTypes('card', parseTypeRows(cardRows), parseSamples(cardSamples)),
   storefront: eventTypes('storefront', parseTypeRows(storefrontRows), parseSamples(storefrontSamples)),

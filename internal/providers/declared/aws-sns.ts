@@ -7,10 +7,10 @@ import type { SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
 import { decodeText, isInWindow, verdicts } from './signature.ts'
 
-// Messages of Amazon SNS. Source: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html,
-// read 2026-11-26.
+// Amazon SNS messages: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html, read
+// 2026-11-26.
 
-/** Types of messages. A confirmation has further signed members. */
+/** A confirmation has further signed members. */
 const messageTypes = ['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation'] as const
 
 const notificationMembers = ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type']
@@ -18,15 +18,15 @@ const confirmationMembers = [
   ...(['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'] as const),
 ]
 
-/** Members that a signature covers. `SignatureVersion`, `SigningCertURL` and `UnsubscribeURL` are not signed. */
+/** `SignatureVersion`, `SigningCertURL` and `UnsubscribeURL` are not signed. */
 export const snsSignedMembers: readonly string[] = [
   ...new Set([...notificationMembers, ...confirmationMembers]),
 ]
 
-/** Hashes by `SignatureVersion`. */
+/** By `SignatureVersion`. */
 const hashes: Readonly<Record<string, string>> = { '1': 'sha1', '2': 'sha256' }
 
-/** Form of a topic's ARN. The region has no digit in its first part, so that no other host of the vendor fits `sns.<region>`. */
+/** The region has no digit in its first part, so that no other host of the vendor fits `sns.<region>`. */
 const arnForm = /^arn:aws(-[a-z]+)*:sns:([a-z]{2}(?:-[a-z]+)+-[0-9]{1,2}):[0-9]{12}:[A-Za-z0-9_.-]{1,256}$/
 const certificateName = /^SimpleNotificationService-[A-Za-z0-9]{1,128}\.pem$/
 const tokenForm = /^[A-Za-z0-9]{1,1024}$/
@@ -39,7 +39,7 @@ interface Message {
   readonly body: JsonObject
 }
 
-/** Compiles the check of messages of Amazon SNS, which are for a topic whose ARN is a secret of the tenant. */
+/** Accepts messages for a topic whose ARN is a secret of the tenant. */
 export function compileSns({ toleranceSeconds }: Scheme): {
   locate(view: CallView, keys: SchemeKeys, value: string): KeyLocation | Refused
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
@@ -72,7 +72,7 @@ export function compileSns({ toleranceSeconds }: Scheme): {
   }
 }
 
-/** Reads what must be known before the signature can be checked. A message for a topic that is none of the tenant's is refused. */
+/** Refuses a message for a topic that is none of the tenant's. */
 function readMessage(view: CallView, keys: SchemeKeys): (Message & { kind: 'message' }) | Refused {
   const body = view.body()
   if (body.kind === 'refused') return body
@@ -91,14 +91,13 @@ function readMessage(view: CallView, keys: SchemeKeys): (Message & { kind: 'mess
   return { kind: 'message', type, topicArn, hash, atMs, body: body.value }
 }
 
-/** Returns the origin of Amazon SNS in the region of a topic. */
 function originOf(topicArn: string): string | undefined {
   const [, partition = '', region] = arnForm.exec(topicArn) ?? []
   if (region === undefined) return undefined
   return `https://sns.${region}.amazonaws.com${partition === '-cn' ? '.cn' : ''}`
 }
 
-/** Returns the address of the certificate if it is at the host of the topic's region, compared as text; undefined otherwise. */
+/** Returns undefined unless the address is at the host of the topic's region, compared as text. */
 function certificateUrl({ topicArn, body }: Message): string | undefined {
   const url = body['SigningCertURL']
   const start = `${originOf(topicArn)}/`
@@ -107,7 +106,7 @@ function certificateUrl({ topicArn, body }: Message): string | undefined {
   return isKnown ? url : undefined
 }
 
-/** Returns the canonical text of a message: name and value of each signed member that is present, each with a line feed. */
+/** Name and value of each signed member that is present, each with a line feed. */
 function signedText({ type, body }: Message): string {
   const names = type === 'Notification' ? notificationMembers : confirmationMembers
   return names
@@ -119,8 +118,8 @@ function signedText({ type, body }: Message): string {
 }
 
 /**
- * Returns the address that confirms the subscription of a verified message; undefined for other messages. It is made of the topic, which the tenant
- * has configured, and of the token. The `SubscribeURL` itself is not used, so that no message chooses where this service calls.
+ * Returns undefined for messages that confirm no subscription. The address is made of the topic, which the tenant has configured, and of
+ * the token, not of `SubscribeURL`, so that no message chooses which address this service calls.
  */
 export function snsConfirmationUrl({
   Type: type,

@@ -10,7 +10,7 @@ import { type FormFields, formField, formObject, parseForm } from './form.ts'
 import type { Identity } from './keys.ts'
 import type { Declaration } from './schema.ts'
 
-// The parts of a call that adapters read: headers, the JSON body and its members. All functions are pure and never throw.
+// Parts of a call that adapters read: headers, the JSON body and its members. All functions are pure and never throw.
 
 export type HeaderReading =
   | { readonly kind: 'value'; readonly value: string }
@@ -18,8 +18,8 @@ export type HeaderReading =
   | { readonly kind: 'conflict' }
 
 /**
- * Reads a header by its neutral name and its vendor's name. Different values are a conflict, so that no value is verified while another one
- * is used. An empty header is treated as absent.
+ * Reads a header by its neutral and vendor's name. Different values are a conflict, so that no value is verified while another is used. An
+ * empty header is absent.
  */
 export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
   let found: string | undefined
@@ -32,38 +32,38 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
   return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
 }
 
-/** Counts units of work: bytes and characters that are read. Set by tests, which show the bound `workMax`. */
+/** Counts bytes and characters that are read. Set by tests, which show the bound `workMax`. */
 export type CountUnits = (units: number) => void
 
 /**
- * Bound on the work of `verify`, `normalize` and `answer` together, in bytes and characters that are read. Linear in the body's size,
- * whatever the declaration.
+ * Bound on the work of `verify`, `normalize` and `answer` together, in bytes and characters read. Linear in the body's size for every
+ * declaration.
  */
 export function workMax(bodyBytes: number): number {
   return 64 * (bodyBytes + templateTextCharsMax)
 }
 
-/** Maximum characters that a template may add to the body's size. */
+/** Characters that a template may add to the body's size. */
 export const templateTextCharsMax: number = 65_536
 
-/** Facts that a verification found on its way, in their order. */
+/** Facts that a verification finds, in their order. */
 export type VerificationStep =
-  /** The scheme at this position of the declaration was chosen by the signature that the call has. */
+  /** The signature of the call has selected the scheme at this position of the declaration. */
   | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
-  /** Signatures of the scheme in that value, and how many of them could be decoded. */
+  /** Signatures of the scheme in that value. */
   | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
-  /** Signed time as it was sent; undefined if it is no time of the declared unit. */
+  /** Signed time as sent; undefined if it is no time of the declared unit. */
   | { readonly kind: 'timed'; readonly text: string; readonly atMs: number | undefined }
   /** Text that the signature must cover. */
   | { readonly kind: 'joined'; readonly content: readonly (string | Uint8Array)[] }
 
-/** What a call contains, parsed at most once. */
+/** Parses each part of a call at most once. */
 export class CallView {
   readonly call: ProviderCall
   readonly meter: CountUnits | undefined
   /** Called with each step. Set by `traceCall` only. */
   readonly trace: ((step: VerificationStep) => void) | undefined
-  /** Identity with which a token is compared at the moment, for `{secret}`. */
+  /** Identity with which a token is currently compared, for `{secret}`. */
   identity: Identity | undefined
   readonly #rules: Declaration['body']
   #body: EventBody | undefined
@@ -81,12 +81,12 @@ export class CallView {
     return this.#body
   }
 
-  /** Returns the fields of a form body; undefined if the body is no form or cannot be decoded. */
+  /** Undefined if the body is no form or cannot be decoded. */
   form(): FormFields | undefined {
     return readForm(this.call, this.meter)
   }
 
-  /** Returns a query parameter; undefined if it is missing or repeated, so that no value is verified while another one is used. */
+  /** Undefined if the parameter is missing or repeated, so that no value is verified while another is used. */
   query(name: string): string | undefined {
     const url = this.call.request?.url ?? ''
     if (this.#query === undefined) {
@@ -99,22 +99,21 @@ export class CallView {
   }
 }
 
-/** Maximum characters of a URL that a signature covers. */
+/** For a URL that a signature covers. */
 export const urlCharsMax = 8192
 
-/** Place of a text in a call. Exactly one is set. */
+/** Exactly one is set. */
 export interface Place {
   readonly header?: string | undefined
   readonly query?: string | undefined
   readonly json?: string | undefined
 }
 
-/** Headers of a declaration by key. */
 export type HeaderTable = Readonly<Record<string, ProviderHeader>>
 
 const absent: HeaderReading = { kind: 'absent' }
 
-/** Compiles the reading of a text. A number or boolean of the body is read as its text; a value that is an object is absent. */
+/** A number or boolean of the body is read as its text; an object is absent. */
 export function compilePlace(
   { header, query, json }: Place,
   headers: HeaderTable,
@@ -135,19 +134,19 @@ function present(value: string | undefined): HeaderReading {
   return value === undefined || value === '' ? absent : { kind: 'value', value }
 }
 
-/** Returns a scalar JSON value as text; '' for null and undefined; undefined for values without an exact text. */
+/** '' for null and undefined; undefined for values without an exact text. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return ''
   return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : undefined
 }
 
-/** Passes over a body that is parsed: decode, measure the depth, parse, look for repeated members. */
+/** Passes over a parsed body: decode, measure the depth, parse, find repeated members. */
 const parsePasses = 4
 
 /**
- * Reads a body in a form that the rules allow, as the JSON object that becomes the payload. JSON must satisfy `readEventBody`; a form is
- * recognized by its Content-Type. Never throws.
+ * Reads a body in an allowed form as the payload. JSON must satisfy `readEventBody`; a form is recognized by its Content-Type. Never
+ * throws.
  */
 function readDeclaredBody(
   call: ProviderCall,
@@ -175,7 +174,7 @@ function isForm({ headers }: ProviderCall): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
 }
 
-/** Returns the fields of a form body; undefined for another Content-Type, over 1000 fields and undecodable text. */
+/** Undefined for another Content-Type, over 1000 fields and undecodable text. */
 function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields | undefined {
   if (!isForm(call)) return undefined
   meter?.(call.body.length)
@@ -183,7 +182,7 @@ function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields
   return text === undefined ? undefined : parseForm(text)
 }
 
-/** Reads a body that may be an array, which becomes a member of the payload. */
+/** An array becomes a member of the payload. */
 function readArrayBody(body: Uint8Array, name: string): EventBody {
   const text = decodeUtf8(body)
   if (text === undefined || !/^[ \t\r\n]*\[/.test(text)) return readEventBody(body)
@@ -196,7 +195,7 @@ function readArrayBody(body: Uint8Array, name: string): EventBody {
 /** JSON object whose members are not validated. */
 export type JsonObject = { readonly [name: string]: unknown }
 
-/** Result of parsing a body. `text` is forwarded as received. `value` is only for reading fields. */
+/** `text` is forwarded as received. `value` is only for reading fields. */
 export type EventBody =
   | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
   | Refused
@@ -204,16 +203,16 @@ export type EventBody =
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259 section
- * 8.1 allows, because it breaks the text when it is inserted into other JSON. Refuses a member that is repeated at the top level, because
- * parsers disagree on which value is valid.
+ * Parses one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259 section 8.1 allows, because
+ * it breaks the text when it is inserted into other JSON; and a member repeated at the top level, because parsers disagree on which value
+ * is valid.
  */
 export function readEventBody(body: Uint8Array): EventBody {
   const text = decodeUtf8(body)
   return text === undefined ? refused('body_not_json') : readEventText(text)
 }
 
-/** Parses text that must be one JSON object, with the same rules as `readEventBody`. */
+/** Parses text under the same rules as `readEventBody`. */
 export function readEventText(text: string): EventBody {
   if (isNestedTooDeep(text)) return refused('body_too_deep')
   const value = parseObject(text)
@@ -221,7 +220,7 @@ export function readEventText(text: string): EventBody {
   return hasRepeatedMember(text, value) ? refused('body_ambiguous') : { kind: 'object', text, value }
 }
 
-/** Decodes UTF-8, keeping a byte order mark. Returns undefined for invalid bytes. */
+/** Keeps a byte order mark. Returns undefined for invalid bytes. */
 export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes)
@@ -244,7 +243,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Returns the member at a path of names, ignoring inherited members; undefined if the member does not exist. */
+/** Ignores inherited members. */
 export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
   let value: unknown = body
   for (const name of path) {
@@ -270,7 +269,7 @@ export function memberReader(dottedPath: string): (body: JsonObject) => unknown 
   }
 }
 
-/** Returns the text at a path of names, ignoring inherited members; undefined if the value is not text. */
+/** Ignores inherited members. Returns undefined if the value is not text. */
 export function textAt(body: JsonObject, ...path: readonly string[]): string | undefined {
   const value = memberAt(body, ...path)
   return typeof value === 'string' ? value : undefined

@@ -6,7 +6,6 @@ export function problem(path: string, message: string): Problem {
   return { path, message }
 }
 
-/** Checks that an object has exactly one of some fields. */
 export function exactlyOne(path: string, object: object, names: readonly string[]): Problem[] {
   const set = names.filter((name) => Reflect.get(object, name) !== undefined)
   if (set.length === 1) return []

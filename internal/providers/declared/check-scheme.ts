@@ -5,7 +5,6 @@ import { hasPublicKeys, hasPublishedKeys, hmacHashOf, isSecretJwt } from './keys
 import type { Declaration, Scheme } from './schema.ts'
 import { callVariables, claimVariables, parseTemplate, type TemplatePart } from './template.ts'
 
-/** Checks a scheme: fields that its algorithm needs or excludes, the parsing of its signature, its key, its time and its templates. */
 export function schemeProblems(declaration: Declaration, scheme: Scheme, path: string): Problem[] {
   return [
     ...algorithmProblems(scheme, path),
@@ -17,7 +16,7 @@ export function schemeProblems(declaration: Declaration, scheme: Scheme, path: s
   ]
 }
 
-/** Checks a scheme whose keys the vendor publishes: they sign for all its customers, so that a call must be bound to the tenant. */
+/** Published keys sign for all customers of the vendor, so that a call must be bound to the tenant. */
 function publishedProblems({ handshakes = [], body }: Declaration, scheme: Scheme, path: string): Problem[] {
   if (!hasPublishedKeys(scheme)) return []
   const isBound = (scheme.requires ?? []).some(
@@ -55,10 +54,10 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
   ]
 }
 
-/** Maximum bytes of a body that is parsed before its keys are fetched, on the event loop. */
+/** For a body that is parsed on the event loop before its keys are fetched. */
 const locatedBytesMax = 1_048_576
 
-/** Fields of schemes that depend on the algorithm. */
+/** Fields that depend on the algorithm. */
 type Field = 'encoding' | 'signs' | 'timestamp' | 'toleranceSeconds' | 'ecdsaForm' | 'jwtAlgorithms'
 
 function algorithmProblems(scheme: Scheme, path: string): Problem[] {
@@ -108,7 +107,7 @@ function algorithmProblems(scheme: Scheme, path: string): Problem[] {
   ]
 }
 
-/** Returns whether a scheme compares a secret instead of checking a signature. */
+/** Returns whether a scheme compares a secret without a signature. */
 function isComparison({ algorithm }: Scheme): boolean {
   return algorithm === 'token' || algorithm === 'basic'
 }
@@ -251,7 +250,7 @@ function partsOf(template = ''): readonly TemplatePart[] {
   return parsed.kind === 'parts' ? parsed.parts : []
 }
 
-/** Returns whether a scheme's signature covers the whole body, itself or by a signed hash. */
+/** Covers the whole body, directly or by a signed hash. */
 export function coversBody(scheme: Scheme): boolean {
   const parts = partsOf(scheme.signs)
   if (parts.some(({ kind }) => kind === 'body' || kind === 'sha256' || kind === 'form')) return true
@@ -272,8 +271,8 @@ export function coversBody(scheme: Scheme): boolean {
 }
 
 /**
- * Returns whether an HMAC scheme can never sign text of the form `[A-Za-z0-9_-]+`: then the HMAC of such a challenge is of no use to a
- * forger. A body of JSON has a bracket, a form with the event in a field has `=`.
+ * Returns whether an HMAC scheme can never sign text of the form `[A-Za-z0-9_-]+`, so that the HMAC of such a challenge is useless to a
+ * forger. A JSON body has a bracket, a form with the event in a field has `=`.
  */
 export function excludesChallenges(declaration: Declaration, scheme: Scheme): boolean {
   if (hmacHashOf(scheme.algorithm) === undefined) return true

@@ -19,7 +19,7 @@ import { type CompiledScheme, compileScheme } from './scheme.ts'
 import { verdicts } from './signature.ts'
 
 /**
- * Compiles a valid declaration to an adapter. All parsing of the declaration happens here. The work for a call is bounded by `workMax`.
+ * Compiles a valid declaration. All parsing of the declaration happens here; the work for a call is bounded by `workMax`.
  * @param meter counts the work of each call
  * @param trace called with the steps of each verification
  */
@@ -79,7 +79,7 @@ function nameOf({ name }: Declaration): ProviderName {
   return parsed
 }
 
-/** Compiles the choice of the scheme by the signature that a call has, the scheme's check, and the check of the account. */
+/** Selects the scheme by the call's signature, then runs its check and the check of the account. */
 function compileVerify(
   declaration: Declaration,
   headers: HeaderTable,
@@ -87,7 +87,7 @@ function compileVerify(
 ): (view: CallView, keys: readonly SchemeKeys[]) => Verification {
   const { event, signature, account } = declaration
   const idKeys = event.id.flatMap(({ header = [] }) => header)
-  // If a scheme signs one of the headers with the event id, no other of them may name another event.
+  // If a scheme signs a header with the event id, no other such header may name another event.
   const signsId = signature.schemes.some(({ signs }) => signsIdHeader(signs, idKeys))
   const idHeader = { names: signsId ? idHeaderNames(declaration, headers) : [] }
   const older = { names: signature.schemes.flatMap(({ signature: { olderHeaders = [] } }) => olderHeaders) }
@@ -109,7 +109,7 @@ function compileVerify(
   }
 }
 
-/** Compiles the finding of published keys. A call that no scheme applies to is left to `verify`. */
+/** A call that no scheme applies to is left to `verify`. */
 function compileLocate(schemes: readonly CompiledScheme[]) {
   return (view: CallView, keys: readonly SchemeKeys[]): KeyLocation | Refused | undefined => {
     const chosen = chooseScheme(schemes, view)
@@ -125,7 +125,7 @@ interface ChosenScheme {
   readonly value: string
 }
 
-/** Chooses the first scheme that applies. A call with signatures in two places is ambiguous: which one covers its id? */
+/** Selects the first scheme that applies. Signatures in two places are ambiguous: either could cover the id. */
 function chooseScheme(
   schemes: readonly CompiledScheme[],
   view: CallView,

@@ -14,20 +14,19 @@ import { sortedForm } from './form.ts'
 import { equalBytes, sha256 } from './signature.ts'
 import { type TemplatePart, templateParts } from './template.ts'
 
-/** Text and bytes that a template stands for, to be concatenated. */
+/** To be concatenated. */
 export type Content = readonly (string | Uint8Array)[]
 
-/** A compiled template over a call. Reading and joining are separate, since the time may be known only after the values were checked. */
+/** Reading and joining are separate, since the time may be known only after the values were checked. */
 export interface CompiledContent {
   /** Reads the values of the template's variables, or refuses the call. */
   gather(view: CallView): readonly string[] | Refused
-  /** Joins values that `gather` returned with the time and the body. Refuses a content that is too long. */
+  /** Refuses a content that is too long. */
   join(view: CallView, values: readonly string[], time: string): Content | Refused
 }
 
 type ReadValue = (view: CallView) => string | Refused
 
-/** Names of headers that matter for a template. */
 interface ContentNames {
   /** Header with the event id: without it, the call is refused as `event_id_missing`. */
   readonly idNames?: readonly string[]
@@ -37,7 +36,7 @@ interface ContentNames {
 
 const noValues: readonly string[] = []
 
-/** Compiles a template over a call, which contains the body at most once. */
+/** The template contains the body at most once. */
 export function compileContent(
   template: string,
   headers: HeaderTable,
@@ -67,7 +66,7 @@ export function compileContent(
   }
 }
 
-/** Returns the pieces of a compiled template: text, the position of a value, or -1 for the time. */
+/** Text, the position of a value, or -1 for the time. */
 function piecesOf(parts: readonly TemplatePart[]): (string | number)[] {
   let next = -1
   return parts.map((part) => {
@@ -96,7 +95,7 @@ function gatherValues(readers: readonly ReadValue[], view: CallView): readonly s
   return values
 }
 
-/** Returns the reader of a variable; undefined for text, body and time, which need none. */
+/** Undefined for text, body and time, which need no reader. */
 function reader(
   part: TemplatePart,
   headers: HeaderTable,
@@ -163,8 +162,7 @@ function headerReader(names: readonly string[], isId: boolean): ReadValue {
 const listedHeadersMax = 32
 
 /**
- * Reads the headers that a header lists, separated by commas: `<name>:<value>` with the name in lower case, in ascending order of names,
- * joined by `;`.
+ * Reads the comma-separated headers that a header lists: `<name>:<value>` with the name in lower case, in ascending order, joined by `;`.
  */
 function listedHeadersReader(names: readonly string[], mustList: readonly string[]): ReadValue {
   const list = headerReader(names, false)
@@ -183,7 +181,7 @@ function listedHeadersReader(names: readonly string[], mustList: readonly string
   }
 }
 
-/** Reads a part of the request line. The reader must run in linear time. */
+/** The reader must run in linear time. */
 function requestReader(valueOf: (request: NonNullable<ProviderCall['request']>) => string): ReadValue {
   return ({ call: { request }, meter }) => {
     if (request === undefined || request.url.length > urlCharsMax) return refused('signature_malformed')
@@ -204,7 +202,6 @@ export function isRefused(result: Content | readonly string[] | Refused): result
   return !Array.isArray(result)
 }
 
-/** Returns whether a text equals what a template stands for. */
 export function equalsContent(text: string, content: CompiledContent, view: CallView): boolean {
   const values = content.gather(view)
   if (isRefused(values)) return false
@@ -212,7 +209,6 @@ export function equalsContent(text: string, content: CompiledContent, view: Call
   return !isRefused(joined) && equalBytes(Buffer.from(text), bytesOf(joined))
 }
 
-/** Returns a content as bytes. */
 export function bytesOf(content: Content): Uint8Array {
   const [first] = content
   if (content.length === 1 && typeof first !== 'string' && first !== undefined) return first

@@ -19,7 +19,7 @@ import { templateParts } from './template.ts'
 const absent: HeaderReading = { kind: 'absent' }
 const idMissing = refused('event_id_missing')
 
-/** Compiles `event` and `types` of a declaration to the normalization of a verified call. It never throws. */
+/** Compiles `event` and `types`. The normalization never throws. */
 export function compileEvent(
   declaration: Declaration,
   headers: HeaderTable,
@@ -74,7 +74,7 @@ function compileId(declaration: Declaration, headers: HeaderTable, schemes: read
   return {
     header: ({ call }: CallView): HeaderReading =>
       named.names.length === 0 ? absent : readHeader(call.headers, named),
-    /** Returns the id of a header before the body is parsed, if it can be nowhere else. */
+    /** Returns the id before the body is parsed, if it can only be in a header. */
     early: (reading: HeaderReading): string | Refused | undefined =>
       onlyHeaders ? readHeaderEventId(reading.kind === 'value' ? reading.value : '') : undefined,
     /**
@@ -142,7 +142,7 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
   const isRaw = action?.joins === 'raw'
   const lookup = typeLookup(types.map(lookupCase))
   return {
-    /** Reads all headers of the type; 'conflict' if one of them has different values. */
+    /** 'conflict' if one of the headers has different values. */
     readHeaders(view: CallView): readonly string[] | 'conflict' {
       if (readers.length === 0) return noTexts
       const readings = readers.map((read) => read(view))
@@ -179,12 +179,10 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
 
 const noTexts: readonly string[] = []
 
-/** Returns a type of a validated declaration in the form of the tables of types. */
 export function lookupCase({ raw, type, when = [] }: NonNullable<Declaration['types']>[number]) {
   return { rawType: raw, type, conditions: when.map(conditionOf) }
 }
 
-/** Returns a condition of a validated declaration in the form of the tables of types. */
 export function conditionOf({ path, values, isPresent = true }: DeclaredCondition): Condition {
   return values ? { path, values } : { path, isPresent }
 }
@@ -216,7 +214,7 @@ function firstTime(
   return undefined
 }
 
-/** Creates the event of a verified call from the values that its adapter read, or refuses its id or type. */
+/** Refuses an invalid id or type. */
 export function makeEvent({
   id,
   rawType,
@@ -244,9 +242,9 @@ export function readCall<Keys>(
   return verification.kind === 'refused' ? verification : provider.normalize(call)
 }
 
-/** Maximum characters of event ids and types. */
+/** Of event ids and types. */
 const labelCharsMax = 255
-/** Control characters and lone surrogates are invalid, since Postgres refuses them. */
+/** Postgres refuses control characters and lone surrogates. */
 const isLabel = (text: string) =>
   text.length >= 1 &&
   text.length <= labelCharsMax &&
@@ -254,28 +252,25 @@ const isLabel = (text: string) =>
   text.isWellFormed()
 
 /**
- * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' count as missing; any other invalid
- * value is malformed.
+ * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' are missing; other invalid values
+ * are malformed.
  */
 export function readEventId(value: unknown): string | Refused {
   if (value === undefined || value === null || value === '') return idMissing
   return typeof value === 'string' && isLabel(value) ? value : refused('event_id_malformed')
 }
 
-/**
- * Reads an event id from a header. Refuses commas and spaces: a header that is sent twice, with ids `a` and `b`, is read as `a, b`, which
- * is the id of no event.
- */
+/** Refuses commas and spaces: a header that is sent twice, with ids `a` and `b`, is read as `a, b`, which is the id of no event. */
 export function readHeaderEventId(value: string): string | Refused {
   return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
 }
 
-/** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for any other value and for years outside 1970 to 9999. */
+/** RFC 3339. Returns undefined for any other value and for years outside 1970 to 9999. */
 export function readIsoTime(value: unknown): number | undefined {
   return typeof value === 'string' ? inRange(parseTimestamp(value) ?? -1) : undefined
 }
 
-/** Converts a Unix time in seconds to milliseconds; fractions are allowed. Returns undefined in the same cases as `readIsoTime`. */
+/** Allows fractions. Returns undefined in the same cases as `readIsoTime`. */
 export function readUnixSeconds(value: unknown): number | undefined {
   return typeof value === 'number' ? inRange(Math.round(value * 1000)) : undefined
 }
@@ -284,7 +279,7 @@ function inRange(ms: number): number | undefined {
   return ms >= 0 && ms <= timestampMsMax ? ms : undefined
 }
 
-/** Derives `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
+/** `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
 export function unlistedType(provider: string, rawType: string): string {
   const segments = rawType
     .toLowerCase()
@@ -295,33 +290,31 @@ export function unlistedType(provider: string, rawType: string): string {
   return [provider, ...segments].join('.').slice(0, labelCharsMax).replace(/\.$/, '')
 }
 
-/** Returns whether a type has the normalized form: two or more lowercase segments separated by dots. */
+/** Returns whether a type has two or more lowercase segments separated by dots. */
 export function isDottedType(type: string): boolean {
   return type.length <= labelCharsMax && /^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(type)
 }
 
-/**
- * Returns the raw type: `unknown` if it is missing, undefined if it is malformed. A signed event with an id is kept even without a type.
- */
+/** Returns the raw type: `unknown` if it is missing (a signed event with an id is kept without a type), undefined if it is malformed. */
 export function readRawType(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return 'unknown'
   return typeof value === 'string' && isLabel(value) ? value : undefined
 }
 
-/** Parses the text of a time to milliseconds: 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
+/** 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
 export function parseTime(text: string, unit: TimeUnit): number | undefined {
   if (unit === 'iso') return readIsoTime(text)
   if (unit === 's') return /^[0-9]{1,12}$/.test(text) ? Number(text) * 1000 : undefined
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** Reads a member with a time: a number of seconds or milliseconds, or an RFC 3339 text. */
+/** A number of seconds or milliseconds, or an RFC 3339 text. */
 export function readTime(value: unknown, unit: TimeUnit): number | undefined {
   if (unit === 'iso') return readIsoTime(value)
   return readUnixSeconds(unit === 'ms' && typeof value === 'number' ? value / 1000 : value)
 }
 
-/** Compiles cases, in the order in which they are tried, to `EventTypes.typeOf`. */
+/** Cases are tried in order. */
 export function typeLookup(
   cases: readonly Pick<CatalogueCase, 'rawType' | 'type' | 'conditions'>[],
 ): EventTypes['typeOf'] {

@@ -1,11 +1,11 @@
 import type { EventBody } from './call.ts'
 
-/** Fields of a form in their order. */
+/** In their order. */
 export type FormFields = readonly (readonly [name: string, value: string])[]
 
 const formFieldsMax = 1000
 
-/** Returns a decoded field of a form; undefined if it is missing, repeated or undecodable. Other fields are not decoded. */
+/** Undefined if the field is missing, repeated or undecodable. Other fields are not decoded. */
 export function formField(form: string, name: string): string | undefined {
   const start = `${encodeURIComponent(name)}=`
   let found: string | undefined
@@ -30,7 +30,7 @@ function decodeComponent(text: string): string | undefined {
   }
 }
 
-/** Parses the fields of a form; undefined for over 1000 fields and undecodable text. */
+/** Undefined for over 1000 fields and undecodable text. */
 export function parseForm(form: string): FormFields | undefined {
   const fields: (readonly [string, string])[] = []
   let at = 0
@@ -49,7 +49,7 @@ export function parseForm(form: string): FormFields | undefined {
   return fields
 }
 
-/** Makes the payload of a form: an object of texts, with an array for a repeated name. */
+/** Makes an object of texts, with an array for a repeated name. */
 export function formObject(fields: FormFields): EventBody {
   const values = new Map<string, string[]>()
   for (const [name, value] of fields) {
@@ -61,7 +61,7 @@ export function formObject(fields: FormFields): EventBody {
   return { kind: 'object', text: JSON.stringify(object), value: object }
 }
 
-/** Returns the text that `{form:sorted}` stands for: each name in ascending order, followed by its distinct values in ascending order. */
+/** Text of `{form:sorted}`: each name in ascending order, followed by its distinct values in ascending order. */
 export function sortedForm(fields: FormFields): string {
   const sorted = [...fields].sort(([a, x], [b, y]) => compare(a, b) || compare(x, y))
   return sorted

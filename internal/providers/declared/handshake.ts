@@ -15,7 +15,7 @@ import { templateParts } from './template.ts'
 const oracleSafeForm = /^[A-Za-z0-9_-]{1,128}$/
 const challengeForm = /^[\x20-\x7e]{1,1024}$/
 
-/** Compiles a handshake to a function that answers it and returns undefined for another call. It never throws. */
+/** The returned function returns undefined for a call that is no handshake. It never throws. */
 export function compileHandshake(
   handshake: Handshake,
   {

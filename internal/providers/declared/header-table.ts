@@ -5,7 +5,7 @@ import { hashBytes, hmacHashOf } from './keys.ts'
 import type { Declaration, Scheme } from './schema.ts'
 import { digestPattern, signatureCharsMax } from './signature.ts'
 
-/** Makes the headers of a declaration, with the schema that follows from what each is used for. */
+/** Derives the schema of each header from its use. */
 export function compileHeaders({ headers = {}, signature: { schemes }, event }: Declaration): HeaderTable {
   const idKeys = event.id.flatMap(({ header: keys = [] }) => keys)
   const schemaOf = (key: string): JsonSchema | undefined => {
@@ -24,7 +24,7 @@ export function compileHeaders({ headers = {}, signature: { schemes }, event }: 
   )
 }
 
-/** Returns the lowercase names of headers with signatures or secrets. */
+/** Lowercase names of headers with signatures or secrets. */
 export function secretHeaders({ signature: { schemes } }: Declaration, headers: HeaderTable): string[] {
   const keys = schemes.flatMap(({ signature: { header: key, moreHeaders = [] } }) => [
     ...(key === undefined ? [] : [key]),

@@ -7,9 +7,8 @@ import { type Identity, isSignedBy, publishedKeys, type SchemeKeys } from './key
 import type { Scheme } from './schema.ts'
 import { decodeText, isInWindow, verdicts } from './signature.ts'
 
-/** Maximum characters of a JSON Web Token. */
 const tokenCharsMax = 8192
-/** Maximum deviation of clocks for `exp` and `nbf`, in milliseconds. */
+/** Deviation of clocks for `exp` and `nbf`. */
 const leewayMs = 60_000
 
 interface Token {
@@ -20,12 +19,11 @@ interface Token {
   readonly signature: Uint8Array
 }
 
-/** Texts of a required value, one of which it must equal. */
 export function textsOf({ equals, anyOf = [] }: NonNullable<Scheme['requires']>[number]): readonly string[] {
   return equals === undefined ? anyOf : [equals]
 }
 
-/** Compiles the finding of a token's key set. A token that no key can verify is refused before anything is fetched. */
+/** Refuses a token that no key can verify before anything is fetched. */
 export function compileJwtLocate(
   { signature: { prefix = '' }, jwtAlgorithms = [] }: Scheme,
   url: string,
@@ -40,8 +38,8 @@ export function compileJwtLocate(
 }
 
 /**
- * Compiles the check of a JSON Web Token (RFC 7519): its algorithm must be declared and fit the key, whatever the token says; `exp` and
- * `nbf` count where present, `iat` must be present within a declared tolerance. A token by a published key must have one of them.
+ * Checks a JSON Web Token (RFC 7519). Its algorithm must be declared and fit the key, regardless of the token. `exp` and `nbf` count if
+ * present, `iat` must be within a declared tolerance. A token by a published key must have one of them.
  */
 export function compileJwt(
   scheme: Scheme,
@@ -67,7 +65,7 @@ export function compileJwt(
         (text) => text !== '' && contents.some((content) => equalsContent(text, content, view)),
       )
     })
-  /** Returns whether the requirements hold with one and the same identity. */
+  /** All requirements must hold with the same identity. */
   const isMetForAny = (view: CallView, token: Token, identities: readonly Identity[]) =>
     identities.some((identity) => {
       view.identity = identity
@@ -109,7 +107,7 @@ function parseToken(text: string): Token | undefined {
     return undefined
   const algorithm = memberAt(header, 'alg')
   const keyId = memberAt(header, 'kid')
-  // An extension that the sender marks as critical is not understood (RFC 7515 section 4.1.11).
+  // Refuses critical extensions, which are not understood (RFC 7515 section 4.1.11).
   if (typeof algorithm !== 'string' || memberAt(header, 'crit') !== undefined) return undefined
   return {
     algorithm,

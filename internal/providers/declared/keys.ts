@@ -4,14 +4,14 @@ import { isObject } from './call.ts'
 import type { Algorithm, Scheme } from './schema.ts'
 import { decodeText, type HmacHash, type HmacKeys, hmacKeys, sha256 } from './signature.ts'
 
-/** A secret that names the customer of a vendor, such as an audience. It is no key. */
+/** Secret that names the customer of a vendor, such as an audience. It is no key. */
 export interface Identity {
   readonly text: string
   /** Members of a secret that is a JSON object. */
   readonly members: ReadonlyMap<string, string>
 }
 
-/** Keys of a scheme, made once per change of the secrets. */
+/** Made once per change of the secrets. */
 export type SchemeKeys =
   | { readonly kind: 'hmac'; readonly keys: HmacKeys }
   | { readonly kind: 'objects'; readonly keys: readonly VerificationKey[] }
@@ -20,7 +20,7 @@ export type SchemeKeys =
   /** The vendor publishes the keys. It must have signed for one of the identities. */
   | { readonly kind: 'published'; readonly identities: readonly Identity[] }
 
-/** Maximum keys that a call is verified with: each costs a pass over the signed text. */
+/** Each key costs a pass over the signed text. */
 const keyObjectsMax = 8
 const rsaBitsMin = 2048
 
@@ -31,20 +31,18 @@ const hmacHashes: Partial<Record<Algorithm, HmacHash>> = {
   'hmac-sha512': 'sha512',
 }
 
-/** Returns the hash of an HMAC algorithm; undefined for other algorithms. */
 export function hmacHashOf(algorithm: Algorithm): HmacHash | undefined {
   return hmacHashes[algorithm]
 }
 
-/** Bytes of digests by hash. */
 export const hashBytes: Record<HmacHash, number> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 }
 
-/** Returns whether the algorithms of a JWT use a shared secret. A scheme uses only one kind, against confusion of the two. */
+/** Whether a JWT uses a shared secret. A scheme uses only one kind of algorithm, against confusion of the two. */
 export function isSecretJwt(scheme: Scheme): boolean {
   return scheme.jwtAlgorithms?.every((name) => name.startsWith('HS')) ?? false
 }
 
-/** Returns whether the vendor publishes the keys of a scheme, so that the tenant's secrets are no keys. */
+/** With keys that the vendor publishes, the tenant's secrets are no keys. */
 export function hasPublishedKeys({ algorithm, key }: Scheme): boolean {
   return algorithm === 'aws-sns' || key?.jwksUrl !== undefined
 }
@@ -54,7 +52,7 @@ export function hasPublicKeys(scheme: Scheme): boolean {
   return hmacHashOf(scheme.algorithm) === undefined && !['token', 'basic'].includes(scheme.algorithm)
 }
 
-/** Compiles the derivation of a scheme's keys. Secrets that are no key of the declared kind are skipped; no keys verify nothing. */
+/** Skips secrets that are no key of the declared kind; no keys verify nothing. */
 export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => SchemeKeys {
   const hash = hmacHashOf(scheme.algorithm)
   if (hasPublishedKeys(scheme))
@@ -80,7 +78,7 @@ export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => Sch
   })
 }
 
-/** Maximum members of a secret that is a JSON object. */
+/** For a secret that is a JSON object. */
 const membersMax = 16
 
 function identityOf(text: string): Identity {
@@ -94,7 +92,6 @@ function identityOf(text: string): Identity {
       ),
     }
   } catch {
-    // Plain text has no members.
     return { text, members: new Map() }
   }
 }
@@ -111,7 +108,7 @@ export function publishedKeys(
     .slice(0, keyObjectsMax)
 }
 
-/** Derives the keys of one secret. An empty key, with which anyone could sign, is none. */
+/** Skips an empty key, with which anyone could sign. */
 export function keyBytes(
   secret: string,
   { prefix = '', decode, bytesMin = 1, orText = false }: NonNullable<Scheme['key']>,
@@ -120,7 +117,7 @@ export function keyBytes(
   const rest = isPrefixed ? secret.slice(prefix.length) : secret
   if (decode === undefined) return Buffer.byteLength(rest) < bytesMin ? [] : [rest]
   const decoded = decodeText(rest, decode)
-  // A short secret that happens to be decodable would become a key that is easy to guess, so it is not decoded.
+  // A short secret that happens to be decodable is not decoded, since the key would be easy to guess.
   const meant = decoded !== undefined && decoded.length >= bytesMin ? [decoded] : []
   return orText && !isPrefixed && secret !== '' ? [...meant, secret] : meant
 }
@@ -149,14 +146,14 @@ function publicKeys(secret: string, { key = {} }: Scheme): VerificationKey[] {
   }
 }
 
-/** Returns whether a public key has the type and size of a scheme's algorithms. */
+/** Checks type and size for the scheme's algorithms. */
 function fits(key: KeyObject, scheme: Scheme): boolean {
   const names: readonly string[] =
     scheme.algorithm === 'jwt' ? (scheme.jwtAlgorithms ?? []) : [scheme.algorithm]
   return names.some((name) => fitsAlgorithm(key, name))
 }
 
-/** Signature algorithms with public keys, by their names in declarations and in JWTs. */
+/** By their names in declarations and in JWTs. */
 const publicAlgorithms: Readonly<
   Record<
     string,
@@ -191,7 +188,7 @@ function fitsAlgorithm(key: KeyObject, name: string): boolean {
 const pssPadding = { padding: 6, saltLength: -1 } as const
 
 /**
- * Returns whether a signature is the key's over the content. Never throws.
+ * Never throws.
  * @param algorithm name in declarations or in JWTs
  */
 export function isSignedBy(

@@ -5,7 +5,7 @@ import { type Declaration, DeclarationSchema } from './schema.ts'
 
 const providerKind = 'Provider'
 
-/** Schema of a manifest of a provider. `metadata.name` is the name of the declaration in `spec`. */
+/** `metadata.name` is the name of the declaration in `spec`. */
 export const ProviderManifestSchema = t.Object(
   {
     apiVersion: t.Literal(tenantApiVersion),
@@ -22,8 +22,8 @@ export type ParsedProvider =
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
 
 /**
- * Validates a manifest: first against the schema, then against the rules between fields. Each problem says where it is, what is wrong and
- * what is allowed. Problems never quote a secret of a vector.
+ * Validates a manifest against the schema, then the rules between fields. Problems say what is allowed and never quote a secret of a
+ * vector.
  */
 export function parseProvider(value: unknown): ParsedProvider {
   const malformed = schemaProblems(ProviderManifestSchema, value, 'a Provider')
@@ -33,7 +33,7 @@ export function parseProvider(value: unknown): ParsedProvider {
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'ok', declaration }
 }
 
-/** Returns the declaration of a manifest that is known to be valid, such as one that is part of the program. */
+/** For a manifest that is known to be valid, such as one that is part of the program. */
 export function parseChecked(value: unknown): Declaration {
   const { metadata, spec } = value as { metadata: { name: string }; spec: Omit<Declaration, 'name'> }
   return { ...spec, name: metadata.name }

@@ -9,12 +9,12 @@ import { type TemplatePart, templateParts } from './template.ts'
 import { callOf } from './vectors.ts'
 
 const vocabulary = [...eventTypeTexts.keys()]
-/** Maximum edit distance of a suggested type. */
+/** Edit distance of a suggested type. */
 const distanceMax = 3
 
 /**
- * Returns notes on a valid declaration: what is permitted, but is most likely a mistake or should be known to the platform team. `path` of a
- * note is that of the manifest, with `spec`. Pure.
+ * Returns notes on what is permitted, but is most likely a mistake or important to the platform team. Paths are those of the manifest.
+ * Pure.
  */
 export function declarationNotes(declaration: Declaration): Problem[] {
   return [
@@ -25,7 +25,7 @@ export function declarationNotes(declaration: Declaration): Problem[] {
   ].map(({ path, message }) => problem(`spec.${path}`, message))
 }
 
-/** Finds templates with a backslash and the letter n, which YAML makes of `\n` outside of double quotes. */
+/** YAML makes a backslash and the letter n of `\n` outside of double quotes. */
 function newlineNotes({ signature: { schemes }, event }: Declaration): Problem[] {
   const templates = [
     ...schemes.flatMap(({ signs = '', requires = [] }, index) => [
@@ -53,7 +53,7 @@ function urlNotes(declaration: Declaration): Problem[] {
   })
 }
 
-/** Returns the variable of the URL that a scheme signs or demands; undefined if it has none. */
+/** Returns the variable of the URL that a scheme signs or demands, if any. */
 export function signedUrlVariable({ signs, requires = [] }: Scheme): '{url}' | '{path}' | undefined {
   const parts = partsOf([signs, ...requires.flatMap((each) => textsOf(each))])
   if (parts.some(({ kind }) => kind === 'url')) return '{url}'
@@ -65,7 +65,7 @@ function idNotes({ signature: { schemes }, event }: Declaration): Problem[] {
   const [first, ...others] = event.id
   const keys = first?.header ?? []
   if (keys.length === 0 || others.some(({ json }) => json !== undefined)) return []
-  // Whoever sees a call has the secret of `token` and `basic`, whatever the id.
+  // Every observer of a call has the secret of `token` and `basic`, regardless of the id.
   const open = schemes.find(
     (scheme) =>
       !['token', 'basic'].includes(scheme.algorithm) &&
@@ -85,7 +85,7 @@ function idNotes({ signature: { schemes }, event }: Declaration): Problem[] {
   ]
 }
 
-/** Finds types that no catalogue has. Types of the vendor's own begin with its name. */
+/** Finds types that no catalogue has. The vendor's own types begin with its name. */
 function typeNotes({ name, types = [] }: Declaration): Problem[] {
   return types.flatMap(({ type }, index) => {
     if (eventTypeTexts.has(type) || type.startsWith(`${name}.`)) return []

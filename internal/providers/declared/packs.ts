@@ -8,10 +8,9 @@ import { callOf, outcomeOf } from './vectors.ts'
 /** Names of all shipped declarations in alphabetical order. */
 export const packNames: readonly string[] = Object.keys(packs)
 
-/** Names and aliases of all shipped declarations. */
 export const packNamesAndAliases: readonly string[] = [...packNames, ...Object.keys(packAliases)]
 
-/** Finds a shipped declaration by its name or an alias. It is parsed when a tenant uses it, so that many of them cost little. */
+/** Finds a shipped declaration by its name or an alias. It is parsed at first use, which keeps many of them cheap. */
 export function findPack(name: string): StoredDeclaration | undefined {
   const own = Object.hasOwn(packAliases, name) ? packAliases[name] : name
   const text = own !== undefined && Object.hasOwn(packs, own) ? packs[own] : undefined
@@ -20,33 +19,30 @@ export function findPack(name: string): StoredDeclaration | undefined {
   return { name: own, aliases, text, isUnverified: unverifiedPacks.includes(own) }
 }
 
-/**
- * Returns a valid declaration as it is stored and compiled: JSON without the vectors, whose secrets are for tests only, but with the
- * payloads that they lead to.
- */
+/** Returns a declaration as stored: JSON without the vectors, whose secrets are for tests only, but with the payloads that they lead to. */
 export function declarationText(declaration: Declaration): string {
   const samples = samplesOf(declaration)
   return JSON.stringify({ ...declaration, vectors: undefined, ...(samples.length > 0 && { samples }) })
 }
 
-/** Payload of a recorded call, as a start for simulated ones. Without headers, and without what a vector's secret is needed for. */
+/** Payload of a recorded call, from which simulated ones start. Without headers and without payloads that need a vector's secret. */
 export interface DeclaredSample {
   readonly rawType: string
   readonly type: string
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** A declaration as it is stored and compiled: with samples in place of its vectors. */
+/** Declaration as stored and compiled: with samples and without vectors. */
 export interface RunningDeclaration extends Declaration {
   readonly samples?: readonly DeclaredSample[]
 }
 
 const samplesMax = 20
-/** Maximum characters of a sample, and of all samples of a declaration. */
+/** Of a sample, and of all samples of a declaration. */
 const sampleCharsMax = 16_384
 const allCharsMax = 65_536
 
-/** Returns the payloads of a declaration's vectors that make an event, one per normalized type. */
+/** One payload per normalized type, of vectors that make an event. */
 export function samplesOf(declaration: Declaration): readonly DeclaredSample[] {
   const { vectors = [] } = declaration
   if (vectors.length === 0) return []

@@ -1,12 +1,11 @@
-// Reasons for the trace of a call: why a signature cannot be decoded, and how a key came about. They contain forms and lengths only, since
-// secrets and keys must not be shown.
+// Reasons for the trace of a call. They contain forms and lengths only, since secrets and keys must not be shown.
 
 import { parseTime } from './event.ts'
 import { compileKeys, hashBytes, hasPublicKeys, hasPublishedKeys, hmacHashOf, keyBytes } from './keys.ts'
 import { type Encoding, encodings, type Scheme, type TimeUnit, timeUnits } from './schema.ts'
 import { decodeText, digestDecoder, signatureCharsMax } from './signature.ts'
 
-/** Returns why a value has no signature of the scheme that can be decoded; undefined if its form is right. */
+/** Undefined if the form of the value is right. */
 export function malformedReason(scheme: Scheme, value: string): string | undefined {
   const { prefix = '', pairs, list } = scheme.signature
   if (scheme.algorithm === 'jwt' || scheme.encoding === undefined) return undefined
@@ -29,7 +28,7 @@ export function malformedReason(scheme: Scheme, value: string): string | undefin
   return undecodableReason(scheme, value.slice(prefix.length))
 }
 
-/** Returns why the text of a signature cannot be decoded; undefined if it can. */
+/** Undefined if the text can be decoded. */
 export function undecodableReason({ algorithm, encoding = 'hex' }: Scheme, text: string): string | undefined {
   const hash = hmacHashOf(algorithm)
   const bytes = hash && hashBytes[hash]
@@ -44,7 +43,7 @@ export function undecodableReason({ algorithm, encoding = 'hex' }: Scheme, text:
   return `${found} are ${encoding} of ${decoded.length} bytes, but ${algorithm} has ${bytes}`
 }
 
-/** Describes how a scheme makes a key of a secret, or why the secret is none. */
+/** Describes how a scheme makes a key of a secret, or why it cannot. */
 export function keyReason(scheme: Scheme, secret: string): string {
   const { key = {} } = scheme
   if (hasPublishedKeys(scheme)) return 'no key: a name of the customer'
@@ -71,7 +70,7 @@ function publicKeyReason(scheme: Scheme, secret: string): string {
   return `${made.length} public keys in the form ${form}: ${types.join(', ')}`
 }
 
-/** Returns the other unit in which a time would be near the clock. */
+/** Finds the other unit in which a time would be near the clock. */
 export function otherUnit(
   text: string,
   unit: TimeUnit,

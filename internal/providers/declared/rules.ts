@@ -14,7 +14,7 @@ import { runVectors } from './vectors.ts'
 
 const problemsShownMax = 5
 
-/** Rules of Providers: the grammar, the names that are taken, and the vectors. */
+/** Rules of Providers: the grammar, the reserved names, and the vectors. */
 export const declarationRules: DeclarationRules = {
   validate(name, spec): ValidatedProvider {
     const parsed = parseProvider({ apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name }, spec })
@@ -38,12 +38,12 @@ export const declarationRules: DeclarationRules = {
 /** First words of normalized types. */
 const typeFamilies = new Set([...eventTypeTexts.keys()].map((type) => type.slice(0, type.indexOf('.'))))
 
-/** Value of a label of metrics, which stands for all declared providers. */
+/** Metric label for all declared providers. */
 const labelOfDeclared = 'declared'
 
 /**
- * Finds a name that no Provider can have: that of another provider or of notifications, or the first word of normalized types, since types
- * that a declaration does not list begin with its name. A Provider with the name of a shipped declaration replaces it.
+ * Finds a name that no Provider can have: that of another provider or of notifications, or the first word of normalized types, since
+ * unlisted types begin with the declaration's name. A Provider with the name of a shipped declaration replaces it.
  */
 export function reservedName({ name, aliases = [] }: Declaration): Problem | undefined {
   for (const [index, each] of [name, ...aliases].entries()) {

@@ -1,10 +1,9 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
 
-// The schema of a declaration: one source for the check of a folder, the custom resource and the documentation. It has no unions of
-// objects and no schema-level defaults, so that it can be written as the structural schema of a custom resource. `check.ts` holds the rules
-// between fields.
+// One source for the check of a folder, the custom resource and the documentation. Without unions of objects and schema-level defaults, so
+// that it can be written as the structural schema of a custom resource. `check.ts` holds the rules between fields.
 
-/** Declares an object schema that refuses unknown fields, so that a misspelt field is not ignored. */
+/** Refuses unknown fields, so that a misspelt field is not ignored. */
 function strict<P extends TProperties>(properties: P, description: string): TObject<P> {
   return t.Object(properties, { additionalProperties: false, description })
 }
@@ -21,7 +20,7 @@ function list<S extends TSchema>(item: S, bounds: readonly [min: number, max: nu
 const text = (charsMax: number, description: string) =>
   t.String({ minLength: 1, maxLength: charsMax, description })
 
-/** Maximum characters of a path, a template, a header's name and other short texts of a declaration. */
+/** For a path, a template, a header's name and other short texts. */
 const shortTextCharsMax = 255
 
 const headerKey = t.String({
@@ -54,7 +53,6 @@ const hashTemplate = template(
   `${callVariables}, and \`{receivedAt}\`, the time of receipt in milliseconds, for calls without an id that repeat`,
 )
 
-/** JSON value that a condition compares with. */
 const scalar = t.Union([t.String({ maxLength: shortTextCharsMax }), t.Number(), t.Boolean()])
 
 const condition = strict(
@@ -67,8 +65,7 @@ const condition = strict(
 )
 
 /**
- * Algorithms of signatures. `token` and `basic` compare a shared secret; `jwt` reads a JSON Web Token; `aws-sns` verifies a message of Amazon SNS
- * by the certificate that it names.
+ * `token` and `basic` compare a shared secret; `jwt` reads a JSON Web Token; `aws-sns` verifies a message by the certificate that it names.
  */
 export const algorithms = [
   ...(['hmac-sha1', 'hmac-sha256', 'hmac-sha384', 'hmac-sha512'] as const),
@@ -78,7 +75,7 @@ export const algorithms = [
 ] as const
 export type Algorithm = (typeof algorithms)[number]
 
-/** Algorithms of JSON Web Tokens. `none` is not among them. */
+/** Excludes `none`. */
 export const jwtAlgorithms = [
   'HS256',
   'HS384',
@@ -94,13 +91,11 @@ export const jwtAlgorithms = [
   'EdDSA',
 ] as const
 
-/** Encodings of signatures and keys. */
 export const encodings = ['hex', 'base64', 'base64url'] as const
-/** Encoding of bytes as text. */
 export type Encoding = (typeof encodings)[number]
 
 export const timeUnits = ['s', 'ms', 'iso'] as const
-/** Form of a time: Unix seconds, Unix milliseconds, or RFC 3339. */
+/** Unix seconds, Unix milliseconds, or RFC 3339. */
 export type TimeUnit = (typeof timeUnits)[number]
 
 const signatureValue = strict(
@@ -574,11 +569,10 @@ type Deep<T> = T extends readonly (infer E)[]
     ? { readonly [K in keyof T]: Deep<T[K]> }
     : T
 
-/** A declaration of a provider that satisfies the schema. */
+/** Declaration of a provider that satisfies the schema. */
 export type Declaration = Deep<Static<typeof DeclarationSchema>>
-/** A way to sign calls. */
 export type Scheme = Declaration['signature']['schemes'][number]
 export type Handshake = NonNullable<Declaration['handshakes']>[number]
 export type DeclaredCondition = NonNullable<Handshake['when']>[number]
-/** A recorded call with its result. */
+/** Recorded call with its result. */
 export type Vector = NonNullable<Declaration['vectors']>[number]

@@ -30,31 +30,27 @@ import {
 } from './signature.ts'
 
 export interface CompiledScheme {
-  /** Identity of the place of the signature: two schemes with the same place share it. */
+  /** Place of the signature: two schemes with the same place share it. */
   readonly place: string
   readonly read: (view: CallView) => HeaderReading
   applies(view: CallView): boolean
   prepare(secrets: readonly string[]): SchemeKeys
-  /** Finds the published keys that a call needs, by the signature that `read` returned. Absent: its keys are the tenant's secrets. */
+  /** Finds the published keys of a call by the signature that `read` returned. Absent: the keys are the tenant's secrets. */
   readonly locate?: ((view: CallView, keys: SchemeKeys, value: string) => KeyLocation | Refused) | undefined
   /** Checks the signature that `read` returned. Never throws. */
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
 }
 
-/** Maximum signatures by a public key: each costs a pass over the signed text for each key. */
+/** Each signature by a public key costs a pass over the signed text for each key. */
 const publicSignaturesMax = 2
 
-/** What the schemes of a declaration share. */
 export interface SchemeContext {
   readonly headers: HeaderTable
-  /** Names of the header with the event id; empty if it has none. */
+  /** Empty if no header has the event id. */
   readonly idNames: readonly string[]
 }
 
-/**
- * Compiles a scheme of a validated declaration.
- * @throws for an algorithm that a later version has added, so that calls are repeated and not refused as forged
- */
+/** @throws for an algorithm of a later version, so that calls are repeated and not refused as forged */
 export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledScheme {
   const { signature, when, algorithm } = scheme
   if (!algorithms.includes(algorithm)) throw new Error(`this version has no algorithm ${algorithm}`)
@@ -133,7 +129,6 @@ function basicCredentials(value: string): Uint8Array | undefined {
   return encoded === undefined ? undefined : decodeText(encoded, 'base64')
 }
 
-/** Check of a signature over a content, and of its time. */
 function signatureCheck(
   scheme: Scheme,
   { headers }: SchemeContext,
@@ -169,7 +164,7 @@ function signatureCheck(
     view.trace?.({ kind: 'joined', content: joined })
     if (!isSignedCall(view, joined, parsed.signatures, keys)) return verdicts.mismatch
     if (time === undefined) return verdicts.verified
-    // The time is checked last, so that this cause always means a wrong clock or a replay and never a forgery.
+    // The time is checked last, so that its cause always means a wrong clock or a replay and never a forgery.
     const ageMsMax = toleranceSeconds === undefined ? view.call.signatureAgeMsMax : toleranceSeconds * 1000
     return isInWindow(time.atMs, view.call.nowMs, ageMsMax) ? verdicts.verified : verdicts.outside
   }
@@ -199,7 +194,7 @@ function publicCheck({ algorithm, ecdsaForm = 'der' }: Scheme): typeof hmacCheck
   }
 }
 
-/** Compiles the reading of the signed time, which keeps its text, since the signature covers it. */
+/** Keeps the text of the signed time, since the signature covers it. */
 function compileTime(
   timestamp: NonNullable<Scheme['timestamp']>,
   headers: HeaderTable,

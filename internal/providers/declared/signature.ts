@@ -3,10 +3,7 @@ import { type Refused, refused } from '../provider.ts'
 import type { HeaderReading } from './call.ts'
 import type { Encoding, Scheme } from './schema.ts'
 
-/**
- * Active keys of a provider as keyed HMAC objects. For a 1 KB body, an HMAC takes 1.3 µs with a copy of such an object and 2.3 µs with a
- * new object (Bun 1.4.5, 2026-11).
- */
+/** Keyed HMAC objects. For a 1 KB body, an HMAC takes 1.3 µs with a copy and 2.3 µs with a new object (Bun 1.4.5, 2026-11). */
 export type HmacKeys = readonly Bun.CryptoHasher[]
 
 const malformed = refused('signature_malformed')
@@ -23,7 +20,7 @@ export const verdicts = {
 
 export type HmacHash = 'sha1' | 'sha256' | 'sha384' | 'sha512'
 
-/** Creates HMAC keys; text is used as its UTF-8 bytes. Skips empty secrets, with which anyone could sign. */
+/** Uses text as UTF-8 bytes. Skips empty secrets, with which anyone could sign. */
 export function hmacKeys(secrets: readonly (string | Uint8Array)[], hash: HmacHash = 'sha256'): HmacKeys {
   return secrets
     .filter((secret) => secret.length > 0)
@@ -31,9 +28,8 @@ export function hmacKeys(secrets: readonly (string | Uint8Array)[], hash: HmacHa
 }
 
 /**
- * Returns whether a signature is the HMAC of the concatenated parts under one of the keys. Constant time: compares each signature
- * with each key.
- * @param parts text is used as its UTF-8 bytes
+ * Constant time: compares each signature with each key.
+ * @param parts concatenated; text is used as its UTF-8 bytes
  */
 export function isSigned(
   keys: HmacKeys,
@@ -50,23 +46,23 @@ export function isSigned(
   return matches > 0
 }
 
-/** Compares bytes in constant time. Reveals only whether the lengths differ. */
+/** Constant time. Reveals only whether the lengths differ. */
 export function equalBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
-/** Returns whether a signed time is within the allowed distance of the clock, in both directions. */
+/** In both directions. */
 export function isInWindow(atMs: number, nowMs: number, ageMsMax: number): boolean {
   return Math.abs(nowMs - atMs) <= ageMsMax
 }
 
-/** Decodes text to bytes; undefined for text that is not exactly of the encoding. */
+/** Undefined for text that is not exactly of the encoding. */
 export type Decode = (text: string) => Uint8Array | undefined
 
-/** Maximum characters of an encoded signature: base64 of 8192 bits. */
+/** Base64 of 8192 bits. */
 const encodedCharsMax = 1368
 
-/** Returns the decoder of digests of a fixed length in bytes. */
+/** For a fixed length in bytes. */
 export function digestDecoder(encoding: Encoding, bytes: number): Decode {
   const form = digestForm(encoding, bytes)
   return (text) => (form.test(text) ? Buffer.from(text, encoding) : undefined)
@@ -92,8 +88,8 @@ const forms: Record<Encoding, RegExp> = {
 }
 
 /**
- * Decodes bytes of any length up to 1368 characters. Base64 must be padded; base64url need not be. The text must be the canonical one of its
- * bytes, so that a changed text never decodes to the same signature.
+ * Accepts up to 1368 characters. Base64 must be padded; base64url need not be. Only the canonical text of the bytes is accepted, so that a
+ * changed text never decodes to the same signature.
  */
 export function decodeText(text: string, encoding: Encoding): Uint8Array | undefined {
   if (text.length > encodedCharsMax || !forms[encoding].test(text)) return undefined
@@ -102,17 +98,15 @@ export function decodeText(text: string, encoding: Encoding): Uint8Array | undef
   return encoding === 'hex' || bytes.toString(encoding) === given ? bytes : undefined
 }
 
-/** Returns the SHA-256 of text or bytes. */
 export function sha256(content: string | Uint8Array): Buffer {
   return createHash('sha256').update(content).digest()
 }
 
-/** Maximum signatures in a value. Senders use two while they rotate a secret. */
+/** Senders use two signatures while they rotate a secret. */
 const signaturesMax = 20
-/** Maximum characters of a value with signatures. */
 export const signatureCharsMax = 4096
 
-/** Parsed value. `texts` are the encoded signatures of the scheme; none means another scheme. `signatures` are those that are decodable. */
+/** `texts` are the encoded signatures of the scheme; none means another scheme. `signatures` are those that are decodable. */
 export type ParsedSignature =
   | {
       readonly kind: 'signatures'
@@ -146,8 +140,8 @@ function wholeParser(prefix: string, decode: Decode): ParseSignature {
 }
 
 /**
- * Parser of pairs. Skips pairs with other names and undecodable signatures. A pair must contain the assigning character once, except that
- * the padding of base64 may repeat `=` at the end.
+ * Skips pairs with other names and undecodable signatures. A pair must contain the assigning character once, except that base64 padding may
+ * repeat `=` at the end.
  */
 function pairsParser(
   { separator, assign, name, emptyValues = false }: NonNullable<Scheme['signature']['pairs']>,
@@ -157,7 +151,7 @@ function pairsParser(
 ): ParseSignature {
   const trims = separator !== ' '
   const mayPad = hasPadding && assign === '='
-  // A header that is sent twice is joined by a comma. Only a time would show it, so that repeated signatures are refused without one.
+  // A header that is sent twice is joined by a comma. Only a time would show it, so repeated signatures are refused without one.
   const isRepeatable = timeName !== undefined || !separator.includes(',')
   return (value) => {
     if (value.length > signatureCharsMax) return malformed
@@ -181,7 +175,7 @@ function pairsParser(
       }
     }
     if (texts.length > signaturesMax) return malformed
-    // Without its time, a value is malformed and not of an unknown scheme.
+    // Without its time, a value is malformed, not of an unknown scheme.
     if (timeName !== undefined && time === undefined) return malformed
     return { kind: 'signatures', texts, signatures: decodeAll(texts, decode), time }
   }
@@ -191,7 +185,7 @@ function decodeAll(texts: readonly string[], decode: Decode): Uint8Array[] {
   return texts.map(decode).filter((each) => each !== undefined)
 }
 
-/** Parser of a list of the time and signatures, all of which must be decodable. */
+/** All signatures of the list must be decodable. */
 function listParser(separator: string, decode: Decode): ParseSignature {
   return (value) => {
     if (value.length > signatureCharsMax) return malformed
@@ -202,7 +196,7 @@ function listParser(separator: string, decode: Decode): ParseSignature {
   }
 }
 
-/** Adds the signatures of further headers to those of the first one. A malformed one is skipped. */
+/** Skips a malformed further header. */
 export function withMore(
   first: ParsedSignature,
   more: readonly HeaderReading[],

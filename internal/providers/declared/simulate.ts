@@ -23,10 +23,7 @@ export interface DeclaredEvent {
 
 const requestUrl = 'https://simulation.invalid/'
 
-/**
- * Returns a raw type and a payload that lead to a normalized type: those of a vector, else those that the conditions of the type ask for.
- * Any other type is taken for a raw one, with or without the provider's name before it.
- */
+/** Returns a raw type and a payload for a normalized type: those of a vector, else as the conditions demand. Other types are raw ones. */
 export function declaredSampleOf(
   { name, types = [], samples = [] }: RunningDeclaration,
   type: string,
@@ -47,7 +44,6 @@ export function declaredSampleOf(
   return { rawType, payload: {} }
 }
 
-/** Returns a payload that fulfils the conditions of a case. */
 function fulfilled(
   { when = [] }: NonNullable<Declaration['types']>[number],
   payload: JsonObject,
@@ -63,8 +59,8 @@ function fulfilled(
 }
 
 /**
- * Writes a call as the vendor would. It is signed if its scheme can be evaluated in reverse: HMAC, a token, and Basic, unless the signature
- * is part of what it covers; `isSigned` says whether it is. Returns undefined if no call can make an event of this raw type, as where it confirms a subscription.
+ * Writes a call as the vendor would. `isSigned`: its scheme is HMAC, a token or Basic, and the signature is not part of what it covers.
+ * Returns undefined if no call can make an event of this raw type, such as a confirmation of a subscription.
  */
 export function simulateDeclared(declaration: Declaration, event: DeclaredEvent) {
   const provider = compileDeclaration(declaration)
@@ -74,7 +70,7 @@ export function simulateDeclared(declaration: Declaration, event: DeclaredEvent)
     const isWanted = made.kind === 'event' && made.rawType === event.sample.rawType
     return isWanted && provider.confirmationUrl?.(call) === undefined
   }
-  // The type can be in one of several places; the first one that leads to the raw type is taken.
+  // The type can be in several places; the first that leads to the raw type applies.
   for (const place of declaration.event.type.from) {
     const plain = new Draft(declaration, event, place)
     if (!makesEvent(plain.call())) continue
@@ -126,7 +122,7 @@ class Draft {
     return { ...this.parts(), settings: {}, nowMs, signatureAgeMsMax: defaultSignatureAgeMsMax }
   }
 
-  /** Adds what a scheme verifies. Returns false if it cannot be evaluated in reverse. */
+  /** Returns false if the scheme cannot be evaluated in reverse. */
   sign(scheme: Scheme): boolean {
     const [key] =
       hasPublicKeys(scheme) || scheme.algorithm === 'jwt'
@@ -171,7 +167,7 @@ class Draft {
     return all.map((pair) => pair.join(assign)).join(separator)
   }
 
-  /** Returns what a template stands for; undefined if a part of it is missing. */
+  /** Undefined if a part of the template is missing. */
   #contentOf(template: string, time: string): Buffer | undefined {
     const view = new CallView(this.call(), this.#declaration.body)
     const content = compileContent(template, this.#table, {
@@ -218,7 +214,7 @@ class Draft {
     }
   }
 
-  /** Gives a place that is absent any value. */
+  /** Sets an absent place to any value. */
   #fill({ header, query, json }: Place): void {
     const isSet =
       (header !== undefined && this.#headers.has(this.#nameOf(header))) ||
@@ -266,7 +262,7 @@ class Draft {
   }
 }
 
-/** Member that makes the hash of a body unique. */
+/** Makes the hash of a body unique. */
 const uniqueMember = 'simulation'
 
 function timeText(atMs: number, unit: TimeUnit): string {
@@ -278,7 +274,7 @@ function timeValue(atMs: number, unit: TimeUnit): number | string {
   return unit === 's' ? Math.floor(atMs / 1000) : atMs
 }
 
-/** Sets a member by its dotted path and makes the objects on the way; undefined removes it. */
+/** Creates the objects on the path; undefined removes the member. */
 function setMember(payload: Record<string, unknown>, path: string, value: unknown): void {
   const names = path.split('.')
   const last = names.pop() ?? ''
@@ -293,7 +289,7 @@ function setMember(payload: Record<string, unknown>, path: string, value: unknow
   else define(place, last, value)
 }
 
-/** Sets an own member, also one that is called `__proto__`. */
+/** Also sets an own member that is called `__proto__`. */
 function define(place: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(place, name, { value, writable: true, enumerable: true, configurable: true })
 }

@@ -8,23 +8,21 @@ import { hasPublicKeys, hasPublishedKeys } from './keys.ts'
 import type { Declaration, Scheme, Vector } from './schema.ts'
 import { templateParts } from './template.ts'
 
-/** A call with the secrets of its tenant. */
 interface Keyed {
   readonly call: ProviderCall
   readonly secrets: readonly string[]
   readonly fetched?: Vector['fetched'] | undefined
 }
 
-/** A call that differs from a valid one, and must be refused. */
+/** Call that differs from a valid one and must be refused. */
 export interface Tampered extends Keyed {
-  /** The difference, such as `a changed signature`. */
+  /** Difference, such as `a changed signature`. */
   readonly change: string
 }
 
 /**
- * Derives calls from a valid one, each of which must be refused: a changed body, or changed members where only these are signed; a changed,
- * repeated or missing signature; a repeated time; a repeated id of an event; another clock if a time is signed; other secrets. None for an
- * unsigned handshake.
+ * Derives calls that must be refused: with a changed body, or changed members where only these are signed; a changed, repeated or missing
+ * signature; a repeated time; a repeated event id; another clock if a time is signed; other secrets. None for an unsigned handshake.
  */
 export function tamperedCalls(
   declaration: Declaration,
@@ -32,7 +30,7 @@ export function tamperedCalls(
     isEvent,
     ...valid
   }: Keyed & {
-    /** False if the call is a handshake, or confirms a subscription: then its event id is not read. */
+    /** False for a handshake and a confirmation of a subscription, whose event ids are not read. */
     readonly isEvent: boolean
   },
 ): Tampered[] {
@@ -61,7 +59,6 @@ export function tamperedCalls(
   ].map((each) => ({ fetched: valid.fetched, ...each }))
 }
 
-/** Returns the scheme that the signature of a call has; undefined if it has none. */
 export function schemeOfCall(declaration: Declaration, call: ProviderCall): Scheme | undefined {
   const headers = compileHeaders(declaration)
   const view = new CallView(call, declaration.body)
@@ -86,7 +83,7 @@ function changedBodies({ call, secrets }: Keyed): Tampered[] {
   return [...flipped, { secrets, change: 'a byte added to the body', call: { ...call, body: longer } }]
 }
 
-/** Changes each member of a JSON body that the signature covers, where it does not cover the body. */
+/** Changes each signed member of a JSON body that is not signed as a whole. */
 function changedMembers({ call, secrets }: Keyed, { signs = '', algorithm }: Scheme): Tampered[] {
   const named = templateParts(signs).flatMap((part) => (part.kind === 'json' ? [part.argument] : []))
   const paths = algorithm === 'aws-sns' ? snsSignedMembers : named
@@ -127,7 +124,7 @@ function changedSignatures(
   ]
 }
 
-/** Returns the call with another value of its signature, and without signatures in further headers. */
+/** Removes signatures in further headers. */
 function replaceSignature(
   call: ProviderCall,
   { signature: { header, moreHeaders = [], query } }: Scheme,
@@ -160,7 +157,7 @@ function otherTokens(valid: Keyed, scheme: Scheme, headers: HeaderTable, value: 
   }))
 }
 
-/** Replaces the published keys by none and by others. */
+/** By none and by others. */
 function otherPublished(valid: Keyed): Tampered[] {
   const changed = valid.fetched?.map(({ url, text }) => ({ url, text: otherKeys(text) }))
   return [
@@ -200,7 +197,7 @@ function signatureTexts(
   return [value.slice(prefix.length)]
 }
 
-/** Changes a character in the middle to another one of every encoding. */
+/** Changes a middle character to another one of every encoding. */
 function altered(text: string): string {
   const at = text.length >> 1
   return `${text.slice(0, at)}${text[at] === '0' ? '1' : '0'}${text.slice(at + 1)}`
@@ -259,7 +256,7 @@ function withBodyText(call: ProviderCall, value: string, other: string): Provide
   return { ...call, body: Buffer.from(Buffer.from(call.body).toString().replace(value, other)) }
 }
 
-/** Returns a secret that verifies nothing: for JSON Web Keys, the members with the key are changed. */
+/** For JSON Web Keys, the members with the key are changed. */
 function otherSecret(secret: string, scheme: Scheme): string {
   const isJwk = hasPublicKeys(scheme) && scheme.key?.format === 'jwk'
   return isJwk ? otherKeys(secret) : altered(secret)

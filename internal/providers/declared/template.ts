@@ -1,14 +1,12 @@
-/** A part of a template. `argument` is the text behind the colon. */
+/** `argument` is the text after the colon. */
 export type TemplatePart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: TemplateVariable; readonly argument: string }
 
-/** Variables without an argument. */
 const plainVariables = [
   ...(['body', 'timestamp', 'id', 'url', 'path', 'method', 'receivedAt', 'challenge', 'hmac'] as const),
 ] as const
 const argumentVariables = ['header', 'headers', 'query', 'form', 'json', 'sha256'] as const
-/** Variables with or without an argument. */
 const optionalVariables = ['secret'] as const
 export type TemplateVariable =
   | (typeof plainVariables)[number]
@@ -31,16 +29,15 @@ export const callVariables: readonly TemplateVariable[] = [
     'sha256',
   ] as const),
 ]
-/** Variables of a value that a claim must have. */
+/** For a value that a claim must have. */
 export const claimVariables: readonly TemplateVariable[] = [...callVariables, 'secret']
-/** Variables of the text whose hash is the event id. */
 export const hashVariables: readonly TemplateVariable[] = [...callVariables, 'receivedAt']
-/** Variables of the answer to a handshake. */
+/** For the answer to a handshake. */
 export const replyVariables: readonly TemplateVariable[] = ['challenge', 'hmac']
 
 const variablesMax = 16
 
-/** Parses a template. The message of an invalid one says what is wrong and what is allowed. */
+/** The message of an invalid template says what is wrong and what is allowed. */
 export function parseTemplate(
   text: string,
   allowed: readonly TemplateVariable[],
@@ -82,7 +79,7 @@ export function templateParts(text: string): readonly TemplatePart[] {
   return parsed.parts
 }
 
-/** Returns the variable, or what is wrong with it. */
+/** Returns a text if the variable is wrong. */
 function parseVariable(inner: string, allowed: readonly TemplateVariable[]): TemplatePart | string {
   const colon = inner.indexOf(':')
   const name = colon < 0 ? inner : inner.slice(0, colon)

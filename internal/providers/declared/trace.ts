@@ -8,36 +8,36 @@ import { keyReason, malformedReason, otherUnit, undecodableReason } from './reas
 import type { Algorithm, Declaration, TimeUnit } from './schema.ts'
 import { withPublished } from './vectors.ts'
 
-/** Verification of a captured call, step by step, up to where it ended. Contains signatures and computed HMACs, so it is as secret as these. */
+/** Verification of a captured call up to its end. Contains signatures and computed HMACs, so it is as secret as these. */
 export interface CallTrace {
-  /** Scheme that was chosen by the signature of the call; undefined if none applies. */
+  /** Selected by the signature of the call; undefined if none applies. */
   readonly scheme?: {
     readonly position: number
     readonly algorithm: Algorithm
-    /** Value of the signature's header, query parameter or member. */
+    /** From the signature's header, query parameter or member. */
     readonly value: string
     /** Number of the given secrets that are keys of the scheme. */
     readonly keyCount: number
     /** For each secret, how it became a key or why it is none: form and length only. */
     readonly keyReasons: readonly string[]
-    /** Why no signature could be decoded, or not all. */
+    /** Reason why some or all signatures could not be decoded. */
     readonly malformed?: string
-    /** Variable of the URL that the scheme signs, of a call without a URL. */
+    /** Variable of the URL that the scheme signs, if the call has no URL. */
     readonly emptyVariable?: string
   }
-  /** Signatures of the scheme in the value, and how many could be decoded. */
+  /** Signatures of the scheme in the value. */
   readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }
   readonly time?: {
     readonly text: string
     /** Undefined if the text is no time of the declared unit. */
     readonly atMs: number | undefined
-    /** Difference from the clock in ms, positive for the past. */
+    /** Difference from the clock, positive for the past. */
     readonly ageMs: number | undefined
     readonly ageMsMax: number
     /** Unit in which the time would be near the clock, if that of the declaration is not. */
     readonly otherUnit?: TimeUnit
   }
-  /** Signed text. `text` has at most `signedCharsMax` characters. */
+  /** `text` has at most `signedCharsMax` characters. */
   readonly signed?: { readonly bytes: number; readonly text: string; readonly isCut: boolean }
   /** HMAC of the signed text by each key, in the encoding of the scheme; empty for other algorithms. */
   readonly computed: readonly string[]
@@ -45,22 +45,22 @@ export interface CallTrace {
   readonly outcome:
     | { readonly kind: 'refused'; readonly cause: RefusalCause }
     | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
-    /** The vendor serves the keys at this address, and they were not given. */
+    /** Address of the vendor's keys, which were not given. */
     | { readonly kind: 'keys_needed'; readonly url: string }
-    /** The call is verified, and intake would confirm a subscription at this address. */
+    /** Address at which intake would confirm a subscription for this verified call. */
     | { readonly kind: 'confirms'; readonly url: string }
     | { readonly kind: 'event'; readonly event: ProviderEvent }
     | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 }
 
-/** A step of a verification. `isLiteral`: the texts come from the call, or are computed from it. */
+/** `isLiteral`: the texts come from the call, or are computed from it. */
 interface TraceStep {
   readonly title: string
   readonly texts: readonly string[]
   readonly isLiteral?: true
 }
 
-/** Returns the steps of a verification in words, without its outcome. The texts of the call can have control characters. Pure. */
+/** Returns the steps in words, without the outcome. The texts of the call can have control characters. Pure. */
 export function traceSteps({ scheme, signatures, time, signed, computed }: CallTrace): readonly TraceStep[] {
   const steps: (TraceStep | undefined)[] = [
     scheme
@@ -97,13 +97,13 @@ function signedText({ bytes, text, isCut }: NonNullable<CallTrace['signed']>): s
   return `${bytes} bytes: ${escapedText(text)}${isCut ? ' …' : ''}`
 }
 
-/** Maximum characters of the signed text that a trace shows. */
+/** Of the signed text that a trace shows. */
 const signedCharsMax = 4096
 
 /**
- * Runs a captured call as intake does, by the same code, and returns what it found at each step. Pure.
+ * Runs a captured call by the code of intake and returns the result of each step. Pure.
  * @param secrets 1 to 5 secrets; for public keys, the keys
- * @param fetched key set or certificate that the vendor serves, for a declaration whose keys are fetched
+ * @param fetched key set or certificate of the vendor, for a declaration whose keys are fetched
  */
 export function traceCall(
   declaration: Declaration,
@@ -202,10 +202,7 @@ function shownText(bytes: Uint8Array): NonNullable<CallTrace['signed']> {
   return { bytes: bytes.length, text: text.slice(0, signedCharsMax), isCut: text.length > signedCharsMax }
 }
 
-/**
- * Returns a signed text for display: control and format characters as escapes (a newline as `\\n`) and a backslash as two, so that a newline
- * and a backslash with n differ.
- */
+/** Escapes control and format characters (a newline as `\\n`) and doubles backslashes, so that a newline and a backslash with n differ. */
 export function escapedText(text: string): string {
   const named: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }
   return text.replaceAll(

@@ -6,12 +6,12 @@ import { compileDeclaration } from './compile.ts'
 import type { Declaration, Vector } from './schema.ts'
 import { tamperedCalls } from './tamper.ts'
 
-/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, with which vectors and captured calls are run. */
+/** Default of LATCHKEY_SIGNATURE_MAX_AGE_SECONDS in ms, for vectors and captured calls. */
 export const defaultSignatureAgeMsMax: number = 300_000
 
 /**
- * Runs the vectors of a valid declaration, and for each that leads to an event or to the answer of a signed handshake the calls that
- * `tamperedCalls` derives from it, all of which must be refused. Returns a problem for each wrong result. Pure.
+ * Runs the vectors of a valid declaration, and the calls that `tamperedCalls` derives from those that lead to an event or to the answer of
+ * a signed handshake. Returns a problem for each wrong result. Pure.
  */
 export function runVectors(declaration: Declaration): Problem[] {
   const provider = compileDeclaration(declaration)
@@ -43,10 +43,7 @@ export function callOf({ at, method = 'POST', url = '', headers, body, bodyBase6
   }
 }
 
-/**
- * Handles a call as intake does: a handshake is answered, any other call is verified and normalized. A key set or certificate that is not in
- * the vector leaves the call without keys.
- */
+/** Handles a call as intake does. Without the key set or certificate in the vector, the call has no keys. */
 export function outcomeOf(
   provider: ReturnType<typeof compileDeclaration>,
   call: ProviderCall,
@@ -68,13 +65,13 @@ export function outcomeOf(
   return url === undefined ? provider.normalize(keyed) : { kind: 'confirms', url }
 }
 
-/** Returns a call with the keys of a text that was fetched; without them if the text has none. */
+/** Adds no keys if the text has none. */
 export function withPublished(call: ProviderCall, { source }: KeyLocation, text: string): ProviderCall {
   const parsed = parsePublishedKeys(source, text)
   return parsed.kind === 'trusted' ? { ...call, published: parsed.keys } : call
 }
 
-/** Returns the difference between the expected and the real outcome; undefined if there is none. */
+/** Undefined if there is no difference. */
 function mismatchOf({ expect }: Vector, outcome: ReturnType<typeof outcomeOf>): string | undefined {
   if (outcome.kind === 'refused') {
     return outcome.cause === expect.refused

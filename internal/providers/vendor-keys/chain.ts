@@ -2,21 +2,21 @@ import { type KeyObject, X509Certificate } from 'node:crypto'
 import { refused } from '../provider.ts'
 import type { ParsedKeys } from './store.ts'
 
-/** Key of a trusted certificate. The validity dates are checked for each call. */
+/** Key of a trusted certificate. Its validity is checked for each call. */
 export interface TrustedSigner {
   readonly key: KeyObject
-  /** Start of the validity in milliseconds since the epoch. All certificates of the chain are valid from then on. */
+  /** All certificates of the chain are valid from this time on. */
   readonly validFromMs: number
   readonly validToMs: number
 }
 
-/** Maximum certificates in a chain, including signer and root. Public authorities issue shorter chains. */
+/** Includes signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
-/** Maximum certificates in a file. Some files also contain the root or a cross-signed path. */
+/** Per file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
 const rsaBitsMin = 2048
 
-/** Allowed algorithms: SHA-2 with RSA (RFC 8017, A.2.4) and with ECDSA (RFC 5758, 3.2). SHA-1 is not allowed. */
+/** SHA-2 with RSA (RFC 8017, A.2.4) and with ECDSA (RFC 5758, 3.2). SHA-1 is not allowed. */
 const signatureAlgorithms: ReadonlySet<string> = new Set([
   '1.2.840.113549.1.1.11',
   '1.2.840.113549.1.1.12',
@@ -26,16 +26,15 @@ const signatureAlgorithms: ReadonlySet<string> = new Set([
   '1.2.840.10045.4.3.4',
 ])
 /**
- * Allowed extended key usages of a signer whose certificate restricts them: TLS server and client. The vendor signs with a certificate that
- * a public authority issued for TLS; RFC 5280, 4.2.1.12 has no usage for signed messages.
+ * Extended key usages: TLS server and client. The vendor signs with a certificate that a public authority issued for TLS; RFC 5280,
+ * 4.2.1.12 has no usage for signed messages.
  */
 const signerPurposes = ['2b06010505070301', '2b06010505070302'] as const
 const anyPurpose = '551d2500'
 
 /**
- * Validates a chain of PEM certificates that starts with the signer's. Requires an RSA key of at least 2048 bits, a matching name, and a
- * path to a root. Checks basic constraints, key usage, path lengths and extended key usages. Refuses SHA-1 and weak keys. Ignores the
- * current time. Never throws.
+ * Validates PEM certificates, the signer's first. Requires an RSA key of at least 2048 bits, a matching name, and a path to a root. Checks
+ * basic constraints, key usage, path lengths and extended key usages. Refuses SHA-1 and weak keys. Ignores the current time. Never throws.
  */
 export function validateChain(
   pem: string,
@@ -44,7 +43,7 @@ export function validateChain(
     subject,
   }: {
     readonly roots: readonly X509Certificate[]
-    /** Pattern that the signer's common name must match. */
+    /** For the signer's common name. */
     readonly subject: RegExp
   },
 ): ParsedKeys<TrustedSigner> {
@@ -75,7 +74,7 @@ function readCertificates(pem: string): X509Certificate[] | undefined {
   }
 }
 
-/** Returns the path from the signer to a root, or undefined if no path exists. */
+/** Path from the signer to a root, if one exists. */
 function chainTo(
   roots: readonly X509Certificate[],
   leaf: X509Certificate,
@@ -103,17 +102,12 @@ function chainTo(
   return undefined
 }
 
-/**
- * Returns whether an authority can issue certificates below it. Refuses an authority with name constraints, since this code does not
- * evaluate them; the vendor's authorities have none.
- */
+/** Refuses an authority with name constraints, which this code does not evaluate; the vendor's authorities have none. */
 function mayIssue(extensions: CertificateExtensions, chain: readonly X509Certificate[]): boolean {
   return !extensions.hasNameConstraints && isWithinPathLength(extensions, chain)
 }
 
-/**
- * Returns whether the number of authorities below this one is allowed. Does not count self-issued certificates (RFC 5280, 6.1.4, l and m).
- */
+/** Does not count self-issued certificates (RFC 5280, 6.1.4, l and m). */
 function isWithinPathLength(
   { pathLengthMax }: CertificateExtensions,
   [, ...below]: readonly X509Certificate[],
@@ -122,27 +116,24 @@ function isWithinPathLength(
   return pathLengthMax === undefined || count <= pathLengthMax
 }
 
-/**
- * Returns the purposes that remain after an authority's extended key usage, which applies to all certificates below it, as browsers and
- * Go's crypto/x509 do.
- */
+/** An authority's extended key usage applies to all certificates below it, as in browsers and Go's crypto/x509. */
 function purposesLeft(left: readonly string[], { purposes }: CertificateExtensions): readonly string[] {
   return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
 }
 
-/** Returns whether a certificate has issued another. `ca` covers the basic constraint and, if present, the key usage. */
+/** `ca` covers the basic constraint and, if present, the key usage. */
 function isIssuer(issuer: X509Certificate, signed: X509Certificate): boolean {
   return issuer.ca && signed.checkIssued(issuer) && signed.verify(issuer.publicKey)
 }
 
-/** Returns whether a certificate is signed with SHA-2 and has no RSA key below 2048 bits. */
+/** Whether a certificate is signed with SHA-2 and has no RSA key below 2048 bits. */
 export function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolean {
   if (!signatureAlgorithms.has(signatureAlgorithmOid)) return false
   const bits = publicKey.asymmetricKeyDetails?.modulusLength
   return publicKey.asymmetricKeyType !== 'rsa' || (bits !== undefined && bits >= rsaBitsMin)
 }
 
-/** Returns '' if there are no or several common names, since parsers disagree on which of several names is valid. */
+/** '' for no or several common names, since parsers disagree on which of several is valid. */
 function commonNameOf({ subject }: X509Certificate): string {
   // Control characters within values are escaped, so each line is one value.
   const [name, ...more] = subject.split('\n').filter((line) => line.startsWith('CN='))
@@ -157,13 +148,13 @@ function signerOf(leaf: X509Certificate, chain: readonly X509Certificate[]): Tru
   }
 }
 
-/** Certificate extensions that the runtime does not expose. Object identifiers are the lower-case hex of their content bytes. */
+/** Extensions that the runtime does not expose. Object identifiers are the lower-case hex of their content bytes. */
 export interface CertificateExtensions {
-  /** Maximum number of intermediate certificates below this authority (RFC 5280, 4.2.1.9); undefined without a limit. */
+  /** Intermediate certificates below this authority (RFC 5280, 4.2.1.9); undefined without a limit. */
   readonly pathLengthMax: number | undefined
   /** Extended key usages (4.2.1.12) as object identifiers in hex; undefined without a restriction. */
   readonly purposes: ReadonlySet<string> | undefined
-  /** True if the authority can issue certificates for some names only (4.2.1.10). */
+  /** Limits the names for which the authority can issue certificates (4.2.1.10). */
   readonly hasNameConstraints: boolean
 }
 
@@ -173,7 +164,7 @@ const extendedKeyUsage = '551d25'
 
 const tags = { boolean: 0x01, integer: 0x02, octets: 0x04, objectId: 0x06, sequence: 0x30, extensions: 0xa3 }
 
-/** One DER value with its tag and content. */
+/** DER value. */
 interface Value {
   readonly tag: number
   readonly content: Uint8Array
@@ -181,7 +172,7 @@ interface Value {
 
 /**
  * Reads extensions that `X509Certificate` lacks: it does not expose the path length, and its `keyUsage` (the extended key usage) does not
- * distinguish a malformed extension from an absent one. Requires a certificate that the runtime has parsed.
+ * distinguish a malformed extension from an absent one. The runtime must have parsed the certificate.
  * @throws RangeError for data that is not DER by RFC 5280, and for a repeated extension
  */
 export function readExtensions({ raw }: Pick<X509Certificate, 'raw'>): CertificateExtensions {
@@ -210,7 +201,7 @@ function pathLengthOf(extension: Uint8Array | undefined): number | undefined {
   const length = first?.tag === tags.boolean ? second : first
   if (length === undefined) return undefined
   const { tag, content } = length
-  // A path length of more than one byte exceeds every allowed chain, so it is treated as no limit.
+  // Longer path lengths exceed every allowed chain, so more than one byte is treated as no limit.
   if (tag !== tags.integer || content.length === 0 || (content[0] ?? 0) > 0x7f)
     throw new RangeError('certificate: malformed path length')
   return content.length === 1 ? content[0] : undefined
@@ -228,7 +219,7 @@ function hexOf({ content }: Value): string {
   return Buffer.from(content).toString('hex')
 }
 
-/** Returns the content of bytes that contain exactly one DER value. */
+/** The bytes must contain exactly one DER value. */
 function only(bytes: Uint8Array, tag: number): Uint8Array {
   const [value, ...more] = childrenOf(bytes)
   if (value?.tag !== tag || more.length > 0)
@@ -236,7 +227,7 @@ function only(bytes: Uint8Array, tag: number): Uint8Array {
   return value.content
 }
 
-/** Splits bytes into DER values. Terminates, since each value takes at least two bytes. */
+/** Terminates, since each DER value takes at least two bytes. */
 function childrenOf(bytes: Uint8Array): Value[] {
   const values: Value[] = []
   for (let at = 0; at < bytes.length; ) {
@@ -247,7 +238,7 @@ function childrenOf(bytes: Uint8Array): Value[] {
   return values
 }
 
-/** Reads tag and length (X.690, 8.1 and 10.1): one tag byte, then a definite length of at most four bytes in its shortest form. */
+/** Reads one tag byte, then a definite length of at most four bytes in its shortest form (X.690, 8.1 and 10.1). */
 function headOf(bytes: Uint8Array, at: number): { tag: number; start: number; end: number } {
   const tag = bytes[at] ?? 0
   const short = bytes[at + 1] ?? 0xff

@@ -2,18 +2,17 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 
 const inFlightMax = 16
 const tenantInFlightMax = 2
-/** Maximum failed fetches of one tenant per minute. Anyone who knows the tenant's slug can invent addresses. */
+/** Per minute. Anyone who knows the tenant's slug can invent addresses. */
 const tenantFailuresMax = 30
 const failingTenantsMax = 10_000
-/** Maximum fetches of known addresses in flight. A vendor has a handful of certificates, and one key set. */
+/** Fetches of known addresses. A vendor has a handful of certificates, and one key set. */
 const knownInFlightMax = 8
-/** Maximum fetches of known addresses per minute. */
 const knownPerMinuteMax = 120
 const minuteMs = 60_000
 
 /**
- * Limits fetches: 16 in flight, 2 per tenant, and none for the rest of the minute after 30 failures of a tenant. Fetches of known addresses
- * (refreshes, key sets) have separate slots, so that invented addresses cannot starve them: 8 in flight and 120 per minute.
+ * Limits fetches: 16 in flight, 2 per tenant, and none for the rest of the minute after 30 failures of a tenant. Known addresses
+ * (refreshes, key sets) have separate slots, so that invented ones cannot starve them: 8 in flight and 120 per minute.
  */
 export class FetchSlots {
   readonly #clock: Clock

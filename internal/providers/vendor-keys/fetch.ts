@@ -1,6 +1,5 @@
 import type { Outbound } from '#internal/egress/index.ts'
 
-/** Result of fetching a certificate or a key set. */
 export type FetchedText =
   | { readonly kind: 'text'; readonly text: string }
   /** The server responded 404 or 410. */
@@ -12,12 +11,12 @@ export type FetchedText =
 export type FetchText = (url: string) => Promise<FetchedText>
 
 const fetchMsMax = 5000
-/** Maximum response size, enough for ten certificates of usual size and for 32 keys with their certificates. */
+/** Enough for ten certificates of usual size and for 32 keys with their certificates. */
 const textBytesMax = 65_536
 
 /**
- * Creates a function that fetches a text from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5 s.
- * The function never rejects.
+ * Creates a function that fetches a text from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5
+ * s.
  */
 export function createKeyFetch(
   outbound: Outbound,
@@ -27,7 +26,7 @@ export function createKeyFetch(
   }: {
     /** Non-public networks that may be called. Default: none. */
     readonly allowedCIDRs?: readonly string[]
-    /** Port in place of 443 for an address without a port. Default: 443. */
+    /** For an address without a port. Default: 443. */
     readonly port?: number | undefined
   } = {},
 ): FetchText {

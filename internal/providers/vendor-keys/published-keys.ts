@@ -2,24 +2,23 @@ import { createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { isStrong } from './chain.ts'
 import type { ParsedKeys, Validity } from './store.ts'
 
-/** A public key, or the secret of a JWT, with its id in a key set. */
+/** Public key, or the secret of a JWT, with its id in a key set. */
 export interface VerificationKey {
   readonly key: KeyObject
   readonly id: string | undefined
   readonly algorithm?: string | undefined
 }
 
-/** Sources of keys that a declared provider fetches: a JSON Web Key Set, and a signing certificate of Amazon SNS. */
+/** A JSON Web Key Set, or a signing certificate of Amazon SNS. */
 export type KeySource = 'jwks' | 'sns'
 
-/** Keys as a vendor publishes them. `text` is what was fetched, for a worker, which cannot receive the keys. */
+/** `text` is the fetched text, for a worker, which cannot receive the keys. */
 export interface PublishedKeys extends Validity {
   readonly source: KeySource
   readonly text: string
   readonly keys: readonly VerificationKey[]
 }
 
-/** Place of the keys of a call. */
 export interface KeyLocation {
   readonly kind: 'located'
   readonly source: KeySource
@@ -28,7 +27,7 @@ export interface KeyLocation {
   readonly keyId?: string | undefined
 }
 
-/** Maximum keys of a set that are read. Vendors publish up to a dozen. */
+/** Vendors publish up to a dozen keys. */
 const keySetMax = 32
 
 /** Parses the fetched text of a source. Never throws. */
@@ -36,7 +35,7 @@ export function parsePublishedKeys(source: KeySource, text: string): ParsedKeys<
   return source === 'jwks' ? parseKeySet(text) : parseSnsCertificate(text)
 }
 
-/** Returns whether keys have the one that a call names. A key without an id may be any. */
+/** A key without an id may be any. */
 export function hasKey({ keys }: PublishedKeys, { keyId }: KeyLocation): boolean {
   return keyId === undefined || keys.some(({ id }) => id === undefined || id === keyId)
 }
@@ -79,13 +78,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Common name of the certificates of Amazon SNS, such as `sns.amazonaws.com` and `sns-signing.me-south-1.amazonaws.com`. */
+/** Such as `sns.amazonaws.com` and `sns-signing.me-south-1.amazonaws.com`. */
 const snsSubject = /^CN=sns([.-][a-z0-9.-]+)?\.amazonaws\.com(\.cn)?$/m
 
-/**
- * Reads a certificate of Amazon SNS. It is served without its chain, so that trust comes from the TLS connection to the host that serves it,
- * as in the vendor's own validators.
- */
+/** Amazon SNS serves no chain, so that trust comes from the TLS connection to its host, as in the vendor's own validators. */
 function parseSnsCertificate(text: string): ParsedKeys<PublishedKeys> {
   try {
     const certificate = new X509Certificate(text)

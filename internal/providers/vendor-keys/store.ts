@@ -3,39 +3,39 @@ import { type RefusalCause, type Refused, refused } from '../provider.ts'
 import type { FetchedText, FetchText } from './fetch.ts'
 import type { FetchSlots } from './fetch-slots.ts'
 
-/** Period in which fetched keys may be used, in milliseconds since the epoch. */
+/** Period in which fetched keys may be used. */
 export interface Validity {
   readonly validFromMs: number
   readonly validToMs: number
 }
 
-/** Result of parsing a fetched text. `unreadable`: it is not what the vendor serves, such as a proxy's page. */
+/** `unreadable`: not the vendor's text, such as a proxy's page. */
 export type ParsedKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
   | { readonly kind: 'unreadable' }
   | Refused
 
-/** Result of finding keys. `unavailable`: they could not be fetched, and the provider should send the call again. */
+/** `unavailable`: the keys could not be fetched, and the provider should send the call again. */
 export type FoundKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
   | Refused
   | { readonly kind: 'unavailable' }
 
 /**
- * Outcomes of a fetch; values of a metric label. `failed`: the host was not reached, or its response contains no keys. `absent`: the
- * vendor's host responded 404 or 410, usually to an invented address. `refused`: the certificate is not trusted. `held_back`: not started,
- * since too many fetches are in flight or have failed.
+ * Outcomes of a fetch; values of a metric label. `failed`: the host was not reached, or its response contains no keys. `absent`: 404 or
+ * 410, usually for an invented address. `refused`: the certificate is not trusted. `held_back`: not started, since too many fetches are in
+ * flight or have failed.
  */
 export const keyFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held_back'] as const
-/** Outcome of one fetch. */
+/** One of `keyFetchOutcomes`. */
 export type KeyFetchOutcome = (typeof keyFetchOutcomes)[number]
 
-/** Maximum number of cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
+/** Cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
 const keptMax = 256
 const troubledMax = 1000
-/** Time between two fetches of the same address, in milliseconds. */
+/** Time between two fetches of the same address. */
 const refreshAgainMs = 60_000
-/** Time for which the result of an unsuccessful fetch is cached, in milliseconds. */
+/** Time for which the result of an unsuccessful fetch is cached. */
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
 /** Time since its last use after which a certificate is no longer reported as expiring. */
 const inUseMs = 24 * 3_600_000
@@ -51,8 +51,8 @@ interface Kept<Keys> {
 const unavailable = { kind: 'unavailable' } as const
 
 /**
- * Caches keys that vendors publish, by address: at most 256 addresses, as long as `life` says, and never beyond their validity. Concurrent
- * calls share one fetch and wait at most 5 s for it. During this wait, the memory of the call's body stays reserved.
+ * Caches published keys by address: at most 256 addresses, as long as `life` says, and never beyond their validity. Concurrent calls share
+ * one fetch and wait at most 5 s for it; meanwhile the memory of the call's body stays reserved.
  */
 export class KeyStore<Keys extends Validity> {
   readonly #options
@@ -68,20 +68,19 @@ export class KeyStore<Keys extends Validity> {
 
   constructor(options: {
     readonly fetchText: FetchText
-    /** Parses and validates a fetched text. Never throws. */
+    /** Never throws. */
     parse(text: string): ParsedKeys<Keys>
-    /** Cause of refusing a call whose address the vendor answers with 404 or 410. Undefined: the keys are unavailable. */
+    /** Cause of refusing a call whose address is answered with 404 or 410. Undefined: the keys are unavailable. */
     readonly absentCause?: RefusalCause | undefined
-    /** Ages of cached keys, in milliseconds. */
     readonly life: {
-      /** Age from which keys are fetched again in the background when a call uses them. */
+      /** Age from which a use of the keys causes a fetch in the background. */
       readonly refreshAfterMs: number
       /** Age from which a call that uses keys waits until they are fetched again. */
       readonly freshMs: number
-      /** Maximum age of keys that are used while fetching fails. It ends the use of keys that the vendor has withdrawn. */
+      /** Maximum age of keys while fetching fails. It ends the use of keys that the vendor has withdrawn. */
       readonly staleMs: number
     }
-    /** Limits that all stores of a process share. */
+    /** Shared by all stores of a process. */
     readonly slots: FetchSlots
     readonly clock: Clock
     /** Called once per fetch, with the cause of a failure. Must not throw. */
@@ -90,17 +89,17 @@ export class KeyStore<Keys extends Validity> {
     this.#options = options
   }
 
-  /** Returns the keys at an address, from the cache or by a fetch. Never rejects. */
+  /** Never rejects. */
   async find({
     url,
     tenantId,
     has,
   }: {
-    /** Address, which the caller of `find` has checked. */
+    /** Checked by the caller. */
     readonly url: string
     /** Tenant whose call names the address, which anyone may have invented. Undefined for an address of a declaration. */
     readonly tenantId: TenantId | undefined
-    /** Returns whether the keys contain the one that the call names. If not, they are fetched again, at most once a minute. */
+    /** Whether the keys contain the one that the call names. If not, they are fetched again, at most once a minute. */
     readonly has?: (keys: Keys) => boolean
   }): Promise<FoundKeys<Keys>> {
     const { clock, life } = this.#options
@@ -123,8 +122,8 @@ export class KeyStore<Keys extends Validity> {
   }
 
   /**
-   * Fetches keys again that lack the key of a call, at most once a minute, since anyone can invent the name of a key. Keys that are younger
-   * than a minute decide. While older ones cannot be fetched, the call is not refused, since its key may be new.
+   * Fetches keys that lack the key of a call at most once a minute, since anyone can invent the name of a key. Keys that are younger than a
+   * minute decide. While older ones cannot be fetched, the call is not refused, since its key may be new.
    */
   async #findNewer(url: string, kept: Kept<Keys>, nowMs: number): Promise<FoundKeys<Keys>> {
     if (nowMs - kept.fetchedAtMs < refreshAgainMs) return { kind: 'trusted', keys: kept.keys }
@@ -133,7 +132,7 @@ export class KeyStore<Keys extends Validity> {
     return this.#fetch(url, undefined)
   }
 
-  /** Seconds until the first of the keys in use expires; undefined if none are in use. */
+  /** Until the first of the keys in use expires; undefined if none are in use. */
   get secondsToExpiry(): number | undefined {
     const nowMs = this.#options.clock.now()
     const ends = [...this.#trusted.values()]
@@ -151,7 +150,7 @@ export class KeyStore<Keys extends Validity> {
   }
 
   /**
-   * Joins the fetch of this address if it is in flight, or starts it.
+   * Joins a fetch of this address in flight, or starts one.
    * @param tenantId undefined for a known address
    */
   #fetch(url: string, tenantId: TenantId | undefined): Promise<FoundKeys<Keys>> | FoundKeys<Keys> {

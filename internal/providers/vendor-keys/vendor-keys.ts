@@ -12,14 +12,12 @@ import {
 } from './published-keys.ts'
 import { type FoundKeys, type KeyFetchOutcome, KeyStore, type ParsedKeys } from './store.ts'
 
-/**
- * Allowed addresses of a vendor's certificates by environment. A certificate of the sandbox is never accepted for the live environment.
- */
+/** Allowed addresses of a vendor's certificates. A certificate of the sandbox is never accepted for the live environment. */
 export type CertificateSources = Readonly<
   Record<
     VendorEnvironment,
     {
-      /** Allowed origins, such as `https://api.example`, in the form of `URL.origin`. */
+      /** Such as `https://api.example`, in the form of `URL.origin`. */
       readonly origins: readonly string[]
       /** Path before a certificate's name, in the form `/…/`. */
       readonly path: string
@@ -31,8 +29,8 @@ const urlCharsMax = 512
 const nameForm = /^[A-Za-z0-9_-]{1,128}$/
 
 /**
- * Returns whether an address from a call is allowed: https, a listed origin, the path and one plain name, without credentials, port, query,
- * escapes or dots. Compares the text, so that no URL parser can read it differently (SSRF). Pure.
+ * Allows https, a listed origin, the path and one plain name, without credentials, port, query, escapes or dots. Compares the text, so that
+ * no URL parser can read it differently (SSRF). Pure.
  */
 function isCertificateUrl(text: string, { origins, path }: CertificateSources[VendorEnvironment]): boolean {
   if (text.length > urlCharsMax) return false
@@ -41,10 +39,7 @@ function isCertificateUrl(text: string, { origins, path }: CertificateSources[Ve
   return nameForm.test(text.slice(origin.length + path.length))
 }
 
-/**
- * What is fetched: certificates of `wallet`, keys of a declared provider, or the confirmation of a subscription of Amazon SNS, whose `trusted`
- * is a confirmed one. Values of a metric label.
- */
+/** Fetched contents; a metric label. `sns_confirmation`: confirmation of a subscription of Amazon SNS, `trusted` if confirmed. */
 export const fetchedSources = ['wallet', 'jwks', 'sns', 'sns_confirmation'] as const
 /** One of `fetchedSources`. */
 export type FetchedSource = (typeof fetchedSources)[number]
@@ -65,7 +60,7 @@ export class VendorKeys {
 
   constructor(options: {
     readonly sources: CertificateSources
-    /** Fetches the text at an address. Never rejects. */
+    /** Never rejects. */
     readonly fetchText: FetchText
     /** Validates the PEM chain of a certificate of `wallet`. Never throws. */
     trust(chain: string): ParsedKeys<TrustedSigner>
@@ -99,7 +94,7 @@ export class VendorKeys {
     }
   }
 
-  /** Returns the signer of a call of `wallet`. Never rejects. */
+  /** For a call of `wallet`. Never rejects. */
   findSigner({
     tenantId,
     environment,
@@ -107,7 +102,7 @@ export class VendorKeys {
   }: {
     readonly tenantId: TenantId
     readonly environment: VendorEnvironment
-    /** Address of the certificate, as stated in the call. */
+    /** As stated in the call. */
     readonly url: string
   }): Promise<FoundKeys<TrustedSigner>> {
     return isCertificateUrl(url, this.#options.sources[environment])
@@ -116,7 +111,7 @@ export class VendorKeys {
   }
 
   /**
-   * Returns the keys of a call of a declared provider. Never rejects.
+   * For a call of a declared provider. Never rejects.
    * @param tenantId tenant of the call
    */
   find(location: KeyLocation, tenantId: TenantId): Promise<FoundKeys<PublishedKeys>> {
@@ -126,7 +121,7 @@ export class VendorKeys {
       : this.#published.sns.find({ url, tenantId })
   }
 
-  /** Calls an address by which a vendor wants a subscription confirmed. Returns whether it answered 200. Repeating it is safe. Never rejects. */
+  /** Returns whether an address that confirms a subscription answered 200. Repeating it is safe. Never rejects. */
   async confirm(url: string, tenantId: TenantId): Promise<boolean> {
     const { fetchText, onFetched } = this.#options
     if (!this.#slots.take(tenantId)) {
@@ -141,7 +136,7 @@ export class VendorKeys {
     return isConfirmed
   }
 
-  /** Seconds until the first certificate of `wallet` in use expires; undefined if none is in use. */
+  /** Until the first certificate of `wallet` in use expires; undefined if none is in use. */
   get secondsToExpiry(): number | undefined {
     return this.#wallet.secondsToExpiry
   }

@@ -13,14 +13,13 @@ import {
 import { eventTables } from '../tables.ts'
 import { readXml, type XmlElement } from './xml.ts'
 
-/** SHA-1 digest of each private key. The vendor uses this digest as HMAC key. */
+/** SHA-1 digest of each private key, which the vendor uses as HMAC key. */
 export type GatewayKeys = readonly Uint8Array[]
 
-/** Maximum pairs of public key and signature. A real account has fewer public keys. */
+/** Pairs of public key and signature. A real account has fewer public keys. */
 const pairsMax = 20
 const signatureCharsMax = 4096
 
-/** Adapter of the reserved gateway provider; its README describes the calls. */
 export const gateway: Provider<GatewayKeys> = {
   name: 'gateway',
   bodyBytesMax: 1024 * 1024,
@@ -45,9 +44,7 @@ function verify(call: ProviderCall, keys: GatewayKeys): Verification {
   return isSigned(keys, payload, signatures) ? verdicts.verified : verdicts.mismatch
 }
 
-/**
- * Returns the signatures that belong to the tenant's public key from `<public key>|<hex>[&…]`; undefined if the text contains no such pair.
- */
+/** Parses `<public key>|<hex>[&…]`; undefined without a pair for the tenant's public key. */
 function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[] | undefined {
   const pairs = text.length > signatureCharsMax ? [] : text.split('&').map((pair) => pair.split('|'))
   const wellFormed = pairs.filter(([, hex, more]) => more === undefined && /^[0-9a-f]{40}$/i.test(hex ?? ''))
@@ -55,10 +52,7 @@ function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[]
   return wellFormed.filter(([key]) => key === publicKey).map(([, hex = '']) => Buffer.from(hex, 'hex'))
 }
 
-/**
- * Accepts a signature over the payload with or without a final line feed, as the vendor signs either. Constant time: compares every pair of
- * key and signature.
- */
+/** The vendor signs with or without a final line feed. Constant time: compares every pair of key and signature. */
 function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8Array[]): boolean {
   let matches = 0
   for (const key of keys) {
@@ -77,8 +71,8 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
   if (notification === undefined) return refused('body_not_json')
   const payload = { notification }
   return makeEvent({
-    // The vendor sends no event id, so the id is a hash of the payload. Line feeds are removed before hashing, since the signature stays
-    // valid if a final line feed is added or removed.
+    // The vendor sends no event id, so it is a hash of the payload without line feeds: the signature stays valid if a final one is added or
+    // removed.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
     typeOf: (raw) => eventTables.gateway.typeOf(raw, payload) ?? unlistedType('gateway', raw),
@@ -90,10 +84,7 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
 const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
 const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
 
-/**
- * Reads the form fields by their neutral or their vendor's names and ignores all other fields. Different values are a conflict, so that no
- * value is verified while another one is used.
- */
+/** Reads fields by their neutral or vendor's names. Different values are a conflict, so that no value is verified while another is used. */
 function readForm(
   body: Uint8Array,
 ): { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused {
@@ -123,15 +114,14 @@ function decodeField(text: string): string | undefined {
   }
 }
 
-/** Value of a field in a notification. */
 type Field = string | null | Field[] | { [name: string]: Field }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 /**
- * Converts a notification, which is base64 of an XML document with root `notification`, to an object with the XML's names. Returns
- * undefined for any other payload. Numbers, dates and booleans stay text, so that no digit is lost. `type="array"` and repeated names
- * become lists, and `nil="true"` becomes null.
+ * Converts a notification, which is base64 of an XML document, to an object with the XML's names. Returns undefined for any other payload.
+ * Numbers, dates and booleans stay text, so that no digit is lost. `type="array"` and repeated names become lists, and `nil="true"` becomes
+ * null.
  */
 function readNotification(payload: string): JsonObject | undefined {
   const packed = payload.replaceAll('\n', '')

@@ -1,9 +1,9 @@
-/** XML element that contains either children or text. */
+/** Either children or text. */
 export interface XmlElement {
   readonly name: string
   readonly attributes: ReadonlyMap<string, string>
   readonly children: readonly XmlElement[]
-  /** Text with all references resolved; '' if the element has children. */
+  /** With all references resolved; '' if the element has children. */
   readonly text: string
 }
 
@@ -25,14 +25,13 @@ const blank = /^[ \t\r\n]*$/
 
 /**
  * Parses the subset of XML (https://www.w3.org/TR/xml/) that notifications use: elements, attributes, text and the five predefined
- * references. Returns undefined for malformed XML and for any other construct: document types (and thus entities), comments, CDATA,
- * processing instructions and mixed content. Also returns undefined above 64 levels, 20 000 elements, or 16 attributes per element. Never
- * throws.
+ * references. Returns undefined for malformed XML and any other construct: document types (and thus entities), comments, CDATA, processing
+ * instructions and mixed content; also above 64 levels, 20 000 elements, or 16 attributes per element. Never throws.
  */
 export function readXml(text: string): XmlElement | undefined {
   const token = new RegExp(tokenForm)
   token.lastIndex = declaration.exec(text)?.[0].length ?? 0
-  // A virtual element that contains the root and the text around it.
+  // Virtual element that contains the root and the text around it.
   const outside = element('', '')
   const open = [outside]
   for (let elements = 0; token.lastIndex < text.length; ) {
@@ -65,7 +64,7 @@ function element(name: string, attributes: string): Building {
   return { name, attributes: new Map(values), children: [], text: '' }
 }
 
-/** Closes an element. Returns false for a wrong name, mixed content or an unknown reference. */
+/** Returns false for a wrong name, mixed content or an unknown reference. */
 function end(ended: Building, name: string): boolean {
   if (ended.name !== name) return false
   if (ended.children.length > 0) {

@@ -19,7 +19,6 @@ import { type TrustedSigner, validateChain } from '../../vendor-keys/chain.ts'
 import type { CertificateSources } from '../../vendor-keys/vendor-keys.ts'
 import { eventTables } from '../tables.ts'
 
-/** Names of a header: the neutral name and the vendor's name. */
 const named = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
 
 const headers = {
@@ -55,22 +54,18 @@ const algorithm = 'sha256withrsa'
 /** Printable ASCII without `|`, which separates the parts of the signed text. */
 const idForm = /^[!-{}~]{1,128}$/
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-/** Maximum length of a signature: base64 of 8192 bits. */
+/** Base64 of 8192 bits. */
 const signatureCharsMax = 1368
 /** `messageverificationcerts.paypal.com`, with an optional label before `paypal.com` for the sandbox. */
 const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
 /**
- * Maximum age of a signed time. The vendor retries for three days and does not document whether it signs again; one more day allows for
- * delay. The maximum must be below the minimum retention of dedupe keys (7 days, `event.ts`); otherwise a replayed call would create a new
- * event.
+ * The vendor retries for three days and does not document whether it signs again; one more day allows for delay. Must be below the minimum
+ * retention of dedupe keys (7 days, `event.ts`); otherwise a replayed call would create a new event.
  */
 const transmissionAgeMsMax = 4 * 86_400_000
 
 const path = '/v1/notifications/certs/'
-/**
- * Addresses of the vendor's certificates: the hosts of its API, read 2026-11 from
- * https://developer.paypal.com/api/rest/requests/ and from the headers that it sends.
- */
+/** Hosts of the vendor's API, read 2026-11 from https://developer.paypal.com/api/rest/requests/ and from the headers that it sends. */
 export const walletSources: CertificateSources = {
   live: { origins: ['https://api.paypal.com', 'https://api-m.paypal.com'], path },
   sandbox: { origins: ['https://api.sandbox.paypal.com', 'https://api-m.sandbox.paypal.com'], path },
@@ -90,7 +85,6 @@ export const wallet: CertificateProvider = {
     jsonCall({ ...payload, id, create_time: new Date(occurredAtMs).toISOString() }),
 }
 
-/** Values of the five transmission headers. */
 interface Transmission {
   readonly kind: 'transmission'
   readonly id: string
@@ -103,7 +97,7 @@ interface Transmission {
 function locate({ headers: given, settings }: ProviderCall): ReturnType<CertificateProvider['locate']> {
   const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
-  // Refuses the call: without settings, the environment that is allowed to sign for the tenant is unknown.
+  // Without settings, the environment that is allowed to sign for the tenant is unknown.
   if (!settings.wallet) return refused('certificate_url_refused')
   return {
     kind: 'located',
@@ -133,7 +127,7 @@ function isSigned(
   return verifySignature('sha256', signedText(transmission, webhookId, body), key, transmission.signature)
 }
 
-/** Returns the text that the vendor signs. Source: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
+/** Source: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
 function signedText(
   { id, time }: Pick<Transmission, 'id' | 'time'>,
   webhookId: string,
@@ -142,7 +136,7 @@ function signedText(
   return Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
 }
 
-/** Parses the five headers before the certificate is fetched, so that an invalid call causes no fetch. */
+/** Runs before the certificate is fetched, so that an invalid call causes no fetch. */
 function readTransmission(given: CallHeaders): Transmission | Refused {
   const texts = { id: '', time: '', signature: '', algorithm: '', certificate: '' }
   for (const name of headerNames) {
@@ -175,15 +169,14 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
   })
 }
 
-/** Signs simulated calls as the vendor does. Its private key never leaves the process. */
+/** Signs simulated calls as the vendor does. The private key never leaves the process. */
 export interface WalletSigner {
-  /** Key for verifying simulated calls only. It never expires. */
+  /** Verifies simulated calls only. Never expires. */
   readonly signer: TrustedSigner
   sign(transmission: {
     readonly body: Uint8Array
-    /** Webhook id in the settings of the tenant. */
+    /** In the settings of the tenant. */
     readonly webhookId: string
-    /** Time to sign, in milliseconds since the epoch. */
     readonly atMs: number
   }): Readonly<Record<string, string>>
 }
