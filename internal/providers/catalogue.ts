@@ -171,7 +171,6 @@ function sourceOf({ cases }: EventTypes, one: CatalogueCase): TypeSource {
   return { providerRawType: rawType, conditions, unless: [...new Set(unless)], since }
 }
 
-/** Returns whether a payload can fulfil the conditions of both cases. */
 function canBothHold(one: CatalogueCase, other: CatalogueCase): boolean {
   return !one.conditions.some((a) => other.conditions.some((b) => excludes(a, b) || excludes(b, a)))
 }

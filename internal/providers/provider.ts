@@ -126,7 +126,6 @@ export interface Adapter<Keys> {
   /** Responses that the vendor demands. Default: 400 for a refused signature, and JSON bodies. */
   readonly answers?:
     | {
-        /** For a call whose signature is refused. */
         readonly refusedStatus?: 401 | 403 | undefined
         /** Whether responses to accepted calls and to refused signatures have no body. */
         readonly isEmpty?: boolean | undefined
@@ -160,10 +159,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
    * that no key can verify. Never throws.
    */
   locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
-  /**
-   * Address to call if a verified call requests confirmation of a subscription; such a call makes no event. Made of checked parts. Never
-   * throws.
-   */
+  /** Address to call if a verified call requests confirmation of a subscription and thus makes no event. Never throws. */
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
@@ -177,10 +173,7 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused
-  /**
-   * Never throws.
-   * @param chain PEM, the signer's certificate first
-   */
+  /** Never throws. @param chain PEM, the signer's certificate first */
   trust(chain: string, roots: readonly X509Certificate[]): ParsedKeys<TrustedSigner>
 }
 

@@ -23,10 +23,7 @@ const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'tra
 const qualifier =
   /(?:value|hash|hashed|digest|header|text|string|plain|plaintext|clear|raw|base64|b64|encoded|encrypted|confirmation|confirm|repeat|again|old|new|current|previous|md5|sha1|sha256|bcrypt|\d{1,3})$/
 
-/**
- * Harmless values under secret names: a bank's authorization codes (ISO 8583 field 38: six letters and digits), and counts of tokens or
- * passed tests.
- */
+/** Such as authorization codes (ISO 8583 field 38: six letters and digits), token counts and numbers of passed tests. */
 const harmless: readonly (readonly [name: RegExp, value: RegExp])[] = [
   [/authorization(?:code)?$/, /^(?:\d{1,12}|[0-9A-Za-z]{6})$/],
   [/tokens$/, /^\d{1,9}$/],
@@ -82,7 +79,6 @@ function isHarmless(name: string, value: string, added: ReadonlySet<string>): bo
   return !added.has(plain) && harmless.some(([names, values]) => names.test(plain) && values.test(value))
 }
 
-/** Headers with credentials or signatures of common systems. */
 const credentialHeader =
   /authorization|cookie|token|secret|passw|-?key$|credential|signature|hmac|session|assertion|client-cert|jwt|bearer|(^|-)auth(-|$)|-sig$|^sig/
 

@@ -23,10 +23,7 @@ const punctuation = new Set([44, 46, 41, 93, 125])
 /** Names whose value extends to the end of the line. */
 const wholeLine = /(?:authorization|cookies?)$/i
 
-/**
- * Redacts `name=value` as in forms, queries and logs, `Name: value` as in headers, with or without quotes, and `<name>value</name>`. Linear
- * time.
- */
+/** Covers `name=value` (forms, queries, logs), `Name: value` (headers), quoted or not, and `<name>value</name>`. Linear time. */
 export function hidePairs(text: string, hides: HidesValue): string {
   const hasPairs = text.includes('=') || text.includes(':')
   const shown = hasPairs

@@ -115,10 +115,7 @@ function showInner(text: string, reading: Reading): string | undefined {
   return showAny(text, { ...reading, depth: reading.depth + 1, isCut: false })
 }
 
-/**
- * Removes the last word of a truncated text, and digits before it: possibly the first part of a secret, which redaction would not
- * recognize.
- */
+/** Removes the last word and digits before it, which may be the first part of a secret that redaction would not recognize. */
 function cutBack(text: string): string {
   const tail = text.slice(-cutBackMax)
   const rest = tail.replace(/[^\s&;,<>"']*$/, '').replace(/[\d\s+.-]{0,64}$/, '')

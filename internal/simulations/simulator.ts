@@ -52,10 +52,7 @@ export class Simulator {
     this.#options = options
   }
 
-  /**
-   * Sends due events until no event is due, the signal is aborted or 50 claims were made.
-   * @throws errors of Postgres in a claim
-   */
+  /** Sends due events until no event is due, the signal is aborted or 50 claims were made. @throws errors of Postgres in a claim */
   async runOnce(signal?: AbortSignal): Promise<void> {
     const { pool, leaseMs = defaultLeaseMs } = this.#options
     for (let claims = 0; claims < claimsMax && !signal?.aborted; claims += 1) {

@@ -84,9 +84,7 @@ export interface StartSimulationRequest {
   readonly days: number
 }
 
-/**
- * Result of a start. `conflict`: the key was used with a different request. `too_many`: the tenant has `openPerTenantMax` open simulations.
- */
+/** `conflict`: the key was used with a different request. `too_many`: the tenant has `openPerTenantMax` open simulations. */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }
   | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' | 'not_ready' }

@@ -61,10 +61,7 @@ RETURNING s.id, s.tenant_id, s.request, cardinality(s.sent_at), ${ms('s.created_
   ${ms('s.due_at[cardinality(s.sent_at) + 1]')}, s.failures,
   s.due_at[cardinality(s.sent_at) + 1] < now() - interval '${lateDaysMax} days'`
 
-/**
- * Claims due steps under a lease, fairly among tenants.
- * @throws errors of Postgres
- */
+/** Claims due steps under a lease, fairly among tenants. @throws errors of Postgres */
 export async function claimSteps(
   pool: Pool,
   { lease, leaseMs, rowsMax }: ClaimRequest,

@@ -20,10 +20,7 @@ export interface SimulationPlace {
   readonly tenantId?: TenantId
 }
 
-/**
- * Reads a simulation; undefined if it is unknown or another tenant's.
- * @throws errors of Postgres
- */
+/** Reads a simulation; undefined if it is unknown or another tenant's. @throws errors of Postgres */
 export async function readSimulation(
   connection: Pool | PoolClient,
   place: SimulationPlace,
@@ -48,9 +45,7 @@ export interface SimulationListRequest {
   readonly limit: number
 }
 
-/**
- * Page of simulations, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined rows.
- */
+/** Page, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined rows. */
 export interface SimulationPage {
   readonly simulations: readonly Simulation[]
   readonly next: SimulationId | undefined
@@ -118,17 +113,12 @@ export interface SimulationChange extends SimulationPlace {
   readonly sentCount?: number
 }
 
-/**
- * Result of a change. Without a change: `ended` (it had already ended) and `changed` (the number of sent events is not the required one).
- */
+/** `ended`: not changed, since already ended. `changed`: not changed, since the number of sent events is not the required one. */
 export type SimulationChangeResult<Done extends ChangeKind> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
 
-/**
- * Makes the next event, or its retry, due now; later events keep their times. Writes an audit entry.
- * @throws errors of Postgres
- */
+/** Makes the next event or retry due now; later events keep their times. Writes an audit entry. @throws errors of Postgres */
 export function advanceSimulation(
   pool: Pool,
   change: SimulationChange,
@@ -197,10 +187,7 @@ async function changeSimulation<Done extends ChangeKind>(
 
 const forgottenMax = 5_000
 
-/**
- * Deletes at most 5 000 simulations that have ended and expired. Uses an index. Idempotent and safe to run concurrently.
- * @throws errors of Postgres
- */
+/** Deletes at most 5 000 ended and expired simulations, by an index. Idempotent, also concurrently. @throws errors of Postgres */
 export async function forgetSimulations(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const db = orm(pool)
   const isExpired = and(isNotNull(simulations.endedAt), lte(simulations.expiresOn, dayAfter(nowMs, -1)))

@@ -4,7 +4,6 @@ import { RedisUnavailable } from '#internal/storage/index.ts'
 import { type DurableReading, readDurableMeters } from './durable-meters.ts'
 import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } from './reading.ts'
 
-/** Meters of a tenant, of the stores that have its records and events. */
 export interface CurrentUsage {
   readonly tenantId: TenantId
   /** By the store that has the tenant's new records. */
@@ -22,10 +21,7 @@ export interface CurrentUsage {
 
 const productionScript = defineUsageScript()
 
-/**
- * Reads the meters of both stores. Without Redis, values that only Redis has are unknown.
- * @throws errors of Postgres
- */
+/** Reads the meters of both stores. Without Redis, values that only Redis has are unknown. @throws errors of Postgres */
 export async function readCurrent(
   {
     pool,
@@ -34,7 +30,6 @@ export async function readCurrent(
   }: {
     readonly pool: Pool
     readonly redis: RedisConnection
-    /** Default: the production script. Only tests replace it. */
     readonly usageScript?: RedisScript
   },
   tenantId: TenantId,

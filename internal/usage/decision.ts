@@ -17,7 +17,6 @@ export const decisionReasons = [
 export interface Decided {
   readonly decision: UsageDecision
   readonly reason: (typeof decisionReasons)[number]
-  /** Limit that caused a warning or a denial; null if none did. */
   readonly limit: AnyLimitName | null
 }
 
@@ -30,7 +29,6 @@ export function decideUsage(
     readonly limit: AnyLimitName
     readonly used: number
     readonly added: number
-    /** Whether usage over the hard limit is accepted and marked. */
     readonly isOverAccepted?: boolean
   })[],
 ): Decided {

@@ -27,13 +27,9 @@ export interface DurableReading {
 }
 
 const minuteMs = 60_000
-/** In `record_hours`. */
 const hoursKept = 48
 
-/**
- * Reads meters of tenants in Postgres, one reading per given tenant. Bytes of expired entries do not count, even before a batch returns
- * them.
- */
+/** Reads meters in Postgres, one reading per tenant. Bytes of expired entries do not count, even before a batch returns them. */
 export async function readDurableMeters(
   connection: Pool | PoolClient,
   tenants: readonly TenantId[],
@@ -132,7 +128,6 @@ export async function countDurableLocks(
     readonly key: string
     readonly amount: number
     readonly keptMs: number
-    /** Content of the entry, which a repeat finds. */
     readonly text: string
   },
 ): Promise<void> {
@@ -176,10 +171,7 @@ async function runSteps(
   return rows[0]?.kind
 }
 
-/**
- * Runs work that writes entries, and repeats it after creating the partitions that it misses.
- * @throws the error of the work
- */
+/** Runs work that writes entries, and repeats it after creating the partitions that it misses. @throws the error of the work */
 export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -82,9 +82,7 @@ export class EventMeter {
     })
   }
 
-  /**
-   * Adds committed events, without duplicates, for the next `refresh`. They count towards limits of this process immediately. Never throws.
-   */
+  /** Adds committed events, without duplicates, for the next `refresh`. Limits here count them immediately. Never throws. */
   countStored(
     events: readonly {
       readonly tenantId: TenantId
@@ -299,10 +297,7 @@ class Batch {
   }
 }
 
-/**
- * Verdict on an event. `free`: accepted. `over`: accepted and marked, because the month's hard limit is reached.
- * `limited`: refused.
- */
+/** Verdict on an event. `over`: accepted and marked, because the month's hard limit is reached. `limited`: refused. */
 export type EventVerdict =
   | { readonly kind: 'free' }
   | { readonly kind: 'over' }

@@ -54,10 +54,7 @@ export interface GuardrailAnswer extends Decided, GuardrailUsage {
   readonly limits: readonly LimitUsage[]
 }
 
-/**
- * Result of a guardrail. `conflict`: the id belongs to different usage. `busy`: nothing was counted, because too many commits of the tenant
- * wait.
- */
+/** `conflict`: the id belongs to different usage. `busy`: nothing was counted, because too many commits of the tenant wait. */
 export type GuardrailOutcome =
   | { readonly kind: 'answered'; readonly answer: GuardrailAnswer }
   | { readonly kind: 'busy' }

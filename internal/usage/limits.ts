@@ -95,7 +95,6 @@ export function limitState({
   hard,
   override,
 }: LimitBounds & {
-  /** Null if the usage is unknown. */
   readonly used: number | null
   readonly override: unknown
 }): LimitState | null {
@@ -181,10 +180,7 @@ export class LimitsInForce {
     return limits
   }
 
-  /**
-   * Reads the overrides if their version changed.
-   * @throws errors of Postgres; the overrides that were read last then still apply
-   */
+  /** Reads the overrides if their version changed. @throws errors of Postgres; the overrides that were read last then still apply */
   async look(): Promise<void> {
     const { pool } = this.#options
     // Any different version is a change, because a restored database can have a lower one.

@@ -40,7 +40,6 @@ export const lockLimitNames = [
 export interface LockCommitParts {
   readonly redis: RedisConnection
   readonly meter: Pick<Meter, 'markUsed'>
-  /** Default: the production script. Only tests replace it. */
   readonly script?: RedisScript
 }
 
@@ -71,7 +70,6 @@ export type LocksCommitted =
   | { readonly kind: 'conflict' }
   | { readonly kind: 'seed' }
 
-/** Time for which the id of a commit of locks is remembered. */
 export const lockIdsKeptMs = 24 * 3_600_000
 
 /** @param clockSource Lua that defines `clock()` */

@@ -90,10 +90,7 @@ export class Meter {
     return attempt
   }
 
-  /**
-   * Bytes in Redis; 0 without meters.
-   * @throws RedisUnavailable
-   */
+  /** Bytes in Redis; 0 without meters. @throws RedisUnavailable */
   async recordBytes(tenantId: TenantId): Promise<number> {
     return (await readMeters(this.#options.redis, this.#usage, tenantId)).recordBytes
   }

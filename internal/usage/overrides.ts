@@ -135,9 +135,7 @@ export async function readOverridesVersion(pool: Pool): Promise<number> {
   return versionIn(await query.prepare('limit_overrides_version').execute())
 }
 
-/**
- * Reads all overrides, including expired ones, and their version in one snapshot. Skips limits that this version of Latchkey does not know.
- */
+/** Reads expired ones as well, and the version in the same snapshot. Skips limits that this version of Latchkey does not know. */
 export async function readOverrides(
   pool: Pool,
 ): Promise<{ readonly version: number; readonly overrides: readonly StoredOverride[] }> {

@@ -32,7 +32,6 @@ export interface LimitUsage {
   readonly soft: number | null
   /** Limit that applies now. An active override replaces the tenant's usual limit. */
   readonly hard: number | null
-  /** Null while the usage is unknown. */
   readonly state: LimitState | null
   readonly override: Omit<StoredOverride, 'tenantId' | 'limit'> | undefined
   /** End of the window; undefined for record bytes, which have no window. */
@@ -119,10 +118,7 @@ function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-/**
- * Null for unknown usage.
- * @throws errors of Postgres
- */
+/** Null for unknown usage. @throws errors of Postgres */
 export async function usedOf(
   { pool }: { readonly pool: Pool },
   current: CurrentUsage,

@@ -84,10 +84,7 @@ export async function seedMeter(
   return { kind: 'seeded', epoch, known: stored.epoch }
 }
 
-/**
- * One round trip.
- * @throws RedisUnavailable
- */
+/** One round trip. @throws RedisUnavailable */
 export async function readMeters(
   redis: RedisConnection,
   script: RedisScript,
@@ -182,10 +179,7 @@ export async function settleEach<T, R>(
   return { done, failed }
 }
 
-/**
- * Returns the Redis keys of a tenant's meters, with the same hash tag as its records: a packed string and a hash for locks and bytes, and a
- * hash for events.
- */
+/** Redis keys with the hash tag of the tenant's records: a string and a hash for locks and bytes, and a hash for events. */
 export function meterKeys(tenantId: TenantId) {
   return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side`, events: `{${tenantId}}:events` }
 }

@@ -49,18 +49,12 @@ export class StatsRecorder {
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /**
-   * Writes at most 10 000 cells, one per tenant and minute. Flushes must not overlap.
-   * @throws errors of an unavailable Postgres
-   */
+  /** At most 10 000 cells, one per tenant and minute. Flushes must not overlap. @throws errors of an unavailable Postgres */
   flush(): Promise<void> {
     return this.#writer.flush(batchesMax)
   }
 
-  /**
-   * Writes all counts, including stats per hour that are not due yet.
-   * @throws as `flush` does
-   */
+  /** Writes all counts, including stats per hour that are not due yet. @throws as `flush` does */
   flushAll(): Promise<void> {
     this.#isEnding = true
     return this.#writer.flush(lastBatchesMax)
@@ -157,10 +151,7 @@ WITH turn AS (
     oldest_age_ms = greatest(known.oldest_age_ms, excluded.oldest_age_ms)
 )${upsertText('stats_minutely', '$4')}`
 
-/**
- * A batch whose sequence number is not higher than the writer's last one adds nothing.
- * @throws errors of Postgres
- */
+/** A batch whose sequence number is not higher than the writer's last one adds nothing. @throws errors of Postgres */
 export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   const { writer, turn, minutes, hours, queue } = batch
   const seen = [...queue].map(([atMs, { dueCount, oldestAgeMs }]) => {

@@ -34,7 +34,6 @@ export const latencyFrom = statNames.length
 export const minuteMs = 60_000
 export const hourMs = 3_600_000
 
-/** Counts of one tenant in one minute or hour. */
 export interface StatsCell {
   /** '' for the whole installation. */
   readonly tenantId: TenantId | ''
@@ -42,7 +41,6 @@ export interface StatsCell {
   readonly atMs: number
   /** In the order of `countColumns`. */
   readonly counts: number[]
-  /** Refused calls by cause. */
   readonly causes: Map<string, number>
 }
 

@@ -205,7 +205,6 @@ export async function saveEpochs(
 }
 
 export interface HourAmount {
-  /** Start of the hour. */
   readonly hourMs: number
   /** `locks`, `events`, or a kind that another system reports. */
   readonly kind: string
@@ -214,10 +213,7 @@ export interface HourAmount {
 
 const hoursReadMax = 20_000
 
-/**
- * Lists hours that began in a time span, by time and kind; at most 20 000. Locks are those of both stores; those in Postgres are exact,
- * even without Redis.
- */
+/** Hours by time and kind, at most 20 000. Locks are those of both stores; those in Postgres are exact, even without Redis. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,

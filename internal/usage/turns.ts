@@ -18,10 +18,7 @@ export class UsageTurns {
     this.#clock = clock
   }
 
-  /**
-   * `busy`: too many calls wait, or it waited for too long; it was not run.
-   * @throws the error of `work`, which does not affect later calls
-   */
+  /** `busy`: not run, since too many calls wait or the wait was too long. @throws the error of `work`; later calls still run */
   async run<T>(
     tenantId: TenantId,
     work: () => Promise<T>,

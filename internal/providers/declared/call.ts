@@ -35,10 +35,7 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
 /** Counts bytes and characters that are read. Set by tests, which show the bound `workMax`. */
 export type CountUnits = (units: number) => void
 
-/**
- * Bound on the work of `verify`, `normalize` and `answer` together, in bytes and characters read. Linear in the body's size for every
- * declaration.
- */
+/** Bytes and characters that `verify`, `normalize` and `answer` may read together. Linear in the body's size. */
 export function workMax(bodyBytes: number): number {
   return 64 * (bodyBytes + templateTextCharsMax)
 }
@@ -46,11 +43,9 @@ export function workMax(bodyBytes: number): number {
 /** Characters that a template may add to the body's size. */
 export const templateTextCharsMax: number = 65_536
 
-/** Facts that a verification finds, in their order. */
 export type VerificationStep =
   /** The signature of the call has selected the scheme at this position of the declaration. */
   | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
-  /** Signatures of the scheme in that value. */
   | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
   /** Signed time as sent; undefined if it is no time of the declared unit. */
   | { readonly kind: 'timed'; readonly text: string; readonly atMs: number | undefined }
@@ -144,10 +139,7 @@ export function textOf(value: unknown): string | undefined {
 /** Passes over a parsed body: decode, measure the depth, parse, find repeated members. */
 const parsePasses = 4
 
-/**
- * Reads a body in an allowed form as the payload. JSON must satisfy `readEventBody`; a form is recognized by its Content-Type. Never
- * throws.
- */
+/** JSON must satisfy `readEventBody`; a form is recognized by its Content-Type. Never throws. */
 function readDeclaredBody(
   call: ProviderCall,
   rules: Declaration['body'],

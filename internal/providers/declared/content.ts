@@ -161,9 +161,7 @@ function headerReader(names: readonly string[], isId: boolean): ReadValue {
 
 const listedHeadersMax = 32
 
-/**
- * Reads the comma-separated headers that a header lists: `<name>:<value>` with the name in lower case, in ascending order, joined by `;`.
- */
+/** Reads the headers that a header lists: `<name>:<value>` with the name in lower case, in ascending order, joined by `;`. */
 function listedHeadersReader(names: readonly string[], mustList: readonly string[]): ReadValue {
   const list = headerReader(names, false)
   return (view) => {

@@ -251,10 +251,7 @@ const isLabel = (text: string) =>
   !/[\u0000-\u001f\u007f-\u009f]/.test(text) &&
   text.isWellFormed()
 
-/**
- * Reads an event id from a body: 1 to 255 characters without control characters. undefined, null and '' are missing; other invalid values
- * are malformed.
- */
+/** 1 to 255 characters without control characters. undefined, null and '' are missing; other invalid values are malformed. */
 export function readEventId(value: unknown): string | Refused {
   if (value === undefined || value === null || value === '') return idMissing
   return typeof value === 'string' && isLabel(value) ? value : refused('event_id_malformed')

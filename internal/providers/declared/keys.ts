@@ -187,10 +187,7 @@ function fitsAlgorithm(key: KeyObject, name: string): boolean {
 
 const pssPadding = { padding: 6, saltLength: -1 } as const
 
-/**
- * Never throws.
- * @param algorithm name in declarations or in JWTs
- */
+/** Never throws. @param algorithm name in declarations or in JWTs */
 export function isSignedBy(
   key: KeyObject,
   algorithm: string,

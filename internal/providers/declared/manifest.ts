@@ -21,10 +21,7 @@ export type ParsedProvider =
   | { readonly kind: 'ok'; readonly declaration: Declaration }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
 
-/**
- * Validates a manifest against the schema, then the rules between fields. Problems say what is allowed and never quote a secret of a
- * vector.
- */
+/** Validates against the schema, then the rules between fields. Problems say what is allowed and quote no secret of a vector. */
 export function parseProvider(value: unknown): ParsedProvider {
   const malformed = schemaProblems(ProviderManifestSchema, value, 'a Provider')
   if (malformed.length > 0) return { kind: 'invalid', problems: malformed }

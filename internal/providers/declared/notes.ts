@@ -12,10 +12,7 @@ const vocabulary = [...eventTypeTexts.keys()]
 /** Edit distance of a suggested type. */
 const distanceMax = 3
 
-/**
- * Returns notes on what is permitted, but is most likely a mistake or important to the platform team. Paths are those of the manifest.
- * Pure.
- */
+/** Notes on what is permitted, but likely a mistake or important to the platform team. Paths are the manifest's. Pure. */
 export function declarationNotes(declaration: Declaration): Problem[] {
   return [
     ...newlineNotes(declaration),

@@ -64,9 +64,7 @@ const condition = strict(
   'Condition on a member of the JSON body: exactly one of `values` and `isPresent`.',
 )
 
-/**
- * `token` and `basic` compare a shared secret; `jwt` reads a JSON Web Token; `aws-sns` verifies a message by the certificate that it names.
- */
+/** `token` and `basic` compare a shared secret; `aws-sns` verifies a message by the certificate that it names. */
 export const algorithms = [
   ...(['hmac-sha1', 'hmac-sha256', 'hmac-sha384', 'hmac-sha512'] as const),
   ...(['ed25519', 'ecdsa-p256-sha256', 'ecdsa-p384-sha384'] as const),

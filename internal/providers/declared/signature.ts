@@ -27,10 +27,7 @@ export function hmacKeys(secrets: readonly (string | Uint8Array)[], hash: HmacHa
     .map((secret) => new Bun.CryptoHasher(hash, Buffer.from(secret)))
 }
 
-/**
- * Constant time: compares each signature with each key.
- * @param parts concatenated; text is used as its UTF-8 bytes
- */
+/** Constant time: compares each signature with each key. @param parts concatenated; text is used as its UTF-8 bytes */
 export function isSigned(
   keys: HmacKeys,
   parts: readonly (string | Uint8Array)[],

@@ -14,7 +14,6 @@ interface Keyed {
   readonly fetched?: Vector['fetched'] | undefined
 }
 
-/** Call that differs from a valid one and must be refused. */
 export interface Tampered extends Keyed {
   /** Difference, such as `a changed signature`. */
   readonly change: string

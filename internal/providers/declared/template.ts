@@ -29,10 +29,8 @@ export const callVariables: readonly TemplateVariable[] = [
     'sha256',
   ] as const),
 ]
-/** For a value that a claim must have. */
 export const claimVariables: readonly TemplateVariable[] = [...callVariables, 'secret']
 export const hashVariables: readonly TemplateVariable[] = [...callVariables, 'receivedAt']
-/** For the answer to a handshake. */
 export const replyVariables: readonly TemplateVariable[] = ['challenge', 'hmac']
 
 const variablesMax = 16

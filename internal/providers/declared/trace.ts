@@ -16,7 +16,6 @@ export interface CallTrace {
     readonly algorithm: Algorithm
     /** From the signature's header, query parameter or member. */
     readonly value: string
-    /** Number of the given secrets that are keys of the scheme. */
     readonly keyCount: number
     /** For each secret, how it became a key or why it is none: form and length only. */
     readonly keyReasons: readonly string[]
@@ -25,7 +24,6 @@ export interface CallTrace {
     /** Variable of the URL that the scheme signs, if the call has no URL. */
     readonly emptyVariable?: string
   }
-  /** Signatures of the scheme in the value. */
   readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }
   readonly time?: {
     readonly text: string
@@ -97,7 +95,6 @@ function signedText({ bytes, text, isCut }: NonNullable<CallTrace['signed']>): s
   return `${bytes} bytes: ${escapedText(text)}${isCut ? ' …' : ''}`
 }
 
-/** Of the signed text that a trace shows. */
 const signedCharsMax = 4096
 
 /**

@@ -71,7 +71,6 @@ export function withPublished(call: ProviderCall, { source }: KeyLocation, text:
   return parsed.kind === 'trusted' ? { ...call, published: parsed.keys } : call
 }
 
-/** Undefined if there is no difference. */
 function mismatchOf({ expect }: Vector, outcome: ReturnType<typeof outcomeOf>): string | undefined {
   if (outcome.kind === 'refused') {
     return outcome.cause === expect.refused

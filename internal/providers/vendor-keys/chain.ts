@@ -43,7 +43,6 @@ export function validateChain(
     subject,
   }: {
     readonly roots: readonly X509Certificate[]
-    /** For the signer's common name. */
     readonly subject: RegExp
   },
 ): ParsedKeys<TrustedSigner> {
@@ -74,7 +73,6 @@ function readCertificates(pem: string): X509Certificate[] | undefined {
   }
 }
 
-/** Path from the signer to a root, if one exists. */
 function chainTo(
   roots: readonly X509Certificate[],
   leaf: X509Certificate,
@@ -164,7 +162,6 @@ const extendedKeyUsage = '551d25'
 
 const tags = { boolean: 0x01, integer: 0x02, octets: 0x04, objectId: 0x06, sequence: 0x30, extensions: 0xa3 }
 
-/** DER value. */
 interface Value {
   readonly tag: number
   readonly content: Uint8Array

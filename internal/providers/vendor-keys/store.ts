@@ -33,9 +33,7 @@ export type KeyFetchOutcome = (typeof keyFetchOutcomes)[number]
 /** Cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
 const keptMax = 256
 const troubledMax = 1000
-/** Time between two fetches of the same address. */
 const refreshAgainMs = 60_000
-/** Time for which the result of an unsuccessful fetch is cached. */
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
 /** Time since its last use after which a certificate is no longer reported as expiring. */
 const inUseMs = 24 * 3_600_000
@@ -43,7 +41,6 @@ const inUseMs = 24 * 3_600_000
 interface Kept<Keys> {
   readonly keys: Keys
   readonly fetchedAtMs: number
-  /** Earliest time of the next refresh. */
   refreshAtMs: number
   usedAtMs: number
 }
@@ -149,10 +146,7 @@ export class KeyStore<Keys extends Validity> {
     return undefined
   }
 
-  /**
-   * Joins a fetch of this address in flight, or starts one.
-   * @param tenantId undefined for a known address
-   */
+  /** Joins a fetch of this address in flight, or starts one. @param tenantId undefined for a known address */
   #fetch(url: string, tenantId: TenantId | undefined): Promise<FoundKeys<Keys>> | FoundKeys<Keys> {
     const { slots, onFetched } = this.#options
     const inFlight = this.#fetches.get(url)

@@ -110,10 +110,7 @@ export class VendorKeys {
       : Promise.resolve({ kind: 'refused', cause: 'certificate_url_refused' })
   }
 
-  /**
-   * For a call of a declared provider. Never rejects.
-   * @param tenantId tenant of the call
-   */
+  /** For a call of a declared provider. Never rejects. @param tenantId tenant of the call */
   find(location: KeyLocation, tenantId: TenantId): Promise<FoundKeys<PublishedKeys>> {
     const { source, url } = location
     return source === 'jwks'
