@@ -60,7 +60,7 @@ export interface EventTypes {
   readonly provider: ProviderName
   /** Cases of a raw type are in the order in which they are tried. */
   readonly cases: readonly CatalogueCase[]
-  /** Undefined for an unlisted raw type and if no case applies. Never throws. */
+  /** Returns undefined for an unlisted raw type and if no case applies. Never throws. */
   typeOf(rawType: string, body: JsonObject): string | undefined
   sampleOf(one: CatalogueCase): JsonObject
 }
@@ -146,7 +146,7 @@ export interface CatalogueEntry {
   }[]
 }
 
-/** In alphabetical order. */
+/** Sorts the types in alphabetical order. */
 export function catalogueOf(tables: readonly EventTypes[]): readonly CatalogueEntry[] {
   const types = new Set(tables.flatMap(({ cases }) => cases.map(({ type }) => type)))
   return [...types].sort().map((type) => {

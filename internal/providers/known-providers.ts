@@ -51,7 +51,7 @@ export class KnownProviders {
     return current
   }
 
-  /** By name or alias. */
+  /** Finds by name or alias. */
   find(name: string): KnownProvider | typeof unusable | undefined {
     this.revision()
     const known = this.#found.get(name)
@@ -120,7 +120,7 @@ export function findDeclaration(name: string, declarations: Declarations): Decla
   return stored && parseStored(stored.text)
 }
 
-/** By name or alias: a resource first, then a shipped declaration, unless a resource with its name replaces it and its aliases. */
+/** Finds by name or alias: a resource first, then a shipped declaration, unless a resource with its name replaces it and its aliases. */
 export function findStored(name: string, declarations: Declarations): StoredDeclaration | undefined {
   const own = declarations.get(name)
   if (own) return own

@@ -24,7 +24,7 @@ export interface ProviderSettings {
 /** Request line of a call, for vendors that sign it. */
 export interface CallRequest {
   readonly method: string
-  /** As the vendor calls it, with scheme, host and query. */
+  /** URL as the vendor calls it, with scheme, host and query. */
   readonly url: string
 }
 
@@ -113,7 +113,7 @@ export interface HandshakeAnswer {
 /** Answers to calls by which a vendor checks the URL. */
 export interface Handshakes<Keys = unknown> {
   readonly methods: ReadonlySet<string>
-  /** Undefined for a call that is no handshake. Never throws. */
+  /** Returns undefined for a call that is no handshake. Never throws. */
   answer(call: ProviderCall, keys: Keys): HandshakeAnswer | Refused | undefined
 }
 
@@ -131,7 +131,7 @@ export interface Adapter<Keys> {
         readonly isEmpty?: boolean | undefined
       }
     | undefined
-  /** In lower case. Signatures and credentials are never stored or forwarded. */
+  /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
   /** Checks the signature over the raw bytes in constant time. Refuses any call that it cannot decode or does not know. Never throws. */
   verify(call: ProviderCall, keys: Keys): Verification
@@ -142,7 +142,7 @@ export interface Adapter<Keys> {
     event: {
       readonly id: string
       readonly rawType: string
-      /** In the vendor's shape. */
+      /** Payload in the vendor's shape. */
       readonly payload: JsonObject
       readonly occurredAtMs: number
     },
@@ -184,9 +184,9 @@ export type AnyProvider = Provider | CertificateProvider
 export interface ProviderHeader {
   /** Neutral name first, then the vendor's names. */
   readonly names: readonly string[]
-  /** For the public API contract. */
+  /** Description in the public API contract. */
   readonly description: string
-  /** For the public API contract. Adapters also check the value and refuse malformed values with a cause. */
+  /** Schema in the public API contract. Adapters also check the value and refuse malformed values with a cause. */
   readonly schema: JsonSchema
 }
 

@@ -53,7 +53,7 @@ function isJson(text: string): boolean {
 class JsonWalk {
   readonly #text: string
   readonly #rules: JsonRules
-  /** By start position. A later replacement with the same start covers the earlier one. */
+  /** Keyed by start position. A later replacement with the same start covers the earlier one. */
   readonly #replacements = new Map<number, { readonly end: number; readonly text: string }>()
   readonly #frames: Frame[] = []
   #at = 0
@@ -194,7 +194,7 @@ function saysNothing(value: string, isString: boolean): boolean {
   return isString ? value === '' : /^(?:null|true|false)$/.test(value)
 }
 
-/** Empty for a string that JSON does not allow. The check of the result then fails. */
+/** Returns '' for a string that JSON does not allow. The check of the result then fails. */
 function textOfString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1)
   if (!inner.includes('\\')) return inner

@@ -2,7 +2,7 @@ import type { Span } from '#internal/base/index.ts'
 
 /** Mark that replaces a redacted value. */
 export const hiddenMark = '[redacted]'
-/** For content that is encoded too deeply, or too expensive to inspect. */
+/** Mark for content that is encoded too deeply, or too expensive to inspect. */
 export const unreadMark = '[redacted: not looked into]'
 export const cardMark = '[redacted: card number]'
 const keyMark = '[redacted: private key]'
@@ -56,7 +56,7 @@ const vendorToken = new RegExp(`(?<![A-Za-z])(?:${vendorTokens.map(({ source }) 
 const hookUrl =
   /(hooks\.slack\.com\/(?:services|workflows|triggers)\/|discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{8,}/g
 
-/** Linear time. */
+/** Runs in linear time. */
 export function hideTokens(text: string): string {
   let shown = text
   if (shown.includes('PRIVATE KEY')) shown = shown.replace(privateKey, keyMark)
@@ -78,7 +78,7 @@ function hideWebToken(run: string): string {
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
-/** For HTTP authentication schemes that use several parameters and not one credential. */
+/** Parameters of HTTP authentication schemes that use several and not one credential. */
 const parameters = /(?:[\w-]{1,32}=[^\r\n]*)/y
 const schemesOfMany = /^(?:digest|hawk|aws4-hmac-sha256|googlelogin)$/i
 

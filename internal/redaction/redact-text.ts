@@ -5,7 +5,7 @@ import { endOf, hiddenMark, hideSpans } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** For a name that contains spaces. */
+/** Words of a name that contains spaces. */
 const wordsMax = 3
 /** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))

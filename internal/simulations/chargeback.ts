@@ -7,7 +7,7 @@ export interface DisputeStep {
   /** All other ids derive from it. */
   readonly id: string
   readonly chargeback: Chargeback
-  /** From 0. */
+  /** Number of the event, from 0. */
   readonly step: number
   readonly openedAtMs: number
   readonly occurredAtMs: number
@@ -17,7 +17,7 @@ export function stepTypes({ outcome }: Chargeback): readonly string[] {
   return ['chargeback.created', 'chargeback.under_review', `chargeback.${outcome}`]
 }
 
-/** Deterministic, so that an event sent again after a crash is a duplicate. Pure. */
+/** Returns a deterministic id, so that an event sent again after a crash is a duplicate. Pure. */
 export function sourceEventId(simulationId: string, provider: SimulatedProvider, step: number): string {
   const name = nameOf(simulationId)
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`

@@ -12,7 +12,7 @@ import type { SimulationRow } from './tables.ts'
 
 /** Maximum seconds between two events. */
 export const stepSecondsMax = 86_400
-/** In the smallest unit of the currency. */
+/** Smallest units of the currency. */
 const amountMax = 999_999_999_999
 
 /** Reasons of a dispute, normalized across providers. */
@@ -92,7 +92,7 @@ export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
 export interface Chargeback {
   readonly provider: SimulatedProvider
   readonly amount: number
-  /** In capitals. */
+  /** Code in capitals. */
   readonly currency: string
   readonly reason: ChargebackReason
   readonly reference: string | null
@@ -146,7 +146,7 @@ export interface Simulation {
   readonly simulationId: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** As recorded in the audit log. */
+  /** Actor as recorded in the audit log. */
   readonly requestedBy: string
   readonly state: SimulationState
   readonly events: readonly SimulatedEvent[]

@@ -75,7 +75,7 @@ export const openPerTenantMax = 100
 export interface StartSimulationRequest {
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** For the audit log. */
+  /** Actor for the audit log. */
   readonly by: string
   /** Unique within the tenant. While the simulation exists, a repeat with this key returns it. */
   readonly idempotencyKey?: string | undefined

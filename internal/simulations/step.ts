@@ -13,7 +13,7 @@ export interface ClaimedStep {
   readonly dueAtMs: number
   /** Failed attempts in a row. */
   readonly failures: number
-  /** Due for more than seven days; must not be sent. */
+  /** Whether the event has been due for more than seven days and must not be sent. */
   readonly isTooLate: boolean
 }
 
@@ -110,7 +110,7 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'secrets_unreadable',
 ])
 const passingWait = { firstMs: 10_000, maxMs: 600_000 }
-/** After an event limit is reached. A monthly limit may be raised before the month ends. */
+/** Wait after an event limit is reached. A monthly limit may be raised before the month ends. */
 const limitedWaitMsMax = 600_000
 const storeWait = { firstMs: 1_000, maxMs: 60_000 }
 /** The counter is stored as a smallint. */

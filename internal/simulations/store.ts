@@ -41,7 +41,7 @@ export interface SimulationListRequest {
   readonly state?: SimulationState
   /** `next` of the previous page. */
   readonly after?: SimulationId
-  /** 1 to 100. */
+  /** Value from 1 to 100. */
   readonly limit: number
 }
 
@@ -51,7 +51,7 @@ export interface SimulationPage {
   readonly next: SimulationId | undefined
 }
 
-/** Per page with a state filter, since no index contains the state. */
+/** Rows per page with a state filter, since no index contains the state. */
 const examinedMax = 1_000
 /** Pages run from newest to oldest, so this cursor sorts after every id. */
 const behindAll = 'sim_~' as SimulationId
@@ -107,7 +107,7 @@ export async function listSimulations(pool: Pool, request: SimulationListRequest
 
 /** Request to change a simulation. */
 export interface SimulationChange extends SimulationPlace {
-  /** For the audit log. */
+  /** Actor for the audit log. */
   readonly by: string
   /** Compare-and-set on the number of sent events: with a different number the result is `changed`. */
   readonly sentCount?: number
@@ -149,7 +149,7 @@ export function cancelSimulation(
   return changeSimulation(pool, { ...change, set, kind: 'cancelled' }, nowMs)
 }
 
-/** As named in the audit log. */
+/** Names of actions in the audit log. */
 type ChangeKind = 'advanced' | 'cancelled'
 
 interface ChangeStatement<Done extends ChangeKind> extends SimulationChange {

@@ -6,12 +6,12 @@ import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } f
 
 export interface CurrentUsage {
   readonly tenantId: TenantId
-  /** By the store that has the tenant's new records. */
+  /** Clock of the store that has the tenant's new records. */
   readonly nowMs: number
-  /** Of the store that has the tenant's new records; undefined if it has no meter or does not reply. */
+  /** Meter of the store that has the tenant's new records; undefined if it has none or does not reply. */
   readonly locks: MeterWindows | undefined
   readonly events: MeterWindows | undefined
-  /** Of both stores; null if a store that can have some does not reply. */
+  /** Sum over both stores; null if a store that can have some does not reply. */
   readonly recordBytes: number | null
   /** Kinds whose meters are unknown, because Redis does not reply. */
   readonly unknown: { readonly locks: boolean; readonly events: boolean }

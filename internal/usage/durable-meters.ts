@@ -99,19 +99,19 @@ export function recordEntryIds(tenantId: TenantId): readonly [first: string, las
   return [`${bytes}${'0'.repeat(24)}`, `${bytes}${'f'.repeat(24)}`]
 }
 
-/** As `place_record_entry` counts an entry without a scope and a token. */
+/** Counts as `place_record_entry` does for an entry without a scope and a token. */
 export function countedEntryBytes(tenantId: TenantId, key: string, textBytes: number): number {
   return 256 + Buffer.byteLength(tenantId) + Buffer.byteLength(key) + textBytes
 }
 
-/** FNV-1a, which costs a fraction of SHA-256: it only keeps a tenant's entries together. */
+/** Uses FNV-1a, which costs a fraction of SHA-256: it only keeps a tenant's entries together. */
 function tenantBytes(tenantId: TenantId): string {
   let hash = 0x811c9dc5
   for (let at = 0; at < tenantId.length; at += 1) hash = Math.imul(hash ^ tenantId.charCodeAt(at), 0x01000193)
   return (hash >>> 0).toString(16).padStart(8, '0')
 }
 
-/** For statements that are no batches of records. */
+/** Stripe of statements that are no batches of records. */
 const otherStripe = 15
 
 /**
@@ -123,7 +123,7 @@ export async function countDurableLocks(
   tenantId: TenantId,
   locks: {
     readonly generation: number
-    /** See `recordEntryId`. */
+    /** Result of `recordEntryId`. */
     readonly entryId: string
     readonly key: string
     readonly amount: number

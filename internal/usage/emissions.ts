@@ -45,7 +45,7 @@ export async function recordUsage(
   }: {
     readonly bounds: LimitBounds
     readonly nowMs: number
-    /** For the audit log. */
+    /** Actor for the audit log. */
     readonly by: string
   },
 ): Promise<

@@ -310,7 +310,7 @@ export type EventVerdict =
 
 /** Minute and month are by the clock of Redis. */
 export interface EventCounts {
-  /** In minutes since the Unix epoch. */
+  /** Minutes since the Unix epoch. */
   readonly minute: number
   readonly minuteCount: number
   readonly monthEndSec: number
@@ -333,7 +333,7 @@ export function decideEvent(
     readonly counts: EventCounts
     /** Events committed by this process that `counts` does not include yet. */
     readonly waiting: number
-    /** By Redis' clock. */
+    /** Redis' clock. */
     readonly nowMs: number
     /** Whether Redis replied within the last second. Otherwise no event is refused. */
     readonly isRedisThere: boolean

@@ -38,9 +38,9 @@ export interface GuardrailUsage {
 }
 
 export interface GuardrailCommit extends GuardrailUsage {
-  /** 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
+  /** Text of 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
   readonly id: string
-  /** For the audit log. */
+  /** Actor for the audit log. */
   readonly by: string
 }
 

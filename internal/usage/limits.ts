@@ -27,7 +27,7 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
 /** Hard limits that an acquisition checks; `null` means no limit. `recordBytes`: keys, texts and overhead in the store of new records. */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
-/** In order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
+/** Listed in order of precedence: overrides (hard limits only), the tenant's spec, the defaults. */
 export interface LimitSources {
   readonly overrides: readonly Pick<StoredOverride, 'limit' | 'hard' | 'expiresAtMs'>[]
   readonly spec: Limits
@@ -53,7 +53,7 @@ export function effectiveLimits(sources: LimitSources): EffectiveLimits {
   }
 }
 
-/** By kind in alphabetical order, from the same sources. A kind that no source limits is absent. */
+/** Decides by kind in alphabetical order, from the same sources. A kind that no source limits is absent. */
 export function emittedLimits(sources: LimitSources): ReadonlyMap<string, LimitBounds> {
   const byKind = (limits: Limits) => new Map((limits.emitted ?? []).map((limit) => [limit.kind, limit]))
   const [spec, defaults] = [byKind(sources.spec), byKind(sources.defaults)]
@@ -86,7 +86,7 @@ export const limitStates = ['ok', 'soft', 'overridden', 'hard'] as const
 export type LimitState = (typeof limitStates)[number]
 
 /**
- * Null while the usage is unknown. `hard`: the hard limit in force (also an override's) is reached. `overridden`: an override is in force
+ * Returns null while the usage is unknown. `hard`: the hard limit in force (also an override's) is reached. `overridden`: an override is in force
  * and not exhausted. `soft`: the soft limit is reached. Pure.
  */
 export function limitState({
@@ -104,7 +104,7 @@ export function limitState({
   return soft !== null && used >= soft ? 'soft' : 'ok'
 }
 
-/** For the `RateLimit` header fields. */
+/** Names and windows in the `RateLimit` header fields. */
 const policies: Record<LimitName, { readonly name: string; readonly window: string }> = {
   locksPerMinute: { name: 'locks-per-minute', window: ';w=60' },
   // Months differ in length and recordBytes has no window, so these limits omit `w`, as the draft allows.
@@ -153,7 +153,7 @@ export class LimitsInForce {
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly StoredOverride[]> = new Map()
-  /** For tenants without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every acquisition. */
+  /** Limits without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every acquisition. */
   #plain = new WeakMap<Limits, TenantLimits>()
 
   constructor(options: {

@@ -29,7 +29,7 @@ import clockLua from './scripts/clock.lua' with { type: 'text' }
 import commitLocksLua from './scripts/commit-locks.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
-/** In the order in which they decide. */
+/** Order in which the limits decide. */
 export const lockLimitNames = [
   'locksPerMinute',
   'locksPerMonth',
@@ -46,7 +46,7 @@ export interface LockCommitParts {
 /** Locks that another service uses. */
 export interface LockCommit {
   readonly tenantId: TenantId
-  /** 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
+  /** Text of 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
   readonly id: string
   readonly amount: number
   readonly limits: Readonly<Record<LockLimitName, LimitBounds>>

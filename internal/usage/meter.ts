@@ -52,7 +52,7 @@ export class Meter {
 
   constructor(
     options: MeterParts & {
-      /** For the audit log: the process. */
+      /** Process, as actor for the audit log. */
       readonly actor: string
       /** Called once for each loss of a tenant's data in Redis. */
       readonly onEpochLost: (tenantId: TenantId) => void
@@ -203,7 +203,7 @@ export interface SoftCrossing {
 
 const dayMs = 86_400_000
 
-/** For the current or the previous period. */
+/** Finds crossings of the current or the previous period. */
 export function softCrossings(
   usage: Pick<CurrentUsage, 'tenantId' | 'nowMs' | 'locks' | 'events' | 'recordBytes'>,
   limits: EffectiveLimits,

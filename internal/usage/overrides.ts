@@ -35,7 +35,7 @@ const lastingMsMax = 366 * 24 * 3_600_000
 /** Maximum characters of the reason of an override. */
 export const overrideReasonCharsMax = 500
 const reasonForm = plainTextForm(overrideReasonCharsMax)
-/** Of all tenants together, so that all fit into the memory of every process. */
+/** Sum over all tenants, so that all overrides fit into the memory of every process. */
 const overridesMax = 10_000
 
 /**

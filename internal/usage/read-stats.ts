@@ -176,11 +176,11 @@ export async function rankTenants(
   pool: Pool,
   request: {
     readonly tenants: StatsTenants
-    /** Moved to 24 h before `toMs` if it is earlier. */
+    /** Start, moved to 24 h before `toMs` if it is earlier. */
     readonly fromMs: number
     readonly toMs: number
     readonly orderBy: StatName
-    /** 1 to 1 000. */
+    /** Value from 1 to 1 000. */
     readonly limit: number
   },
 ): Promise<readonly TenantStats[]> {

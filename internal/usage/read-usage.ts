@@ -27,7 +27,7 @@ export type ReadUsageParts = Parameters<typeof readCurrent>[0] & {
 /** Limit and its current usage. Times are in ms since the epoch. */
 export interface LimitUsage {
   readonly limit: AnyLimitName
-  /** In the current window; null if the usage is stored only in Redis and Redis does not reply. */
+  /** Usage of the current window; null if it is stored only in Redis and Redis does not reply. */
   readonly used: number | null
   readonly soft: number | null
   /** Limit that applies now. An active override replaces the tenant's usual limit. */
@@ -118,7 +118,7 @@ function resetsAt(limit: AnyLimitName, nowMs: number): number | undefined {
   return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
 }
 
-/** Null for unknown usage. @throws errors of Postgres */
+/** Returns null for unknown usage. @throws errors of Postgres */
 export async function usedOf(
   { pool }: { readonly pool: Pool },
   current: CurrentUsage,

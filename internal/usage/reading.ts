@@ -84,7 +84,7 @@ export async function seedMeter(
   return { kind: 'seeded', epoch, known: stored.epoch }
 }
 
-/** One round trip. @throws RedisUnavailable */
+/** Reads all meters in one round trip. @throws RedisUnavailable */
 export async function readMeters(
   redis: RedisConnection,
   script: RedisScript,
@@ -161,7 +161,7 @@ export async function inTurns<T>(
   return { failed, left: [] }
 }
 
-/** Concurrent. Never throws. */
+/** Runs the work concurrently. Never throws. */
 export async function settleEach<T, R>(
   some: readonly T[],
   work: (each: T) => Promise<R>,

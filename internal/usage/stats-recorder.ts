@@ -21,7 +21,7 @@ const cellsMax = 2_000
 const batchesMax = 5
 /** Writing stats per hour at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
-/** In the final flush: more than a full tally contains. */
+/** Batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**
@@ -49,7 +49,7 @@ export class StatsRecorder {
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /** At most 10 000 cells, one per tenant and minute. Flushes must not overlap. @throws errors of an unavailable Postgres */
+  /** Writes at most 10 000 cells, one per tenant and minute. Flushes must not overlap. @throws errors of an unavailable Postgres */
   flush(): Promise<void> {
     return this.#writer.flush(batchesMax)
   }
@@ -109,9 +109,9 @@ export interface StatsBatch {
   readonly writer: string
   /** Sequence number, which grows with each batch of the writer. */
   readonly turn: number
-  /** At most one cell per tenant and minute. */
+  /** Contains at most one cell per tenant and minute. */
   readonly minutes: readonly StatsCell[]
-  /** At most one cell per tenant and hour. */
+  /** Contains at most one cell per tenant and hour. */
   readonly hours: readonly StatsCell[]
   /** Maxima by the start of the minute in ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>

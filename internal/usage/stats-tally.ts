@@ -35,11 +35,11 @@ export const minuteMs = 60_000
 export const hourMs = 3_600_000
 
 export interface StatsCell {
-  /** '' for the whole installation. */
+  /** Empty for the whole installation. */
   readonly tenantId: TenantId | ''
   /** Start of the minute or hour. */
   readonly atMs: number
-  /** In the order of `countColumns`. */
+  /** Ordered as `countColumns`. */
   readonly counts: number[]
   readonly causes: Map<string, number>
 }
@@ -61,7 +61,6 @@ export function addCell(to: StatsCell, from: StatsCell): void {
   for (const [cause, count] of from.causes) to.causes.set(cause, (to.causes.get(cause) ?? 0) + count)
 }
 
-/** From 0. */
 export function bucketOf(latencyMs: number): number {
   const at = latencyBoundsMs.findIndex((bound) => latencyMs <= bound)
   return at < 0 ? latencyBoundsMs.length : at

@@ -17,7 +17,7 @@ import { recordEpochs } from './tables.ts'
 export interface HourOfUsage {
   readonly tenantId: TenantId
   readonly meter: MeterName
-  /** In hours since the Unix epoch. */
+  /** Hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
 }
@@ -32,7 +32,7 @@ export interface TenantEpoch {
 
 const hourMs = 3_600_000
 
-/** Per statement. Callers split longer lists. */
+/** Rows per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
 
 /** Reads the data from which a meter is seeded. The month of locks includes those of records in Postgres. */
@@ -70,14 +70,14 @@ interface FoundUsage {
   readonly generation: number
 }
 
-/** See `place.lua` of records. '' if the tenant's records never moved, undefined if they have moved away from Redis. */
+/** Returns the place for `place.lua` of records: '' if the records never moved, undefined if they have moved away from Redis. */
 function placeInRedis(row: FoundUsage | undefined): string | undefined {
   if (!row || row.generation === 0) return ''
   if (row.store === 'redis') return `${row.generation}h`
   return row.storeBefore === 'redis' ? `${row.generation}p` : undefined
 }
 
-/** For the UTC month that contains the time. Kinds without usage are absent. */
+/** Sums the UTC month that contains the time. Kinds without usage are absent. */
 export async function findMonthAmounts(
   connection: Pool | PoolClient,
   tenantId: TenantId,

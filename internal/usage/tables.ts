@@ -41,7 +41,7 @@ export const recordEpochs = pgTable('record_epochs', {
   seededAtMs: epochMs('seeded_at').notNull(),
 })
 
-/** By stripe. `baseline/records.sql` describes the columns. */
+/** One row per tenant and stripe. `baseline/records.sql` describes the columns. */
 export const recordMeters = pgTable(
   'record_meters',
   {
@@ -109,7 +109,7 @@ export const limitOverrides = pgTable(
 )
 
 const statsColumns = {
-  /** '' for the whole installation. */
+  /** Empty for the whole installation. */
   tenantId: tenantId().notNull(),
   /** Start of the minute or hour. */
   atMs: epochMs('at').notNull(),

@@ -10,7 +10,7 @@ import walletSamples from '#config/providers/built-in/wallet/samples.yaml'
 import walletRows from '#config/providers/built-in/wallet/types.yaml'
 import { eventTypes, parseSamples, parseTypeRows } from '../catalogue.ts'
 
-/** Only of providers with types of their own. */
+/** Providers without types of their own are absent. */
 export const eventTables = {
   card: eventTypes('card', parseTypeRows(cardRows), parseSamples(cardSamples)),
   storefront: eventTypes('storefront', parseTypeRows(storefrontRows), parseSamples(storefrontSamples)),

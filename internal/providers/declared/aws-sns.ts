@@ -23,7 +23,7 @@ export const snsSignedMembers: readonly string[] = [
   ...new Set([...notificationMembers, ...confirmationMembers]),
 ]
 
-/** By `SignatureVersion`. */
+/** Keyed by `SignatureVersion`. */
 const hashes: Readonly<Record<string, string>> = { '1': 'sha1', '2': 'sha256' }
 
 /** The region has no digit in its first part, so that no other host of the vendor fits `sns.<region>`. */

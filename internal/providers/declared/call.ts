@@ -76,12 +76,12 @@ export class CallView {
     return this.#body
   }
 
-  /** Undefined if the body is no form or cannot be decoded. */
+  /** Returns undefined if the body is no form or cannot be decoded. */
   form(): FormFields | undefined {
     return readForm(this.call, this.meter)
   }
 
-  /** Undefined if the parameter is missing or repeated, so that no value is verified while another is used. */
+  /** Returns undefined if the parameter is missing or repeated, so that no value is verified while another is used. */
   query(name: string): string | undefined {
     const url = this.call.request?.url ?? ''
     if (this.#query === undefined) {
@@ -94,7 +94,7 @@ export class CallView {
   }
 }
 
-/** For a URL that a signature covers. */
+/** Characters of a URL that a signature covers. */
 export const urlCharsMax = 8192
 
 /** Exactly one is set. */
@@ -129,7 +129,7 @@ function present(value: string | undefined): HeaderReading {
   return value === undefined || value === '' ? absent : { kind: 'value', value }
 }
 
-/** '' for null and undefined; undefined for values without an exact text. */
+/** Returns '' for null and undefined; undefined for values without an exact text. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return ''
@@ -166,7 +166,7 @@ function isForm({ headers }: ProviderCall): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
 }
 
-/** Undefined for another Content-Type, over 1000 fields and undecodable text. */
+/** Returns undefined for another Content-Type, over 1000 fields and undecodable text. */
 function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields | undefined {
   if (!isForm(call)) return undefined
   meter?.(call.body.length)

@@ -54,7 +54,7 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
   ]
 }
 
-/** For a body that is parsed on the event loop before its keys are fetched. */
+/** Bytes of a body that is parsed on the event loop before its keys are fetched. */
 const locatedBytesMax = 1_048_576
 
 /** Fields that depend on the algorithm. */

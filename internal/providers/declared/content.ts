@@ -14,7 +14,7 @@ import { sortedForm } from './form.ts'
 import { equalBytes, sha256 } from './signature.ts'
 import { type TemplatePart, templateParts } from './template.ts'
 
-/** To be concatenated. */
+/** Pieces to concatenate. */
 export type Content = readonly (string | Uint8Array)[]
 
 /** Reading and joining are separate, since the time may be known only after the values were checked. */
@@ -95,7 +95,7 @@ function gatherValues(readers: readonly ReadValue[], view: CallView): readonly s
   return values
 }
 
-/** Undefined for text, body and time, which need no reader. */
+/** Returns undefined for text, body and time, which need no reader. */
 function reader(
   part: TemplatePart,
   headers: HeaderTable,

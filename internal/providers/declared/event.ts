@@ -142,7 +142,7 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
   const isRaw = action?.joins === 'raw'
   const lookup = typeLookup(types.map(lookupCase))
   return {
-    /** 'conflict' if one of the headers has different values. */
+    /** Returns 'conflict' if one of the headers has different values. */
     readHeaders(view: CallView): readonly string[] | 'conflict' {
       if (readers.length === 0) return noTexts
       const readings = readers.map((read) => read(view))
@@ -242,7 +242,7 @@ export function readCall<Keys>(
   return verification.kind === 'refused' ? verification : provider.normalize(call)
 }
 
-/** Of event ids and types. */
+/** Characters of event ids and types. */
 const labelCharsMax = 255
 /** Postgres refuses control characters and lone surrogates. */
 const isLabel = (text: string) =>
@@ -251,7 +251,7 @@ const isLabel = (text: string) =>
   !/[\u0000-\u001f\u007f-\u009f]/.test(text) &&
   text.isWellFormed()
 
-/** 1 to 255 characters without control characters. undefined, null and '' are missing; other invalid values are malformed. */
+/** Reads 1 to 255 characters without control characters. undefined, null and '' are missing; other invalid values are malformed. */
 export function readEventId(value: unknown): string | Refused {
   if (value === undefined || value === null || value === '') return idMissing
   return typeof value === 'string' && isLabel(value) ? value : refused('event_id_malformed')
@@ -262,7 +262,7 @@ export function readHeaderEventId(value: string): string | Refused {
   return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
 }
 
-/** RFC 3339. Returns undefined for any other value and for years outside 1970 to 9999. */
+/** Reads an RFC 3339 time. Returns undefined for any other value and for years outside 1970 to 9999. */
 export function readIsoTime(value: unknown): number | undefined {
   return typeof value === 'string' ? inRange(parseTimestamp(value) ?? -1) : undefined
 }
@@ -298,7 +298,7 @@ export function readRawType(value: unknown): string | undefined {
   return typeof value === 'string' && isLabel(value) ? value : undefined
 }
 
-/** 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
+/** Accepts 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
 export function parseTime(text: string, unit: TimeUnit): number | undefined {
   if (unit === 'iso') return readIsoTime(text)
   if (unit === 's') return /^[0-9]{1,12}$/.test(text) ? Number(text) * 1000 : undefined

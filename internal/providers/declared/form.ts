@@ -1,11 +1,11 @@
 import type { EventBody } from './call.ts'
 
-/** In their order. */
+/** Fields in their order. */
 export type FormFields = readonly (readonly [name: string, value: string])[]
 
 const formFieldsMax = 1000
 
-/** Undefined if the field is missing, repeated or undecodable. Other fields are not decoded. */
+/** Returns undefined if the field is missing, repeated or undecodable. Other fields are not decoded. */
 export function formField(form: string, name: string): string | undefined {
   const start = `${encodeURIComponent(name)}=`
   let found: string | undefined
@@ -30,7 +30,7 @@ function decodeComponent(text: string): string | undefined {
   }
 }
 
-/** Undefined for over 1000 fields and undecodable text. */
+/** Returns undefined for over 1000 fields and undecodable text. */
 export function parseForm(form: string): FormFields | undefined {
   const fields: (readonly [string, string])[] = []
   let at = 0

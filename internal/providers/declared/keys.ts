@@ -42,7 +42,7 @@ export function isSecretJwt(scheme: Scheme): boolean {
   return scheme.jwtAlgorithms?.every((name) => name.startsWith('HS')) ?? false
 }
 
-/** With keys that the vendor publishes, the tenant's secrets are no keys. */
+/** Returns whether the vendor publishes the keys, so that the tenant's secrets are no keys. */
 export function hasPublishedKeys({ algorithm, key }: Scheme): boolean {
   return algorithm === 'aws-sns' || key?.jwksUrl !== undefined
 }
@@ -78,7 +78,7 @@ export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => Sch
   })
 }
 
-/** For a secret that is a JSON object. */
+/** Members of a secret that is a JSON object. */
 const membersMax = 16
 
 function identityOf(text: string): Identity {
@@ -153,7 +153,7 @@ function fits(key: KeyObject, scheme: Scheme): boolean {
   return names.some((name) => fitsAlgorithm(key, name))
 }
 
-/** By their names in declarations and in JWTs. */
+/** Keyed by the names in declarations and in JWTs. */
 const publicAlgorithms: Readonly<
   Record<
     string,

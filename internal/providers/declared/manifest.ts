@@ -30,7 +30,7 @@ export function parseProvider(value: unknown): ParsedProvider {
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'ok', declaration }
 }
 
-/** For a manifest that is known to be valid, such as one that is part of the program. */
+/** Parses a manifest that is known to be valid, such as one that is part of the program. */
 export function parseChecked(value: unknown): Declaration {
   const { metadata, spec } = value as { metadata: { name: string }; spec: Omit<Declaration, 'name'> }
   return { ...spec, name: metadata.name }

@@ -38,7 +38,7 @@ export interface RunningDeclaration extends Declaration {
 }
 
 const samplesMax = 20
-/** Of a sample, and of all samples of a declaration. */
+/** Bounds of one sample, and of all samples of a declaration. */
 const sampleCharsMax = 16_384
 const allCharsMax = 65_536
 

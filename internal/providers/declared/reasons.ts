@@ -5,7 +5,7 @@ import { compileKeys, hashBytes, hasPublicKeys, hasPublishedKeys, hmacHashOf, ke
 import { type Encoding, encodings, type Scheme, type TimeUnit, timeUnits } from './schema.ts'
 import { decodeText, digestDecoder, signatureCharsMax } from './signature.ts'
 
-/** Undefined if the form of the value is right. */
+/** Returns undefined if the form of the value is right. */
 export function malformedReason(scheme: Scheme, value: string): string | undefined {
   const { prefix = '', pairs, list } = scheme.signature
   if (scheme.algorithm === 'jwt' || scheme.encoding === undefined) return undefined
@@ -28,7 +28,7 @@ export function malformedReason(scheme: Scheme, value: string): string | undefin
   return undecodableReason(scheme, value.slice(prefix.length))
 }
 
-/** Undefined if the text can be decoded. */
+/** Returns undefined if the text can be decoded. */
 export function undecodableReason({ algorithm, encoding = 'hex' }: Scheme, text: string): string | undefined {
   const hash = hmacHashOf(algorithm)
   const bytes = hash && hashBytes[hash]

@@ -27,7 +27,7 @@ export function hmacKeys(secrets: readonly (string | Uint8Array)[], hash: HmacHa
     .map((secret) => new Bun.CryptoHasher(hash, Buffer.from(secret)))
 }
 
-/** Constant time: compares each signature with each key. @param parts concatenated; text is used as its UTF-8 bytes */
+/** Compares each signature with each key in constant time. @param parts concatenated; text is used as its UTF-8 bytes */
 export function isSigned(
   keys: HmacKeys,
   parts: readonly (string | Uint8Array)[],
@@ -43,12 +43,12 @@ export function isSigned(
   return matches > 0
 }
 
-/** Constant time. Reveals only whether the lengths differ. */
+/** Compares in constant time. Reveals only whether the lengths differ. */
 export function equalBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
-/** In both directions. */
+/** Returns whether a signed time is near the clock, in both directions. */
 export function isInWindow(atMs: number, nowMs: number, ageMsMax: number): boolean {
   return Math.abs(nowMs - atMs) <= ageMsMax
 }
@@ -59,7 +59,7 @@ export type Decode = (text: string) => Uint8Array | undefined
 /** Base64 of 8192 bits. */
 const encodedCharsMax = 1368
 
-/** For a fixed length in bytes. */
+/** Decodes digests of a fixed length in bytes. */
 export function digestDecoder(encoding: Encoding, bytes: number): Decode {
   const form = digestForm(encoding, bytes)
   return (text) => (form.test(text) ? Buffer.from(text, encoding) : undefined)

@@ -167,7 +167,7 @@ class Draft {
     return all.map((pair) => pair.join(assign)).join(separator)
   }
 
-  /** Undefined if a part of the template is missing. */
+  /** Returns undefined if a part of the template is missing. */
   #contentOf(template: string, time: string): Buffer | undefined {
     const view = new CallView(this.call(), this.#declaration.body)
     const content = compileContent(template, this.#table, {
@@ -289,7 +289,7 @@ function setMember(payload: Record<string, unknown>, path: string, value: unknow
   else define(place, last, value)
 }
 
-/** Also sets an own member that is called `__proto__`. */
+/** Sets an own member, even one that is called `__proto__`. */
 function define(place: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(place, name, { value, writable: true, enumerable: true, configurable: true })
 }

@@ -156,7 +156,7 @@ function otherTokens(valid: Keyed, scheme: Scheme, headers: HeaderTable, value: 
   }))
 }
 
-/** By none and by others. */
+/** Replaces the published keys by none and by others. */
 function otherPublished(valid: Keyed): Tampered[] {
   const changed = valid.fetched?.map(({ url, text }) => ({ url, text: otherKeys(text) }))
   return [
@@ -255,7 +255,7 @@ function withBodyText(call: ProviderCall, value: string, other: string): Provide
   return { ...call, body: Buffer.from(Buffer.from(call.body).toString().replace(value, other)) }
 }
 
-/** For JSON Web Keys, the members with the key are changed. */
+/** Changes only the members with the key in a JSON Web Key. */
 function otherSecret(secret: string, scheme: Scheme): string {
   const isJwk = hasPublicKeys(scheme) && scheme.key?.format === 'jwk'
   return isJwk ? otherKeys(secret) : altered(secret)

@@ -14,10 +14,10 @@ export interface CallTrace {
   readonly scheme?: {
     readonly position: number
     readonly algorithm: Algorithm
-    /** From the signature's header, query parameter or member. */
+    /** Text of the signature's header, query parameter or member. */
     readonly value: string
     readonly keyCount: number
-    /** For each secret, how it became a key or why it is none: form and length only. */
+    /** How each secret became a key, or why it is none: form and length only. */
     readonly keyReasons: readonly string[]
     /** Reason why some or all signatures could not be decoded. */
     readonly malformed?: string

@@ -12,7 +12,7 @@ export interface TrustedSigner {
 
 /** Includes signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
-/** Per file. Some files also contain the root or a cross-signed path. */
+/** Certificates per file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
 const rsaBitsMin = 2048
 
@@ -131,7 +131,7 @@ export function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate):
   return publicKey.asymmetricKeyType !== 'rsa' || (bits !== undefined && bits >= rsaBitsMin)
 }
 
-/** '' for no or several common names, since parsers disagree on which of several is valid. */
+/** Returns '' for no or several common names, since parsers disagree on which of several is valid. */
 function commonNameOf({ subject }: X509Certificate): string {
   // Control characters within values are escaped, so each line is one value.
   const [name, ...more] = subject.split('\n').filter((line) => line.startsWith('CN='))

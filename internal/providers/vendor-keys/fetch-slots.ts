@@ -2,7 +2,7 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 
 const inFlightMax = 16
 const tenantInFlightMax = 2
-/** Per minute. Anyone who knows the tenant's slug can invent addresses. */
+/** Failures per minute. Anyone who knows the tenant's slug can invent addresses. */
 const tenantFailuresMax = 30
 const failingTenantsMax = 10_000
 /** Fetches of known addresses. A vendor has a handful of certificates, and one key set. */

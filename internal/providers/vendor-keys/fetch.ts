@@ -23,7 +23,7 @@ export function createKeyFetch(
   }: {
     /** Non-public networks that may be called. Default: none. */
     readonly allowedCIDRs?: readonly string[]
-    /** For an address without a port. Default: 443. */
+    /** Port of an address that names none. Default: 443. */
     readonly port?: number | undefined
   } = {},
 ): FetchText {

@@ -78,7 +78,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Such as `sns.amazonaws.com` and `sns-signing.me-south-1.amazonaws.com`. */
+/** Matches `sns.amazonaws.com` and `sns-signing.me-south-1.amazonaws.com`, for example. */
 const snsSubject = /^CN=sns([.-][a-z0-9.-]+)?\.amazonaws\.com(\.cn)?$/m
 
 /** Amazon SNS serves no chain, so that trust comes from the TLS connection to its host, as in the vendor's own validators. */

@@ -129,7 +129,7 @@ export class KeyStore<Keys extends Validity> {
     return this.#fetch(url, undefined)
   }
 
-  /** Until the first of the keys in use expires; undefined if none are in use. */
+  /** Time until the first of the keys in use expires; undefined if none are in use. */
   get secondsToExpiry(): number | undefined {
     const nowMs = this.#options.clock.now()
     const ends = [...this.#trusted.values()]

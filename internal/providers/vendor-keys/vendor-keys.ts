@@ -17,7 +17,7 @@ export type CertificateSources = Readonly<
   Record<
     VendorEnvironment,
     {
-      /** Such as `https://api.example`, in the form of `URL.origin`. */
+      /** Origins such as `https://api.example`, in the form of `URL.origin`. */
       readonly origins: readonly string[]
       /** Path before a certificate's name, in the form `/…/`. */
       readonly path: string
@@ -94,7 +94,7 @@ export class VendorKeys {
     }
   }
 
-  /** For a call of `wallet`. Never rejects. */
+  /** Finds the signer of a call of `wallet`. Never rejects. */
   findSigner({
     tenantId,
     environment,
@@ -102,7 +102,7 @@ export class VendorKeys {
   }: {
     readonly tenantId: TenantId
     readonly environment: VendorEnvironment
-    /** As stated in the call. */
+    /** Address of the certificate, as stated in the call. */
     readonly url: string
   }): Promise<FoundKeys<TrustedSigner>> {
     return isCertificateUrl(url, this.#options.sources[environment])
@@ -110,7 +110,7 @@ export class VendorKeys {
       : Promise.resolve({ kind: 'refused', cause: 'certificate_url_refused' })
   }
 
-  /** For a call of a declared provider. Never rejects. @param tenantId tenant of the call */
+  /** Finds the keys of a call of a declared provider. Never rejects. @param tenantId tenant of the call */
   find(location: KeyLocation, tenantId: TenantId): Promise<FoundKeys<PublishedKeys>> {
     const { source, url } = location
     return source === 'jwks'
@@ -133,7 +133,7 @@ export class VendorKeys {
     return isConfirmed
   }
 
-  /** Until the first certificate of `wallet` in use expires; undefined if none is in use. */
+  /** Time until the first certificate of `wallet` in use expires; undefined if none is in use. */
   get secondsToExpiry(): number | undefined {
     return this.#wallet.secondsToExpiry
   }

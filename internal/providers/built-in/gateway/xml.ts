@@ -3,7 +3,7 @@ export interface XmlElement {
   readonly name: string
   readonly attributes: ReadonlyMap<string, string>
   readonly children: readonly XmlElement[]
-  /** With all references resolved; '' if the element has children. */
+  /** Text with all references resolved; '' if the element has children. */
   readonly text: string
 }
 

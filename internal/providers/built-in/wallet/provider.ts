@@ -175,7 +175,7 @@ export interface WalletSigner {
   readonly signer: TrustedSigner
   sign(transmission: {
     readonly body: Uint8Array
-    /** In the settings of the tenant. */
+    /** Webhook id in the settings of the tenant. */
     readonly webhookId: string
     readonly atMs: number
   }): Readonly<Record<string, string>>
