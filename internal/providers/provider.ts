@@ -159,7 +159,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
    * that no key can verify. Never throws.
    */
   locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
-  /** Address to call if a verified call requests confirmation of a subscription and thus makes no event. Never throws. */
+  /** Address, of checked parts, to confirm the subscription of a verified call, which then makes no event. Never throws. */
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
@@ -169,7 +169,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
 
 /** Provider that signs with a certificate. The caller fetches it, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the certificate's address, as stated in the call, and checks it. Refuses a call that no certificate can verify. Never throws. */
+  /** Finds the certificate's address, unchecked, in the call. Refuses a call that no certificate can verify. Never throws. */
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused

@@ -53,7 +53,7 @@ export interface UsageReport extends LimitsReport {
 const spanMsMax = 62 * 24 * 3_600_000
 const minuteMs = 60_000
 
-/** Reads a tenant's usage like `readLimits`, and its hours in Postgres of at most the last 62 days of the span. @throws errors of Postgres */
+/** Reads usage like `readLimits`, and the hours in Postgres of at most the last 62 days of the span. @throws errors of Postgres */
 export async function readUsage(
   parts: ReadUsageParts,
   tenant: LimitedTenant,

@@ -35,7 +35,7 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
 /** Counts bytes and characters that are read. Set by tests, which show the bound `workMax`. */
 export type CountUnits = (units: number) => void
 
-/** Bytes and characters that `verify`, `normalize` and `answer` may read together. Linear in the body's size. */
+/** Bytes and characters that `verify`, `normalize` and `answer` may read together: linear in the body's size for every declaration. */
 export function workMax(bodyBytes: number): number {
   return 64 * (bodyBytes + templateTextCharsMax)
 }

@@ -39,7 +39,7 @@ export function compileJwtLocate(
 
 /**
  * Checks a JSON Web Token (RFC 7519). Its algorithm must be declared and fit the key, regardless of the token. `exp` and `nbf` count if
- * present, `iat` must be within a declared tolerance. A token by a published key must have one of them.
+ * present, `iat` must be present and within a declared tolerance. A token by a published key must have one of them.
  */
 export function compileJwt(
   scheme: Scheme,

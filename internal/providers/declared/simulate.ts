@@ -23,7 +23,7 @@ export interface DeclaredEvent {
 
 const requestUrl = 'https://simulation.invalid/'
 
-/** Returns a raw type and a payload for a normalized type: those of a vector, else as the conditions demand. Other types are raw ones. */
+/** Returns raw type and payload of a normalized type, from a vector or the conditions; other types are raw, with or without the provider. */
 export function declaredSampleOf(
   { name, types = [], samples = [] }: RunningDeclaration,
   type: string,
