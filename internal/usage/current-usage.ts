@@ -6,7 +6,7 @@ import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } f
 
 export interface CurrentUsage {
   readonly tenantId: TenantId
-  /** Clock of the store that has the tenant's new records. */
+  /** Time by the clock of the store that has the tenant's new records. */
   readonly nowMs: number
   /** Meter of the store that has the tenant's new records; undefined if it has none or does not reply. */
   readonly locks: MeterWindows | undefined

@@ -333,7 +333,7 @@ export function decideEvent(
     readonly counts: EventCounts
     /** Events committed by this process that `counts` does not include yet. */
     readonly waiting: number
-    /** Redis' clock. */
+    /** Time by Redis' clock. */
     readonly nowMs: number
     /** Whether Redis replied within the last second. Otherwise no event is refused. */
     readonly isRedisThere: boolean

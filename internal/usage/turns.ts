@@ -5,8 +5,8 @@ const callsMax = 800
 const waitMsMax = 5_000
 
 /**
- * Runs calls that count a tenant's usage in the order of their arrival. Each needs a connection and then waits for the lock of its month;
- * without turns, one tenant would hold all connections of a pool.
+ * Runs calls that count a tenant's usage one after another, in the order of their arrival. Each needs a connection and then waits for the
+ * lock of its month; without turns, one tenant would hold all connections of a pool.
  */
 export class UsageTurns {
   readonly #clock: Clock
