@@ -169,7 +169,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
 
 /** Provider that signs with a certificate. The caller fetches it, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the certificate's address in the call; it must be checked before the fetch. Refuses a call that none can verify. Never throws. */
+  /** Finds the certificate's address in the call, to be checked before the fetch. Refuses if none can verify the call. Never throws. */
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused

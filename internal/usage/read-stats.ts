@@ -40,7 +40,7 @@ const tenantsMax = 1_000
 const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/** Returns the shortest step of at most 200 points (4 h for 30 days); at least 1 h if it would read over 20 000 rows of stats per minute. */
+/** Returns the shortest step of at most 200 points (4 h for 30 days), at least 1 h if it read over 20 000 rows of stats per minute. */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
