@@ -3,11 +3,9 @@ import type { Limits } from './spec-limits.ts'
 
 /** Where a tenant's records and locks are. */
 export interface RecordStoreOfTenant {
-  /** Store of new records and locks. */
   readonly current: RecordDurability
   /** Store that had them before and can still have some of them; null if it has none. */
   readonly before: RecordDurability | null
-  /** Number of moves between stores. */
   readonly generation: number
   /** The last fence that an earlier store gave before its last record or lock ended. */
   readonly fence: number
@@ -66,14 +64,13 @@ const rules = {
   ),
 }
 
-/** Rules of a tenant, as a directory row has them. */
 export type DirectoryRules = {
   readonly [Name in keyof typeof rules]: ReturnType<(typeof rules)[Name]['parse']>
 }
 
 const ruleNames = Object.keys(rules) as (keyof DirectoryRules)[]
 
-/** Columns that `DirectoryDecoder` parses, of the tables `tenants t` and `api_keys k`. */
+/** Columns of the tables `tenants t` and `api_keys k`. */
 export const encodedSql = {
   /** One text per line, an absent one empty. The texts of `jsonb` contain no line feed. */
   rules: `concat(${ruleNames.map((name) => rules[name].sql).join(", E'\\n', ")})`,
@@ -110,7 +107,6 @@ export class DirectoryDecoder {
 
 const sharedMax = 1_000
 
-/** Returns a parser that returns the same value for equal texts, as far as it remembers them. */
 function sharing<T>(parse: (text: string) => T): (text: string) => T {
   const byText = new Map<string, T>()
   return (given) => {
@@ -122,7 +118,7 @@ function sharing<T>(parse: (text: string) => T): (text: string) => T {
   }
 }
 
-/** Parses a part of a spec; an absent part, which no supported version stores, is null. */
+/** An absent part, which no supported version stores, is null. */
 function parseFrozen(json: string): object {
   return Object.freeze(JSON.parse(json || 'null') as object)
 }
@@ -137,7 +133,7 @@ function parseRecordStore(json: string): RecordStoreOfTenant {
   return Object.freeze({ current, before, generation, fence })
 }
 
-/** Returns the JSON of a spec's enabled providers without what requests do not use. */
+/** Leaves out what requests do not use. */
 function enabledProviders(json: string): string {
   const all = JSON.parse(json) as TenantSpec['providers']
   return JSON.stringify(

@@ -44,7 +44,7 @@ interface Entry {
 const noSecrets: readonly DirectorySecretRow[] = []
 const noSha256s: readonly string[] = []
 
-/** Index of tenants by id, slug and key. If there are more than `tenantsMax` tenants, it skips the rest and sets `overfull`. */
+/** Skips tenants beyond `tenantsMax` and sets `overfull`. */
 export class DirectoryIndex implements DirectorySink {
   readonly #tenantsMax: number
   readonly #byId = new Map<string, Entry>()
@@ -57,7 +57,7 @@ export class DirectoryIndex implements DirectorySink {
     this.#tenantsMax = tenantsMax
   }
 
-  /** Adds, replaces or removes a tenant. Its keys and secrets are added afterwards. Idempotent. */
+  /** Keys and secrets are added afterwards. Idempotent. */
   put(row: DirectoryRow): void {
     this.#forget(row.id)
     if (row.deleted) return
@@ -83,7 +83,7 @@ export class DirectoryIndex implements DirectorySink {
     if (slug !== null) this.#bySlug.set(slug, tenant)
   }
 
-  /** Adds a key of a tenant; nothing if the tenant was skipped, or is not served because it has no slug. */
+  /** Adds nothing if the tenant was skipped, or is not served because it has no slug. */
   addKey(tenantId: string, { sha256Base64, rules }: DirectoryKeyRow): void {
     const entry = this.#byId.get(tenantId)
     if (entry === undefined || entry.tenant.slug === null) return
@@ -91,7 +91,7 @@ export class DirectoryIndex implements DirectorySink {
     this.#byKey.set(sha256Base64, { tenant: entry.tenant, key: this.#shared.key(rules) })
   }
 
-  /** Adds a secret of a tenant behind its other ones; nothing if the tenant was skipped. */
+  /** Appends; adds nothing if the tenant was skipped. */
   addSecret(tenantId: string, { field, keyId, sealedBase64 }: DirectorySecretRow): void {
     const tenant = this.#byId.get(tenantId)?.tenant
     if (tenant === undefined) return
@@ -132,7 +132,7 @@ export class DirectoryIndex implements DirectorySink {
     return this.#byKey.size
   }
 
-  /** True after a tenant was skipped. The value never becomes false again, because the index does not record skipped tenants. */
+  /** Never becomes false again, because the index does not record skipped tenants. */
   get overfull(): boolean {
     return this.#overfull
   }

@@ -8,7 +8,7 @@ export interface DirectoryKeyRow {
   readonly rules: string
 }
 
-/** A tenant as stored. If `deleted` is true, the directory must remove the tenant. */
+/** If `deleted` is true, the directory must remove the tenant. */
 export interface DirectoryRow {
   readonly id: TenantId
   readonly namespace: string
@@ -24,7 +24,6 @@ export interface DirectoryRow {
   readonly rules: string
 }
 
-/** An encrypted secret; see `KeyRing`. */
 export interface DirectorySecretRow {
   readonly field: string
   readonly keyId: string
@@ -32,7 +31,7 @@ export interface DirectorySecretRow {
   readonly sealedBase64: string
 }
 
-/** Receives directory rows, each tenant before its keys and secrets. */
+/** Gets each tenant before its keys and secrets. */
 export interface DirectorySink {
   put(row: DirectoryRow): void
   addKey(tenantId: string, key: DirectoryKeyRow): void
@@ -106,7 +105,7 @@ export async function readDirectory(
   })
 }
 
-/** Reads a statement's rows through a cursor of the transaction. Postgres produces the next page while the caller handles one. */
+/** Postgres produces the next page while the caller handles one. */
 async function* cursorPages<Row extends object>(
   client: PoolClient,
   name: string,
@@ -129,10 +128,7 @@ async function* cursorPages<Row extends object>(
   }
 }
 
-/**
- * Passes the tenants that changed after the cursor to the sink, ordered by version and id, with their keys and secrets. Includes deleted
- * tenants. An empty `id` precedes all changes of its version. Returns the number of tenants and the cursor after the last one.
- */
+/** Orders by version and id, deleted tenants included. An empty `id` precedes all changes of its version. */
 export async function readDirectoryChanges(
   pool: Pool,
   sink: DirectorySink,

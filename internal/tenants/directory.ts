@@ -33,7 +33,7 @@ export interface DirectoryOptions {
   /** Rows per page of a complete read; default 1 000. */
   readonly pageRows?: number
   readonly health?: Health
-  /** Returns a number in [0, 1) for the jitter of delays after failures. */
+  /** In [0, 1); jitter of delays after failures. */
   readonly random?: () => number
 }
 
@@ -63,15 +63,12 @@ export class Directory {
     this.#options = { ...bounds, ...options }
   }
 
-  /** Returns whether a complete snapshot has been read. Until then callers must respond 503, never 403. */
+  /** Until then callers must respond 503, never 403. */
   hasSnapshot(): boolean {
     return this.#index !== undefined
   }
 
-  /**
-   * Finds a key by its SHA-256 in standard base64. Returns undefined for an unknown or expired key, and for a replaced key after the
-   * overlap of its rotation.
-   */
+  /** Expects standard base64. Undefined for an expired key, and for a replaced key after the overlap of its rotation. */
   findKey(sha256Base64: string): FoundKey | undefined {
     return this.#index?.findKey(sha256Base64, this.#options.clock.now())
   }
@@ -80,27 +77,26 @@ export class Directory {
     return this.#index?.findTenantById(id)
   }
 
-  /** Finds a tenant by its slug. Returns undefined for an unknown slug and for the slug of a deleted tenant. */
   findTenantBySlug(slug: string): DirectoryTenant | undefined {
     return this.#index?.findTenantBySlug(slug)
   }
 
-  /** Returns all tenants, in no particular order; none before the first snapshot. */
+  /** In no particular order; none before the first snapshot. */
   tenants(): Iterable<DirectoryTenant> {
     return this.#index?.tenants() ?? []
   }
 
-  /** Returns the declarations in force by name and alias. A change of any of them makes it another object. */
+  /** By name and alias. A change of any of them makes it another object. */
   declarations(): Declarations {
     return this.#declarations
   }
 
-  /** Returns whether there are tenants and none of them has records in Redis. */
+  /** False without tenants. */
   hasOnlyDurableRecords(): boolean {
     return this.#index?.hasOnlyDurableRecords() ?? false
   }
 
-  /** Milliseconds since the last successful read from Postgres; Infinity before the first. */
+  /** Since the last successful read from Postgres; Infinity before the first. */
   ageMs(now: number): number {
     return Math.max(0, now - this.#readAtMs)
   }
@@ -110,23 +106,20 @@ export class Directory {
     this.#loop?.wake()
   }
 
-  /**
-   * Starts reading. Resolves after the first attempt to read a snapshot, whether it succeeds or fails. Failed attempts are retried with
-   * backoff.
-   */
+  /** Resolves after the first attempt to read a snapshot, successful or not. Failed attempts are retried with backoff. */
   start(): Promise<void> {
     if (!this.#stopped) this.#loop ??= this.#startLoop()
     return this.#firstRead.promise
   }
 
-  /** Stops after the current read. The tenants in memory can still be found. Idempotent. */
+  /** Waits for the current read. The tenants in memory can still be found. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#loop?.stop()
     this.#firstRead.resolve()
   }
 
-  /** Returns the sizes of the directory. `overfull`: tenants beyond `tenantsMax` exist and are not served. */
+  /** `overfull`: tenants beyond `tenantsMax` exist and are not served. */
   stats(): { tenants: number; keys: number; overfull: boolean } {
     const index = this.#index
     return {

@@ -21,14 +21,14 @@ export interface KeyRingGateOptions {
   readonly keyRing: KeyRing
   /** Opens the gate even if the ring decrypts no secret. Default false. */
   readonly replacesLost?: boolean
-  /** Called once, when the gate opens. Must not throw. */
+  /** Called once. Must not throw. */
   onOpened(opening: GateOpening): void
   /** Called the first time that all stored secrets were tried and the key ring decrypted none of them. Must not throw. */
   onUnfit(unfit: UnfitRing): void
 }
 
 const pageRows = 100
-/** Maximum pages per call of `runOnce`. 20 pages of 100 secrets need about 20 ms of CPU time. */
+/** 20 pages of 100 secrets need about 20 ms of CPU time. */
 const pagesMax = 20
 const keyIdsMax = 16
 
@@ -50,22 +50,20 @@ export class KeyRingGate {
     this.#options = options
   }
 
-  /** True after the gate has opened; never becomes false again. */
+  /** Never becomes false again. */
   get isOpen(): boolean {
     return this.#isOpen
   }
 
-  /** Resolves when the gate opens. */
   get opened(): Promise<void> {
     return this.#opened.promise
   }
 
-  /** Result of the last time that all stored secrets were tried; undefined before the first time and after the gate has opened. */
+  /** Undefined before all secrets were tried once, and after the gate has opened. */
   get unfit(): UnfitRing | undefined {
     return this.#isOpen ? undefined : this.#unfit
   }
 
-  /** Readiness check: succeeds after the gate has opened. */
   check(): CheckResult {
     if (this.#isOpen) return { ok: true }
     const reason = this.#unfit

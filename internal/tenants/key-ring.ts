@@ -3,14 +3,14 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Directory } from './directory.ts'
 import type { DirectoryTenant } from './directory-index.ts'
 
-/** A value encrypted with AES-256-GCM. The last 16 bytes of `ciphertext` are the authentication tag. */
+/** AES-256-GCM. The last 16 bytes of `ciphertext` are the authentication tag. */
 export interface Sealed {
   readonly keyId: string
   readonly nonce: Buffer
   readonly ciphertext: Buffer
 }
 
-/** Tenant and field of an encrypted value. They are part of its authenticated data, so a value that is moved elsewhere does not decrypt. */
+/** Part of the value's authenticated data, so a value that is moved elsewhere does not decrypt. */
 export interface SealedPlace {
   readonly tenantId: TenantId
   readonly field: string
@@ -62,7 +62,6 @@ export class KeyRing {
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #random: (count: number) => Uint8Array
 
-  /** Creates a ring from parsed keys; see `parseKeyRing`. */
   constructor(
     keys: ReadonlyMap<string, Buffer>,
     [currentKeyId, current]: readonly [string, Buffer],
@@ -74,7 +73,7 @@ export class KeyRing {
     this.#random = random
   }
 
-  /** Ids of all keys. The key of the first id encrypts. */
+  /** The key of the first id encrypts. */
   get keyIds(): readonly string[] {
     return [...this.#keys.keys()]
   }
@@ -87,7 +86,7 @@ export class KeyRing {
     return { keyId: this.currentKeyId, nonce, ciphertext }
   }
 
-  /** Decrypts a value. `keyUnknown`: the ring lacks its key. `broken`: it was changed or belongs to another tenant or field. */
+  /** `keyUnknown`: the ring lacks its key. `broken`: it was changed or belongs to another tenant or field. */
   open(
     place: SealedPlace,
     sealed: Sealed,
@@ -116,7 +115,7 @@ export class KeyRing {
   }
 }
 
-/** Returns the authenticated data of a value. No two places have the same data, because a tenant id contains no line feed. */
+/** No two places have the same data, because a tenant id contains no line feed. */
 function authenticatedData({ tenantId, field }: SealedPlace): Buffer {
   return Buffer.from(`${tenantId}\n${field}`, 'utf8')
 }
@@ -183,7 +182,6 @@ export class SecretOpener {
     this.#options = options
   }
 
-  /** Decrypts a tenant's secrets of one field, like `openTenantSecrets`, and reports failures. */
   open(tenant: DirectoryTenant, field: string): ReturnType<typeof openTenantSecrets> {
     const opened = openTenantSecrets(this.#options.keyRing, tenant, field)
     if (opened.unreadableKeyIds.length > 0) this.#report(tenant, field, opened.unreadableKeyIds)

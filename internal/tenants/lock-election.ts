@@ -8,12 +8,12 @@ import { raiseWriterFence } from './tenant-store.ts'
 export interface LockElectionOptions {
   /** Pool of which one connection is kept while this candidate leads. Its sessions must not be shared by a transaction pooler. */
   readonly pool: Pool
-  /** Number of the advisory lock. All candidates for the same number and database elect one leader. */
+  /** All candidates for the same number and database elect one leader. */
   readonly lock: number
   readonly fenceName: string
-  /** Work of the leader. It must end soon after its signal fires. */
+  /** Must end soon after its signal fires. */
   readonly lead: (leadership: Leadership) => Promise<void>
-  /** Called when this candidate has become leader (with its fence), is not leader any more, and when an attempt failed. Must not throw. */
+  /** Must not throw. */
   readonly onEvent: (event: LockElectionEvent) => void
   readonly health?: Health
   /** Interval of attempts and of checks of the connection in ms; default 2 s. */
@@ -65,7 +65,7 @@ export class LockElection {
     return this.#term !== undefined && isHeld(this.#term)
   }
 
-  /** Stops the candidate: ends the leader's work, waits for it, then releases the lock. Idempotent; never rejects. */
+  /** Ends the leader's work, waits for it, then releases the lock. Idempotent; never rejects. */
   async stop(): Promise<void> {
     await this.#loop.stop()
     if (this.#term) await this.#end(this.#term)
@@ -119,7 +119,7 @@ export class LockElection {
     this.#options.onEvent({ kind: 'lost', fence: term.fence, error })
   }
 
-  /** Ends a term. Waits without a bound: a new term must not begin in this process while the work of this one is running. */
+  /** Waits without a bound: a new term must not begin in this process while the work of this one is running. */
   async #end(term: Term): Promise<void> {
     term.over.abort()
     await term.work

@@ -55,7 +55,7 @@ export function schemaProblems(schema: TSchema, value: unknown, kind: string): P
   return [...byPath.values()]
 }
 
-/** Converts a JSON pointer such as `/spec/providers/1/name` to `spec.providers[1].name`. */
+/** `/spec/providers/1/name` becomes `spec.providers[1].name`. */
 function dottedPath(pointer: string): string {
   return pointer
     .split('/')

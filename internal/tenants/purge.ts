@@ -6,10 +6,10 @@ import type { Pool, PoolClient, PurgeStep, RemovedRows } from '#internal/storage
  * Every function throws errors of Postgres.
  */
 export interface TenantData {
-  /** Steps that delete a deleted tenant's rows. Rows that refer to other rows are deleted first. */
+  /** Rows that refer to other rows are deleted first. */
   readonly purgeSteps: readonly PurgeStep[]
   countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number>
-  /** Finds the suspensions of a tenant's callback and of its notifications. A member is undefined if there is none. */
+  /** A member is undefined if there is no suspension. */
   findSuspensions(
     pool: Pool,
     id: TenantId,
@@ -17,20 +17,20 @@ export interface TenantData {
     readonly callback: CallbackSuspension | undefined
     readonly notifications: CallbackSuspension | undefined
   }>
-  /** Lists tenants whose callback or notifications are suspended. */
+  /** Includes tenants whose notifications are suspended. */
   listSuspendedTenants(pool: Pool, rowsMax: number): Promise<readonly TenantId[]>
-  /** Appends an entry to the audit log in the transaction of the audited change. */
+  /** Writes in the transaction of the audited change. */
   writeAudit(client: PoolClient, entry: AuditEntry, nowMs: number): Promise<void>
 }
 
-/** A suspended callback. No delivery is attempted until it is resumed. */
+/** No delivery is attempted until the callback is resumed. */
 export interface CallbackSuspension {
-  /** Cause of the suspension. `gone`: the callback responded 410. `disabled`: its response contained the header `webhook-delivery`. */
+  /** `gone`: the callback responded 410. `disabled`: its response contained the header `webhook-delivery`. */
   readonly cause: string
   readonly suspendedAtMs: number
 }
 
-/** Entry of the audit log. `detail` must not contain secrets. */
+/** `detail` must not contain secrets. */
 export interface AuditEntry {
   readonly actor: string
   readonly action: `tenants.${'adopted' | 'changed' | 'created' | 'credentials' | 'deleted' | 'restored'}`
@@ -39,11 +39,11 @@ export interface AuditEntry {
 }
 
 const purgeRowsMax = 5_000
-/** Maximum batches per call, because other tenants wait for the same worker. */
+/** Other tenants wait for the same worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 
-/** Deletes a deleted tenant's data from Postgres in batches, for at most 20 s per call. Idempotent. */
+/** Deletes in batches, for at most 20 s per call. Idempotent. */
 export async function purgeTenant(
   pool: Pool,
   steps: readonly PurgeStep[],

@@ -34,8 +34,8 @@ export async function moveRecordStore(client: PoolClient, tenantId: TenantId, is
 }
 
 /**
- * Does the same for all tenants, such as after a change of the platform's default, and publishes those that move. The caller holds a lock of
- * `settings_version`.
+ * Moves the records of all tenants like `moveRecordStore`, such as after a change of the platform's default, and publishes those that move.
+ * The caller holds a lock of `settings_version`.
  */
 export async function moveRecordStores(client: PoolClient): Promise<void> {
   const { rows } = await client.query<{ id: TenantId }>(moveText, [null, false])
@@ -47,10 +47,8 @@ export async function moveRecordStores(client: PoolClient): Promise<void> {
   ])
 }
 
-/** Store of a tenant's records, as users see it. */
 export type ShownRecordStore = Readonly<NonNullable<TenantStatus['records']>>
 
-/** Reads the store of a tenant's records; undefined for an unknown tenant. */
 export async function findRecordStore(pool: Pool, tenantId: TenantId): Promise<ShownRecordStore | undefined> {
   const { recordStore, recordStoreBefore } = tenants
   const columns = { store: recordStore, earlierStore: recordStoreBefore }

@@ -4,7 +4,7 @@ import type { Problem } from './parse-tenant.ts'
 import { dnsLabel } from './spec-fields.ts'
 import type { TenantManifest } from './tenant-source.ts'
 
-/** A Secret with decoded values. `version` changes with the content and contains no secret. */
+/** `version` changes with the content and contains no secret. */
 export interface SecretManifest {
   readonly namespace: string
   readonly name: string
@@ -42,10 +42,7 @@ const Secret = t.Object(
   { additionalProperties: false },
 )
 
-/**
- * Parses a Secret manifest like `kubectl apply`: `stringData` takes precedence over `data`, whose values are the base64 of UTF-8 text.
- * Problems contain names of fields, never values.
- */
+/** Parses like `kubectl apply`: `stringData` takes precedence over `data` (base64 of UTF-8). Problems never contain values. */
 export function parseSecret(
   value: unknown,
   version: string,
@@ -95,22 +92,20 @@ function decodeBase64(encoded: string): string | undefined {
   }
 }
 
-/** Name of the Secret for a field of a tenant's spec. If `generated` is true, Latchkey creates the Secret when it is missing. */
+/** `generated`: Latchkey creates the Secret when it is missing. */
 export interface SecretPlace {
   readonly name: string
   readonly generated: boolean
 }
 
-/** Entry of a Secret that contains an API key. */
 export const apiKeyEntry = 'apiKey'
-/** Entry of a Secret that contains a generated signing secret. */
 export const signingSecretEntry = 'signingSecret'
-/** Entry of a Secret that contains the previous signing secret, while it still signs deliveries. */
+/** Present while the previous signing secret still signs deliveries. */
 export const previousSigningSecretEntry = 'previousSigningSecret'
-/** Label that assigns a Secret to a tenant. Its value is the tenant's name. */
+/** Assigns a Secret to the tenant named by its value. */
 export const tenantLabel = 'latchkey.dev/tenant'
 
-/** Returns the name of the Secret that contains the secrets for signing a tenant's deliveries; undefined without a callback. */
+/** Undefined without a callback. */
 export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
   if (spec.callback === undefined) return undefined
   const reference = spec.callback.signingSecretRef
@@ -119,7 +114,7 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
     : { name: reference.name, generated: false }
 }
 
-/** Returns the name of the Secret that contains the secrets for signing a tenant's notifications; undefined if they are not signed. */
+/** Undefined if notifications are not signed. */
 export function notificationsSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
   const { notifications } = spec
   if (notifications?.format !== 'event') return undefined
@@ -129,7 +124,7 @@ export function notificationsSecretPlace({ name, spec }: TenantManifest): Secret
     : { name: reference.name, generated: false }
 }
 
-/** Returns the name of the Secret that contains the URL of a tenant's notifications; undefined if the Tenant contains the URL. */
+/** Undefined if the Tenant contains the URL. */
 export function notificationsUrlPlace({ spec }: TenantManifest): SecretPlace | undefined {
   const reference = spec.notifications?.urlSecretRef
   return reference && { name: reference.name, generated: false }

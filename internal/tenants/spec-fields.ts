@@ -16,12 +16,11 @@ export interface FieldRule<T> {
   readonly holds?: (value: T) => boolean
 }
 
-/** Adds rules to a schema. TypeBox ignores them. */
+/** TypeBox ignores the rules. */
 export function ruled<S extends TSchema>(schema: S, ...rules: readonly FieldRule<Static<S>>[]): S {
   return { ...schema, 'x-kubernetes-validations': rules }
 }
 
-/** Returns a list in the Common Expression Language. */
 export const celList = (names: readonly string[]) => `[${names.map((name) => `'${name}'`).join(', ')}]`
 
 /** Declares an object schema that refuses unknown fields, so that a misspelt field is not ignored. */
@@ -32,7 +31,7 @@ export function strict<P extends TProperties>(
   return t.Object(properties, { additionalProperties: false, ...options })
 }
 
-/** Declares a string with a closed set of values. TypeBox checks the pattern; `enum` documents the values in the schema. */
+/** TypeBox checks the pattern; `enum` documents the values in the schema. */
 export function oneOf<const V extends readonly string[]>(
   values: V,
   options: { description: string; default?: V[number] },
@@ -43,7 +42,6 @@ export function oneOf<const V extends readonly string[]>(
 /** Pattern of an RFC 1123 label, such as the name of a namespace. */
 export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
 
-/** Declares a time in RFC 3339. */
 export const timestamp = (description: string) =>
   t.String({ pattern: timestampPattern, maxLength: 40, description })
 

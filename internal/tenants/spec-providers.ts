@@ -13,9 +13,8 @@ export type ProviderName = BuiltInProviderName | (string & { readonly [declared]
 export const providerNamePattern = '^[a-z][a-z0-9_-]{1,39}$'
 /** Name of the provider of notifications, which no provider of a tenant can have. */
 export const reservedProviderName = 'latchkey'
-/** Maximum providers of a tenant. */
 
-/** Vendor names of providers, which are accepted wherever a neutral name is accepted. */
+/** Accepted wherever a neutral name is accepted. */
 export const providerAliases = {
   stripe: 'card',
   shopify: 'storefront',
@@ -119,7 +118,7 @@ const providerFields = strict(
 
 const walletNames = celList(namesOf('wallet'))
 
-/** Rules of an entry of `spec.providers`. In a folder, vendor names are replaced by neutral names before the rules are checked. */
+/** In a folder, vendor names are replaced by neutral names before the rules are checked. */
 const providerRules: readonly FieldRule<Static<typeof providerFields>>[] = [
   {
     message: 'is reserved for notifications',

@@ -7,7 +7,7 @@ import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
 
-/** Version counter of tenant changes, in one row. `baseline/tenants.sql` explains why versions become visible in order. */
+/** One row. `baseline/tenants.sql` explains why versions become visible in order. */
 export const directoryVersion = pgTable('directory_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
@@ -27,9 +27,8 @@ export const tenants = pgTable('tenants', {
   name: text('name').notNull(),
   slug: text('slug'),
   suspended: boolean('suspended').notNull(),
-  /** Names of the destinations that the spec configures. */
   destinations: text('destinations').array().notNull().generatedAlwaysAs(sql`destinations_of(spec)`),
-  /** Spec of the tenant; emptied when a deleted tenant's data has been removed. */
+  /** Emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),
   version: int8('version').notNull(),
@@ -56,7 +55,7 @@ export const providers = pgTable('providers', {
   updatedAtMs: epochMs('updated_at').notNull().default(sql`now()`),
 })
 
-/** Slugs of deleted tenants, reserved for the resource that had them. */
+/** Reserved for the resource that had the slug. */
 export const slugReservations = pgTable('slug_reservations', {
   slug: text('slug').primaryKey(),
   namespace: text('namespace').notNull(),
@@ -64,7 +63,6 @@ export const slugReservations = pgTable('slug_reservations', {
   reservedUntilMs: epochMs('reserved_until').notNull(),
 })
 
-/** API keys, identified by their SHA-256. */
 export const apiKeys = pgTable('api_keys', {
   sha256: bytea('sha256').primaryKey(),
   tenantId: text('tenant_id').$type<TenantId>().notNull(),
@@ -73,7 +71,7 @@ export const apiKeys = pgTable('api_keys', {
   /** First characters of the key; null for keys that were stored before this column existed. */
   prefix: text('prefix'),
   expiresAtMs: epochMs('expires_at'),
-  /** Time at which a replaced key becomes invalid; null for a current key. */
+  /** Null for a current key. */
   endsAtMs: epochMs('ends_at'),
   createdAtMs: epochMs('created_at').notNull(),
 })

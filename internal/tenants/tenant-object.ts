@@ -22,18 +22,12 @@ export const tenantObjects = resource<TenantObject>({
 
 /** Finalizer that keeps a deleted Tenant until its rows in Postgres are hidden, and deleted if its policy requires that. */
 export const tenantFinalizer = 'latchkey.dev/rows'
-/**
- * Annotation that assigns the retained data of a deleted tenant to this Tenant. Its value is the deleted tenant's id. Only the platform may
- * set it.
- */
+/** Id of a deleted tenant, whose retained data this Tenant gets. Only the platform may set it. */
 export const adoptAnnotation = 'latchkey.dev/adopt'
-/** Annotation that resumes deliveries to a Tenant's suspended callback. The operator then removes it. */
+/** The operator removes it after it has resumed deliveries. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 
-/**
- * Validates a Tenant against the schema of `model.ts`, which is stricter than the API server in a few places. The message contains names of
- * fields, never their values. Pure.
- */
+/** Stricter than the API server in a few places. The message contains names of fields, never their values. Pure. */
 export function parseTenantObject(
   object: TenantObject,
 ):
@@ -63,7 +57,7 @@ export function parseTenantObject(
   }
 }
 
-/** Returns the slug that a Tenant claims, before validation. Pure. */
+/** Before validation. Pure. */
 export function slugOf({ spec }: TenantObject): unknown {
   return typeof spec === 'object' && spec !== null && 'slug' in spec ? spec.slug : undefined
 }
@@ -79,7 +73,7 @@ export type WebhookUrl = NonNullable<TenantStatus['urls']>[number]
 /**
  * Returns the webhook URLs of a tenant's enabled providers; an empty list while the tenant has no slug. Pure.
  * @param publicUrl prefix of `/v1/t/…`; if it is absent, the URLs are paths
- * @param namesOf returns further names of a provider, under which it has URLs, too
+ * @param namesOf returns further names of a provider, each of which also has a URL
  */
 export function webhookUrls(
   slug: string | null,

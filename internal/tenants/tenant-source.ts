@@ -7,18 +7,18 @@ import type { TenantObject } from './tenant-object.ts'
 
 /** A validated Tenant. */
 export interface TenantManifest {
-  /** uid of the resource. A folder of manifests derives it from namespace and name. */
+  /** A folder of manifests derives it from namespace and name. */
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Creation time, which decides between two claimants of a slug. Undefined if a folder's manifest does not contain it. */
+  /** Decides between two claimants of a slug. Undefined if a folder's manifest does not contain it. */
   readonly createdAtMs: number | undefined
   readonly spec: TenantSpec
 }
 
 /**
- * Result of reading a Secret. `mayBeElsewhere`: another machine may have the Secret. `unreadable`: the Secret could not be read and may not
- * exist. `unlabelled`: the Secret exists, but has no tenant label, or the label of the tenant `labelled`.
+ * `mayBeElsewhere`: another machine may have the Secret. `unreadable`: the Secret could not be read and may not exist. `unlabelled`: the
+ * Secret exists, but has no tenant label, or the label of the tenant `labelled`.
  */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
@@ -32,7 +32,7 @@ export const tooManyNamespaces = 'TooManyNamespaces'
 export interface GeneratedSecret {
   readonly namespace: string
   readonly name: string
-  /** All entries that Latchkey writes. Other entries of the Secret are kept and ignored. */
+  /** Other entries of the Secret are kept and ignored. */
   readonly values: Readonly<Record<string, string>>
   readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
@@ -41,7 +41,7 @@ export interface GeneratedSecret {
   readonly replaces: string | undefined
 }
 
-/** Result of writing a generated Secret. `taken`: nothing was written, because another owner has the name or the Secret has changed. */
+/** `taken`: nothing was written, because another owner has the name or the Secret has changed. */
 export type SecretWritten =
   | { readonly kind: 'written' }
   | { readonly kind: 'taken' }
@@ -49,7 +49,7 @@ export type SecretWritten =
 
 export interface TenantSecrets {
   readSecret(namespace: string, name: string): Promise<SecretRead>
-  /** Creates a Secret, or replaces a Secret that was generated for the same owner. Idempotent. */
+  /** Replaces only a Secret that was generated for the same owner. Idempotent. */
   writeSecret(secret: GeneratedSecret): Promise<SecretWritten>
   /** Restores the tenant label on generated Secrets that lost it, so that watches report their changes. Returns their names. */
   relabel(): Promise<string[]>
@@ -60,39 +60,35 @@ export interface TenantSecrets {
  * writes change the resource.
  */
 export interface TenantSource {
-  /** Providers of the same cluster or folder. */
   readonly providers: ProviderSource
   /** Policy for the data of a tenant whose resource vanished without a deletion that this source could observe. */
   readonly vanishedData: 'keep' | 'asPolicySays'
   /** Whether a new callback URL resumes a suspended callback. A cluster uses an annotation instead. */
   readonly resumesMovedCallback: boolean
-  /** Returns whether the row of a tenant belongs to this source, so that two sources never remove each other's tenants. */
+  /** Prevents two sources from removing each other's tenants. */
   owns(live: { readonly uid: string }): boolean
   /** Resolves when all readable Tenants and Secrets have been read, or when the signal fires. */
   settled(signal: AbortSignal): Promise<void>
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): Iterable<TenantObject>
-  /** Returns the Tenants that claim a slug, including a Tenant that already holds the slug. */
+  /** Includes a Tenant that already holds the slug. */
   claimants(slug: string): Iterable<TenantObject>
-  /** Returns whether a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
+  /** True if a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
   isComplete(namespace: string): boolean
-  /** Checks whether a Tenant is absent in the cluster or folder itself, not in the cache. @throws if the source is unavailable */
+  /** Asks the cluster or folder itself, not the cache. @throws if the source is unavailable */
   isAbsent(place: ObjectPlace): Promise<boolean>
-  /**
-   * Calls `listener` with the key of each Tenant that may need to be reconciled, or without a key if any Tenant may need it. The returned
-   * function removes the listener.
-   */
+  /** Without a key, any Tenant may need to be reconciled. The returned function removes the listener. */
   follow(listener: (key?: string) => void): () => Promise<void>
-  /** Returns the Secrets of a tenant. Calls `mayWrite` before each write. */
+  /** Calls `mayWrite` before each write. */
   secretsOf(manifest: TenantManifest, mayWrite: () => boolean): TenantSecrets
-  /** Adds the finalizer. Returns undefined if the Tenant has changed since it was read. @throws when the write fails */
+  /** Adds the finalizer. Undefined if the Tenant has changed since it was read. @throws when the write fails */
   hold(object: TenantObject): Promise<TenantObject | undefined>
-  /** Removes the finalizer. Returns false if the Tenant has changed since it was read. @throws when the write fails */
+  /** Removes the finalizer. False if the Tenant has changed since it was read. @throws when the write fails */
   release(object: TenantObject): Promise<boolean>
-  /** Writes the status. Returns false if the Tenant no longer exists. @throws when the write fails */
+  /** Returns false if the Tenant no longer exists. @throws when the write fails */
   applyStatus(object: TenantObject, status: TenantStatus): Promise<boolean>
-  /** Removes an annotation from a Tenant. @throws when the write fails */
+  /** @throws when the write fails */
   removeAnnotation(object: TenantObject, name: string): Promise<void>
-  /** Records an event about a Tenant. Never throws. */
+  /** Never throws. */
   record(occurrence: Occurrence): void
 }

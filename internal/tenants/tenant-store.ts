@@ -14,7 +14,6 @@ import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from '
 
 // All reads in this file are plain statements without row locks, except `lockLiveTenant`.
 
-/** Reads a tenant's row, its keys and its decrypted secrets; undefined for an unknown uid. */
 export async function findStoredTenant(
   pool: Pool,
   keyRing: KeyRing,
@@ -49,10 +48,8 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
   })
 }
 
-/** Position in the list of encrypted secrets, which is ordered by primary key. */
 export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
-/** Lists encrypted secrets of all tenants after a position, by primary key. */
 export async function listSealedSecrets(
   pool: Pool,
   after: SecretCursor | undefined,
@@ -70,16 +67,13 @@ export async function listSealedSecrets(
     .limit(rowsMax)
 }
 
-/** Returns whether a tenant has or ever had this id. */
+/** Includes ids of deleted tenants. */
 export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean> {
   const rows = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.id, id)).limit(1)
   return rows.length > 0
 }
 
-/**
- * Finds other claims on a slug. Without `createdAtMs`, the tenant's own claim counts as younger than all stored ones. Takes no locks,
- * because the unique index decides between concurrent writes.
- */
+/** Without `createdAtMs`, the own claim is the youngest. No locks: the unique index decides between concurrent writes. */
 export async function findSlugFacts(
   pool: Pool,
   wish: {
@@ -125,7 +119,7 @@ function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: Parameters<t
     .limit(1)
 }
 
-/** Returns those of the given keys (SHA-256, hex) that belong to another tenant. */
+/** SHA-256 (hex). */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,
@@ -156,7 +150,6 @@ export async function listLiveTenants(pool: Pool, rowsMax: number): Promise<Live
     .limit(rowsMax)
 }
 
-/** Lists those tenants of the given ids that are not deleted. */
 export async function listLiveTenantsById(pool: Pool, ids: readonly TenantId[]): Promise<LiveTenant[]> {
   return await orm(pool)
     .select(liveColumns)
@@ -176,7 +169,7 @@ export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<L
   return row
 }
 
-/** Finds the id of the tenant with a uid, whether the tenant is deleted or not. */
+/** Includes deleted tenants. */
 export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<TenantId | undefined> {
   const [row] = await orm(pool).select({ id }).from(tenants).where(eq(uid, wanted)).limit(1)
   return row?.id
@@ -235,7 +228,7 @@ export async function findWriterFence(pool: Pool, lease: string): Promise<number
   return row?.leaseTransitions ?? 0
 }
 
-/** Raises the fencing token of a leader whose lock is in Postgres, and returns it. Earlier leaders can write nothing from then on. */
+/** Earlier leaders can write nothing from then on. */
 export async function raiseWriterFence(client: PoolClient, fence: string): Promise<number> {
   const raised = { leaseTransitions: sql`${writerFence.leaseTransitions} + 1` }
   const [row] = await orm(client)

@@ -30,7 +30,6 @@ export async function listTenantHeads(
   pool: Pool,
   page: {
     readonly after?: { readonly namespace: string; readonly name: string } | undefined
-    /** Namespaces of the tenants; omit for all. */
     readonly namespaces?: readonly string[] | undefined
     readonly rowsMax: number
   },

@@ -5,10 +5,7 @@ import { addFinalizer, applyStatus, removeFinalizer } from './object-writes.ts'
 
 const troubleLogEvery = 20
 
-/**
- * Starts to watch the Providers of a cluster. Without their definition, or without permission to list them, there are none, and tenants use
- * built-in and shipped ones. The caller must stop the source.
- */
+/** Without the definition, or permission to list, tenants use built-in and shipped providers. The caller must stop it. */
 export function startClusterProviders({
   client,
   transport,

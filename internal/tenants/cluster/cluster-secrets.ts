@@ -23,7 +23,7 @@ import {
   tooManyNamespaces,
 } from '../tenant-source.ts'
 
-/** State of a Secret in the cache. `unknown`: the cache is stale, or access is forbidden. */
+/** `unknown`: the cache is stale, or access is forbidden. */
 export type KnownSecret =
   | { readonly kind: 'known'; readonly secret: Secret | undefined }
   | { readonly kind: 'unknown' }
@@ -33,7 +33,7 @@ export type KnownSecret =
 export interface ClusterSecretsOptions {
   readonly client: KubeClient
   readonly known: (place: ObjectPlace) => KnownSecret
-  /** User name of this process at the API server. It appears in the command that grants missing permissions. */
+  /** User name at the API server. Appears in the command that grants missing permissions. */
   readonly username: string
 }
 
@@ -41,10 +41,7 @@ export interface ClusterSecretsOptions {
 const writtenMs = 10_000
 const writtenMax = 10_000
 
-/**
- * The Secrets of a cluster. Remembers recent writes, so that a process reads its own writes although the cache lags behind. Holds no
- * connection.
- */
+/** Remembers recent writes, so that a process reads its own although the cache lags behind. Holds no connection. */
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
   readonly #written = new Map<
@@ -54,25 +51,19 @@ export class ClusterSecrets {
       readonly untilMs: number
     }
   >()
-  /**
-   * Secrets that exist without the tenant label, known because an attempt to create them failed. After the set is cleared, each of them
-   * costs one more failed attempt.
-   */
+  /** Exist without the tenant label, so creating them failed. Clearing the set costs one more failed attempt for each. */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {
     this.#options = options
   }
 
-  /** Returns the Secrets of one tenant. Calls `mayWrite` before each write. */
+  /** Calls `mayWrite` before each write. */
   of(tenant: Parts['tenant'], mayWrite: () => boolean): TenantSecrets {
     return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
   }
 
-  /**
-   * Finds a Secret: this process's own recent write, otherwise the cached Secret. Reads the Secret from the API server if the cache cannot
-   * contain it.
-   */
+  /** Prefers this process's own recent write, then the cache. Reads the API server if the cache cannot contain the Secret. */
   async find(
     place: ObjectPlace,
     isGenerated: boolean,
@@ -96,7 +87,7 @@ export class ClusterSecrets {
     return await this.#options.client.get(secrets, place)
   }
 
-  /** Remembers a write until the cache contains it, for at most 10 s. */
+  /** Lasts until the cache contains the write, at most 10 s. */
   remember(secret: Secret): void {
     const key = objectKey(secret.metadata)
     this.#written.delete(key)
@@ -104,7 +95,6 @@ export class ClusterSecrets {
     this.#written.set(key, { secret: keptOfSecret(secret), untilMs: performance.now() + writtenMs })
   }
 
-  /** Remembers that a Secret exists although the cache does not contain it. */
   noteTaken(place: ObjectPlace): void {
     if (this.#taken.size >= writtenMax) this.#taken.clear()
     this.#taken.add(objectKey(place))
@@ -126,7 +116,7 @@ interface Parts extends ClusterSecretsOptions {
     readonly namespace: string
     readonly name: string
     readonly uid: string
-    /** Names of the tenant's generated Secrets. Latchkey labels them, so the cache contains those that exist. */
+    /** Latchkey labels them, so the cache contains those that exist. */
     readonly generated: ReadonlySet<string>
   }
   readonly mayWrite: () => boolean
@@ -209,26 +199,22 @@ class SecretsOfTenant implements TenantSecrets {
   }
 }
 
-/**
- * Returns the result for a Secret in a namespace that is not watched. The Secret is not read from the server, because its later changes
- * would go unnoticed without a watch.
- */
+/** The Secret is not read from the server, because its later changes would go unnoticed without a watch. */
 function unfollowed(namespace: string, why: string): SecretRead {
   const message = `the operator does not watch the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 
-/** ClusterRole that permits use of Secrets. It is bound separately in each namespace. */
+/** Bound separately in each namespace. */
 export const secretsRole = 'latchkey-operator-secrets'
 
-/** Returns the command that permits the operator to use the Secrets of a namespace. */
 export function grantCommand(username: string, namespace: string): string {
   const [, account] = /^system:serviceaccount:([^:]+:[^:]+)$/.exec(username) ?? []
   const subject = account === undefined ? `--user=${username}` : `--serviceaccount=${account}`
   return `kubectl create rolebinding ${secretsRole} -n ${namespace} --clusterrole=${secretsRole} ${subject}`
 }
 
-/** Decodes a Secret for a tenant. Problems contain names of entries, never values. Pure. */
+/** Problems contain names of entries, never values. Pure. */
 export function readSecretObject(object: Secret, tenant: { name: string; uid: string }): SecretRead {
   const { name, namespace, ownerReferences, annotations, labels, resourceVersion = '' } = object.metadata
   const ours = ownerReferences?.some(({ uid }) => uid === tenant.uid) ?? false
@@ -255,7 +241,6 @@ const ownAnnotations: readonly string[] = [
   rotatedAnnotation,
 ]
 
-/** Removes the fields of a Secret that the cache does not need. Pure. */
 export function keptOfSecret({ metadata, data }: Secret): Secret {
   const { name, namespace, uid, resourceVersion, labels, ownerReferences } = metadata
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) =>
@@ -275,7 +260,7 @@ export function keptOfSecret({ metadata, data }: Secret): Secret {
   }
 }
 
-/** Builds the patch that updates a generated Secret and removes Latchkey's obsolete entries and annotations. */
+/** Removes Latchkey's obsolete entries and annotations. */
 function secretPatch(secret: GeneratedSecret) {
   const { metadata, data } = generatedObject(secret)
   return {

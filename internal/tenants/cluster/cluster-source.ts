@@ -16,7 +16,7 @@ export function startClusterSource(
   options: Omit<ClusterViewOptions, 'onSecretDeleted'> & {
     readonly client: KubeClient
     readonly events: Pick<TenantSource, 'record'>
-    /** User name of this process at the API server. It appears in the command that grants missing permissions. */
+    /** User name at the API server. Appears in the command that grants missing permissions. */
     readonly username: string
   },
 ): TenantSource & { check(): CheckResult; stop(): Promise<void> } {

@@ -18,28 +18,21 @@ import { type KnownSecret, keptOfSecret } from './cluster-secrets.ts'
 
 export interface ClusterViewOptions {
   readonly transport: Transport
-  /** Namespaces to watch; undefined for all. */
   readonly namespaces: readonly string[] | undefined
   /** True for one watch over all labelled Secrets; false for one watch per namespace that contains Tenants. */
   readonly secretsClusterWide: boolean
   readonly health: Health
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   readonly onSecretDeleted: (place: ObjectPlace) => void
-  /** Maximum number of watches of Tenants and Secrets. Defaults to the maximum of the process; only tests set it. */
+  /** Default: the maximum of the process. Only tests set it. */
   readonly watchesMax?: number
-  /**
-   * Number of consecutive `exhausted` failures after which a namespace counts as not watched. Default 8, which takes about a minute.
-   * Replaced in tests only.
-   */
+  /** Consecutive `exhausted` failures until a namespace counts as not watched; default 8, about a minute. Replaced in tests only. */
   readonly exhaustedTimes?: number
 }
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/**
- * Number of consecutive `forbidden` failures after which the affected Tenants are queued. More than one, because a starting API server
- * forbids every request until it has read its roles.
- */
+/** More than one, because a starting API server forbids every request until it has read its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
@@ -50,15 +43,15 @@ function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
   return scope === everywhere ? followed : `${followed} of ${scope}`
 }
 
-/** Caches the Tenants of a cluster and their Secrets by watches that start in the constructor. The caller must stop it. */
+/** Watches start in the constructor. The caller must stop it. */
 export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
-  /** Namespaces whose Secrets are not watched because of the maximum of watches; the namespace that has waited longest comes first. */
+  /** Not watched because of the maximum of watches; the namespace that has waited longest comes first. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
-  /** Counters of consecutive `exhausted` failures, by reflector name. The cache counts as valid until such failures last. */
+  /** By reflector name. The cache counts as valid until such failures last. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
   readonly #counts = new Map<string, number>()
   readonly #claims = new Map<unknown, Set<string>>()
@@ -80,7 +73,7 @@ export class ClusterView {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
   }
 
-  /** Returns the Tenants that claim a slug, including a Tenant that already holds the slug. */
+  /** Includes a Tenant that already holds the slug. */
   *claimants(slug: string): IterableIterator<TenantObject> {
     for (const key of this.#claims.get(slug) ?? []) {
       const object = this.tenant(parseObjectKey(key))
@@ -99,12 +92,12 @@ export class ClusterView {
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
 
-  /** Returns whether the cache contains all Tenants of a namespace, so that a Tenant that the cache lacks does not exist. */
+  /** True if a Tenant that the cache lacks does not exist. */
   isComplete(namespace: string): boolean {
     return this.#tenantsOf(namespace)?.hasSynced() ?? false
   }
 
-  /** Calls `listener` with the key of each Tenant that may need to be reconciled. The returned function removes the listener. */
+  /** The returned function removes the listener. */
   onKey(listener: (key: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -115,7 +108,7 @@ export class ClusterView {
     while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
   }
 
-  /** Readiness check. It succeeds after the first complete read; a forbidden namespace does not delay the other namespaces. */
+  /** Succeeds after the first complete read; a forbidden namespace does not delay the other namespaces. */
   check(): CheckResult {
     const reflectors = [...this.#tenants.values()]
     if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
@@ -145,7 +138,7 @@ export class ClusterView {
     await Promise.all([...all.map((each) => each.stop()), ...this.#ending])
   }
 
-  /** Returns whether every reflector has synced or is forbidden; a forbidden reflector must not delay the others. */
+  /** A forbidden reflector must not delay the others. */
   #isSettled(): boolean {
     const reflectors = [...this.#tenants.values(), ...this.#secrets.values()]
     return reflectors.every((each) => each.hasSynced() || each.failure()?.kind === 'forbidden')
@@ -159,10 +152,7 @@ export class ClusterView {
     return this.#options.secretsClusterWide ? everywhere : namespace
   }
 
-  /**
-   * Returns the message of a reflector's `exhausted` failure if such failures have prevented its watch for about a minute; otherwise
-   * undefined.
-   */
+  /** Defined if `exhausted` failures have prevented the reflector's watch for about a minute. */
   #lastingExhaustion(
     name: string,
     reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
@@ -237,7 +227,7 @@ export class ClusterView {
     this.#ending.add(ending)
   }
 
-  /** Watches the Secrets of the namespace that has waited longest for a free watch. */
+  /** The namespace that has waited longest comes first. */
   #followNext(): void {
     const [scope] = this.#unfollowed
     if (scope === undefined) return
@@ -331,7 +321,7 @@ function keptOfTenant(object: TenantObject): TenantObject {
   return { metadata: { ...metadata, annotations }, spec, ...(status !== undefined && { status }) }
 }
 
-/** Counts consecutive failures of one kind, to distinguish lasting failures from transient ones. */
+/** Distinguishes lasting failures from transient ones. */
 export class RepeatedFailure {
   readonly #kind: KubeFailureKind
   readonly #times: number
@@ -343,12 +333,11 @@ export class RepeatedFailure {
     this.#times = times
   }
 
-  /** True after at least `times` consecutive failures of the counted kind. */
   get isLasting(): boolean {
     return this.#inARow >= this.#times
   }
 
-  /** Records a failure. Returns true only if it is the failure with which `times` consecutive failures are reached. */
+  /** Returns true only for the failure with which `times` consecutive failures are reached. */
   note(trouble: ReflectorTrouble): boolean {
     if (trouble.kind !== 'sync') return false
     // If the number of consecutive failures has not increased, a watch succeeded between the two failures.

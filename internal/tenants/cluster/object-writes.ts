@@ -1,13 +1,10 @@
 import { expectOk, type KubeClient, type KubeObject, type Resource } from '#internal/kube/index.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
 
-/** Field manager of status writes. Metadata writes use a different field manager. */
+/** Metadata writes use a different field manager. */
 const statusManager = 'latchkey-operator-status'
 
-/**
- * Adds the finalizer to a Tenant or Provider. Returns the metadata that the server answered, or undefined if the object has another
- * resourceVersion than the one that was read: the event of that change causes another reconciliation. @throws when the write fails
- */
+/** Undefined if the object has changed since it was read: that change causes another reconciliation. @throws when the write fails */
 export async function addFinalizer(
   client: KubeClient,
   of: Resource<KubeObject>,
@@ -20,7 +17,7 @@ export async function addFinalizer(
   return expectOk(`cannot add the finalizer to a ${of.kind}`, result).metadata
 }
 
-/** Removes the finalizer. Returns false if the object has changed since it was read. @throws when the write fails */
+/** Returns false if the object has changed since it was read. @throws when the write fails */
 export async function removeFinalizer(
   client: KubeClient,
   of: Resource<KubeObject>,
@@ -35,7 +32,7 @@ export async function removeFinalizer(
   return true
 }
 
-/** Applies a status. Returns false if the object was deleted or recreated after it was read. @throws when the write fails */
+/** Returns false if the object was deleted or recreated after it was read. @throws when the write fails */
 export async function applyStatus(
   client: KubeClient,
   of: Resource<KubeObject & { readonly status?: object }>,

@@ -29,12 +29,11 @@ import {
 
 /** Options of a folder source. */
 export interface FolderOptions {
-  /** Folder with the manifests of Tenants and of the Secrets that they reference. */
   readonly tenantsDir: string
-  /** Folder for generated Secrets (files 0600, folder 0700). It is created if missing. */
+  /** Files 0600, folder 0700. Created if missing. */
   readonly secretsDir: string
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** Rewrites each URL of a callback and of a receiver of notifications; by default URLs stay unchanged. */
+  /** By default URLs stay unchanged. */
   readonly callbackUrl?: ((url: string) => string) | undefined
   /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
@@ -49,17 +48,13 @@ export interface FolderOptions {
 }
 
 export const fileBytesMax = 1_048_576
-/** Maximum files per folder. */
 export const filesMax = 1_000
-/** Debounce delay of file system events, because editors write a file in several steps. */
+/** Editors write a file in several steps. */
 const debounceMs = 50
 const readMsMax = 60_000
 const jitter = 0.1
 
-/**
- * Last known content of a file: its valid documents by identity (`good`), and the identities of broken documents that were never valid
- * (`held`).
- */
+/** `good`: last valid documents by identity. `held`: identities of broken documents that were never valid. */
 interface FileState {
   readonly signature: string
   readonly good: ReadonlyMap<string, Exclude<FileDocument, { kind: 'broken' }>>
@@ -91,7 +86,6 @@ export class FolderSource implements TenantSource {
     },
     hold: async () => true,
     release: async () => undefined,
-    // Stores the status in memory only.
     applyStatus: async ({ metadata: { name } }, status) => {
       const object = this.#providers.get(name)
       if (object !== undefined) this.#providers.set(name, { ...object, status })
@@ -112,10 +106,7 @@ export class FolderSource implements TenantSource {
     this.#options = options
   }
 
-  /**
-   * Reads changed files. Returns the revision, which increases whenever the files or the folders' problems change. Never rejects; problems
-   * are available from `problems`.
-   */
+  /** Returns the revision, which increases whenever the files or the folders' problems change. Never rejects; see `problems`. */
   refresh(): Promise<number> {
     // Reads are serialized, so that an older one never replaces a newer one.
     const read = this.#lastRead.then(() => this.#read())
@@ -290,7 +281,7 @@ export class FolderSource implements TenantSource {
     return this.#revision
   }
 
-  /** Rebuilds tenants and Secrets from the files. If a name is repeated, the first document takes precedence. */
+  /** If a name is repeated, the first document takes precedence. */
   #merge(folderProblems: readonly SourceProblem[]): void {
     const { callbackUrl = (url) => url } = this.#options
     const problems = [...folderProblems, ...[...this.#files.values()].flatMap((state) => state.problems)]
@@ -345,7 +336,6 @@ export class FolderSource implements TenantSource {
     this.#logProblems(problems)
   }
 
-  /** Logs each problem when it appears, and the number of problems that were fixed. */
   #logProblems(problems: readonly SourceProblem[]): void {
     const { log } = this.#options
     const known = new Set(this.#problems.map((problem) => JSON.stringify(problem)))
@@ -359,7 +349,7 @@ export class FolderSource implements TenantSource {
   }
 }
 
-/** Lists the manifest files of a folder. `paths` is undefined if the folder cannot be listed. */
+/** `paths` is undefined if the folder cannot be listed. */
 async function listManifests(
   dir: string,
   { mayBeMissing }: { readonly mayBeMissing: boolean },
@@ -376,7 +366,7 @@ async function listManifests(
   }
 }
 
-/** Reads a file if its size, times or inode changed. Returns undefined if it no longer exists. */
+/** Reads only if size, times or inode changed. Returns undefined if the file no longer exists. */
 async function readState(
   path: string,
   before: FileState | undefined,
@@ -418,7 +408,6 @@ function unreadable(
   return nextState({ kind: 'unreadable', file: path, documents: [], problems }, signature, before)
 }
 
-/** Merges newly parsed documents with the last valid content. */
 function nextState(parsed: ParsedFile, signature: string, before: FileState | undefined): FileState {
   if (parsed.kind === 'unreadable') {
     const { good = new Map(), held = [], complete = false } = before ?? {}
@@ -454,7 +443,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
 }
 
-/** Watches a folder. If that fails, returns undefined, and polling still finds changes. */
+/** Returns undefined on failure; polling still finds changes. */
 function watchQuietly(dir: string, listener: () => void): FSWatcher | undefined {
   try {
     const watcher = watch(dir, listener)
@@ -465,7 +454,7 @@ function watchQuietly(dir: string, listener: () => void): FSWatcher | undefined 
   }
 }
 
-/** Writes a file that other users can never read. The write is atomic even if the process crashes. */
+/** Other users can never read the file. Atomic even if the process crashes. */
 async function writePrivately(dir: string, name: string, text: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const unfinished = join(dir, `.${name}.${process.pid}`)

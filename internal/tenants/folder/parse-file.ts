@@ -19,7 +19,7 @@ export interface SourceProblem {
   readonly message: string
 }
 
-/** A document of a file. `identity` consists of kind, namespace and name; undefined for a broken document without a readable name. */
+/** `identity` consists of kind, namespace and name; undefined for a broken document without a readable name. */
 export type FileDocument = { readonly line: number | undefined } & (
   | {
       readonly kind: 'tenant'
@@ -32,7 +32,7 @@ export type FileDocument = { readonly line: number | undefined } & (
   | { readonly kind: 'broken'; readonly identity: string | undefined }
 )
 
-/** Documents of a file. `unreadable`: the file could not be split into documents. */
+/** `unreadable`: the file could not be split into documents. */
 export interface ParsedFile {
   readonly kind: 'parsed' | 'unreadable'
   readonly file: string
@@ -44,7 +44,7 @@ export interface ParsedFile {
 const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
 
-/** Returns the identity of a document within a folder. Providers have no namespace. */
+/** Providers have no namespace. */
 export function identityOf(kind: 'Tenant' | 'Secret' | 'Provider', { namespace, name }: ObjectPlace): string {
   return kind === 'Provider' ? `${kind} ${name}` : `${kind} ${namespace}/${name}`
 }
@@ -84,7 +84,7 @@ export function parseFile(
   }
 }
 
-/** Returns whether a document is empty, such as a trailing separator or the comments that Helm prints. */
+/** Such as a trailing separator or the comments that Helm prints. */
 function isEmpty({ contents }: Document.Parsed): boolean {
   return contents === null || (isScalar(contents) && contents.value === null)
 }
@@ -154,7 +154,7 @@ function kindOf(kind: unknown): 'Tenant' | 'Secret' | 'Provider' {
 
 const providerFields = ['apiVersion', 'kind', 'metadata', 'spec', 'status']
 
-/** Reads the head of a Provider. Its spec is validated when it is reconciled, and the log has the result. */
+/** Does not validate the spec: reconciling does, and the log has the result. */
 function parseProviderDocument(value: unknown): ProviderObject | Problem {
   const { apiVersion, metadata, spec } = asRecord(value)
   const odd = Object.keys(asRecord(value)).find((field) => !providerFields.includes(field))
@@ -167,7 +167,7 @@ function parseProviderDocument(value: unknown): ProviderObject | Problem {
   return { metadata: { name, uid: `${folderUidPrefix}${name}`, generation: 1 }, spec }
 }
 
-/** Converts a document to plain values. Returns undefined if its aliases expand too far. */
+/** Returns undefined if aliases expand too far. */
 function toValue(yaml: Document.Parsed): unknown {
   try {
     return yaml.toJS({ maxAliasCount: 100 })

@@ -9,18 +9,17 @@ import { providersMax, type StoredProvider } from './provider-store.ts'
 export interface ProviderFacts {
   readonly providers: readonly { readonly object: ProviderObject; readonly validated: ValidatedProvider }[]
   readonly stored: readonly StoredProvider[]
-  /** Stored declarations whose Provider has vanished. */
   readonly vanished: readonly StoredProvider[]
   /** Tenants that name a Provider, by its name; for Providers that are deleted or have vanished. */
   readonly users: ReadonlyMap<string, readonly ResourceName[]>
 }
 
-/** What is to be done for one Provider, in this order: finalizer, declaration, status, release. */
+/** In this order: finalizer, declaration, status, release. */
 export interface ProviderPlan {
   /** Undefined for a declaration whose Provider has vanished. */
   readonly object: ProviderObject | undefined
   readonly name: string
-  /** Change of the declaration in force. `note`: only the generation changes. */
+  /** `note`: only the generation changes. */
   readonly step:
     | { readonly kind: 'put'; readonly provider: StoredProvider }
     | { readonly kind: 'note'; readonly provider: StoredProvider }
@@ -36,11 +35,11 @@ export interface ProviderPlan {
   readonly problem: string | undefined
 }
 
-/** Decides what to do for each Provider. Pure: the same facts and time produce the same plan. */
+/** Pure: the same facts and time produce the same plan. */
 export function planProviders(facts: ProviderFacts, nowMs: number): ProviderPlan[] {
   const stored = new Map(facts.stored.map((each) => [each.name, each]))
   const claims = new Claims()
-  // Whatever is in force keeps its names; among others the older resource gets them.
+  // Declarations in force keep their names; of the others, the older resource gets a name.
   const ordered = facts.providers.toSorted(
     (one, other) =>
       Number(stored.has(other.object.metadata.name)) - Number(stored.has(one.object.metadata.name)) ||
@@ -170,7 +169,7 @@ function waitingFor(users: readonly ResourceName[]): WantedCondition {
   }
 }
 
-/** A declaration whose Provider was removed by force, or whose manifest left the folder. It stays while a tenant uses it. */
+/** Keeps, while a tenant uses it, a declaration whose Provider was removed by force or whose manifest left the folder. */
 function planVanished(stored: StoredProvider, { users }: ProviderFacts): ProviderPlan {
   const { name } = stored
   const using = users.get(name) ?? []

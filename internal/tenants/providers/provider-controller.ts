@@ -28,26 +28,24 @@ export interface ProviderControllerOptions {
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   readonly fence?: WriterFence
   readonly health?: Health
-  /** Returns false after the leader was deposed. Checked before each write to the source. */
+  /** False after the leader was deposed. Checked before each write to the source. */
   isHeld(): boolean
   /** Called when a Provider is in force as its manifest says, after a change or after its problem is gone. Must not throw. */
   readonly onInForce?: ((name: string, vectorsPassed: number) => void) | undefined
-  /** Called after declarations changed, with the tenants that name them. */
+  /** `users` name the changed declarations. */
   onChanged(users: readonly ResourceName[]): Promise<void>
 }
 
-/** Interval of reconciling without a change, at which a deletion notices that no tenant uses the Provider any more. */
+/** At this interval, a deletion notices that no tenant uses the Provider any more. */
 const intervalMs = 5_000
 /** Bound on one pass: 500 Providers with 20 vectors each, validated once per change. */
 const turnMsMax = 300_000
 const usersMax = 100_000
 
-/**
- * Reconciles all Providers of a source. Level-triggered: each pass compares the complete state, and writes nothing if nothing has changed.
- */
+/** Level-triggered: each pass compares the complete state, and writes nothing if nothing has changed. */
 export class ProviderController {
   readonly #options: ProviderControllerOptions
-  /** Results of validation by spec, since running vectors takes time. */
+  /** By spec, since running vectors takes time. */
   readonly #validated = new WeakMap<object, ValidatedProvider>()
   readonly #problems = new Map<string, string>()
   #loop: SupervisedLoop | undefined
@@ -72,13 +70,13 @@ export class ProviderController {
     this.#unfollow = source.follow(() => loop.wake())
   }
 
-  /** Stops after the current pass. Idempotent. */
+  /** Waits for the current pass. Idempotent. */
   async stop(): Promise<void> {
     this.#unfollow?.()
     await this.#loop?.stop()
   }
 
-  /** Reconciles all Providers once. @throws when Postgres or the source is unavailable */
+  /** @throws when Postgres or the source is unavailable */
   async runOnce(): Promise<void> {
     const { source, clock, isHeld } = this.#options
     const objects = source.all()
@@ -155,7 +153,6 @@ export class ProviderController {
     })
   }
 
-  /** Logs each problem when it appears, and each change of what is in force. */
   #report({ name, object, step, problem, vectorsPassed }: ProviderPlan): void {
     const { log, onInForce } = this.#options
     if (vectorsPassed !== undefined && (step.kind === 'put' || this.#problems.has(name))) {

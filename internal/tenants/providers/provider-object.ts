@@ -6,7 +6,7 @@ import type { ProviderStatus } from '../status-schemas.ts'
 export interface StoredDeclaration {
   readonly name: string
   readonly aliases: readonly string[]
-  /** Whether tenants must accept that no call of the vendor was compared with it. */
+  /** Tenants must accept that no call of the vendor was compared with the declaration. */
   readonly isUnverified: boolean
   readonly text: string
 }
@@ -36,28 +36,28 @@ export type ValidatedProvider =
 
 /** What intake knows about declarations; `cmd` hands it in, since this room is below intake. */
 export interface DeclarationRules {
-  /** Validates a Provider and runs its vectors. Pure; takes up to a second. */
+  /** Runs the vectors. Pure; takes up to a second. */
   validate(name: string, spec: unknown): ValidatedProvider
-  /** Finds a declaration that is part of the program, by its name or an alias. */
+  /** Accepts a name or an alias. Shipped declarations are part of the program. */
   findShipped(name: string): StoredDeclaration | undefined
-  /** Names and aliases of all declarations that are part of the program. */
+  /** Includes aliases. */
   readonly shippedNames: readonly string[]
 }
 
-/** Source of Providers: a cluster or a folder of manifests. Reads use memory; writes change the resource. */
+/** Reads use memory; writes change the resource. */
 export interface ProviderSource {
-  /** Returns all Providers; undefined while they cannot be read. */
+  /** Undefined while they cannot be read. */
   all(): readonly ProviderObject[] | undefined
-  /** Returns whether a Provider that `all` does not contain can be treated as absent. */
+  /** True if a Provider that `all` does not contain can be treated as absent. */
   isComplete(): boolean
-  /** Returns whether a declaration belongs to this source, so that two sources never remove each other's. */
+  /** Prevents two sources from removing each other's declarations. */
   owns(stored: { readonly uid: string }): boolean
-  /** Calls `listener` after each change. The returned function removes the listener. */
+  /** The returned function removes the listener. */
   follow(listener: () => void): () => void
   /** Adds the finalizer. Returns false if the Provider has changed since it was read. @throws when the write fails */
   hold(object: ProviderObject): Promise<boolean>
   /** Removes the finalizer. Idempotent. @throws when the write fails */
   release(object: ProviderObject): Promise<void>
-  /** Writes the status. @throws when the write fails */
+  /** @throws when the write fails */
   applyStatus(object: ProviderObject, status: ProviderStatus): Promise<void>
 }

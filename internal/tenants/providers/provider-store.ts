@@ -31,7 +31,7 @@ export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]>
     .limit(providersMax)
 }
 
-/** Lists the declarations that changed after a version. `text` is null if one is no longer in force. */
+/** `text` is null if a declaration is no longer in force. */
 export async function listDeclarationChanges(
   pool: Pool,
   sinceVersion: number,
@@ -49,7 +49,7 @@ export type Declarations = ReadonlyMap<string, StoredDeclaration>
 /** Declarations of an installation without Providers. */
 export const emptyDeclarations: Declarations = new Map()
 
-/** Returns declarations with changes; the same object if there are none. Pure. */
+/** Returns the same object if there are no changes. Pure. */
 export function withChanges(
   before: Declarations,
   changes: Awaited<ReturnType<typeof listDeclarationChanges>>,
@@ -66,7 +66,6 @@ export function withChanges(
   return new Map([...aliases, ...all.map((each) => [each.name, each] as const)])
 }
 
-/** Finds the Providers in force that have one of these names or aliases. */
 export async function findStoredProviders(
   pool: Pool,
   names: readonly string[],
@@ -80,7 +79,7 @@ export async function findStoredProviders(
     .where(and(isNotNull(declaration), sql`(${name} = ANY(${wanted}) OR ${aliases} && ${wanted})`))
 }
 
-/** Lists the names and aliases of all declarations in force. */
+/** Includes aliases. */
 export async function listProviderNames(pool: Pool): Promise<string[]> {
   const { name, aliases, declaration } = providers
   const rows = await orm(pool)
@@ -91,7 +90,7 @@ export async function listProviderNames(pool: Pool): Promise<string[]> {
   return rows.flatMap((each) => [each.name, ...each.aliases])
 }
 
-/** Brings a declaration in force under a new version of the directory. Idempotent. */
+/** Raises the version of the directory. Idempotent. */
 export async function putProvider(client: PoolClient, provider: StoredProvider): Promise<void> {
   const { name, uid, generation, isUnverified, text } = provider
   const aliases = [...provider.aliases]
@@ -111,7 +110,7 @@ export async function noteGeneration(
   await orm(client).update(providers).set({ uid, generation }).where(eq(providers.name, name))
 }
 
-/** Takes a declaration out of force under a new version of the directory. Idempotent. */
+/** Raises the version of the directory. Idempotent. */
 export async function removeProvider(client: PoolClient, name: string): Promise<void> {
   const version = await raiseDirectoryVersion(client)
   await orm(client)
@@ -120,7 +119,7 @@ export async function removeProvider(client: PoolClient, name: string): Promise<
     .where(eq(providers.name, name))
 }
 
-/** Lists tenants that name one of these providers, by namespace and name. Reads all tenants. */
+/** By namespace and name. Reads all tenants. */
 export async function listResourceNames(
   pool: Pool,
   names: readonly string[],

@@ -24,7 +24,7 @@ export interface ApplyContext {
   readonly keyRing: KeyRing
   readonly data: Pick<TenantData, 'writeAudit'>
   readonly actor: string
-  /** Fencing token of the leader. Transactions of a deposed leader change nothing. */
+  /** Transactions of a deposed leader change nothing. */
   readonly fence?: WriterFence
 }
 
@@ -39,7 +39,7 @@ export type Applied =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'deposed' }
-  /** A generated Secret cannot be written, and nothing was applied. The caller must plan again without that Secret. */
+  /** Nothing was applied. The caller must plan again without that Secret. */
   | ({ readonly kind: 'refused'; readonly secret: string } & Complaint)
 
 /**
@@ -77,10 +77,7 @@ export async function applyPlan(
   })
 }
 
-/**
- * Hides a tenant whose resource no longer exists, in one transaction. Its data is removed later if its policy requires that; `keepData`
- * keeps the data regardless of the policy.
- */
+/** Removes the data later if the policy requires that; `keepData` keeps it regardless of the policy. */
 export async function removeTenant(
   context: ApplyContext,
   tenant: LiveTenant,
@@ -98,7 +95,7 @@ export async function removeTenant(
   })
 }
 
-/** Assigns the retained data of a deleted tenant to another resource. Returns `conflict` if no such data exists under that id. */
+/** Returns `conflict` if no retained data exists under that id. */
 export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }

@@ -9,29 +9,25 @@ export const conditionTypes = [
   'WalletEnabled',
   'ApiKeysIssued',
 ] as const
-/** A condition type in a Tenant's status. */
 export type ConditionType = (typeof conditionTypes)[number]
 
-/** A condition without its transition time, as a policy decides it. */
 export interface WantedCondition<T extends string = string> {
   readonly type: T
   readonly status: 'True' | 'False'
-  /** Reason of the status, as one CamelCase word. */
+  /** One CamelCase word. */
   readonly reason: string
   /** Tells the user how to correct the problem; contains no secret. */
   readonly message: string
 }
 
-/** Decision of one policy about a tenant. */
 export type Verdict = WantedCondition<ConditionType>
 
 /** A condition of a tenant. */
 export interface Condition extends Verdict {
-  /** Time of the last change of `status`: RFC 3339 in whole seconds. */
+  /** Last change of `status`: RFC 3339 in whole seconds. */
   readonly lastTransitionTime: string
 }
 
-/** Reason and message of a False condition. */
 export interface Complaint {
   readonly reason: string
   readonly message: string
@@ -40,13 +36,10 @@ export interface Complaint {
 /** Reason of a True condition when a secret is shorter than recommended. */
 export const weakSecretReason = 'WeakSecret'
 
-/** Maximum length of a condition's message; longer messages are cut. */
+/** Longer messages are cut. */
 export const messageCharactersMax = 1_024
 
-/**
- * Returns a True condition if there are no complaints. Otherwise returns a False condition with the reason of the first complaint and the
- * distinct messages of all. Pure.
- */
+/** A False condition has the reason of the first complaint and the distinct messages of all. Pure. */
 export function verdict(type: ConditionType, complaints: readonly Complaint[], ok: Complaint): Verdict {
   const [first] = complaints
   if (first === undefined) return { type, status: 'True', ...ok }
@@ -54,9 +47,7 @@ export function verdict(type: ConditionType, complaints: readonly Complaint[], o
   return { type, status: 'False', reason: first.reason, message: message.slice(0, messageCharactersMax) }
 }
 
-/**
- * Summarizes the other conditions as `Ready`. Ignores the stage of the wallet rollout, because a stage is a choice and not a fault. Pure.
- */
+/** Ignores the stage of the wallet rollout, because a stage is a choice and not a fault. Pure. */
 export function readyVerdict(others: readonly Verdict[], suspended: boolean): Verdict {
   const failing = others.filter(({ type, status }) => status === 'False' && type !== 'WalletEnabled')
   const complaints = failing.map(({ type, reason, message }) => ({ reason, message: `${type}: ${message}` }))

@@ -18,9 +18,9 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly publicUrl?: string | undefined
   /** Notifies directories of changed rows. A failure is logged, and the directories find the change by polling. */
   readonly onChanged: () => Promise<void>
-  /** Removes a deleted tenant's data from stores other than Postgres. Must be idempotent. */
+  /** Stores other than Postgres only. Must be idempotent. */
   readonly onPurge: (tenantId: TenantId) => Promise<void>
-  /** Resumes deliveries to a suspended callback. Must be idempotent. */
+  /** Must be idempotent. */
   readonly resumeCallback?: (tenantId: TenantId) => Promise<void>
   /** Grace period of a deletion, in which every process learns of the deletion; default 60 s. */
   readonly purgeAfterMs?: number
@@ -28,9 +28,9 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
 
 export interface ReconcileContext extends TenantParts, Omit<ApplyContext, 'data'> {
   readonly purgeAfterMs: number
-  /** Returns false after the leader was deposed. Checked before each write to the source. */
+  /** False after the leader was deposed. Checked before each write to the source. */
   readonly isHeld: () => boolean
-  /** Number of tenants whose rows were written (`applied`) or hidden (`removed`). */
+  /** `applied`: tenants whose rows were written; `removed`: tenants whose rows were hidden. */
   readonly counts: { applied: number; removed: number }
 }
 
@@ -39,13 +39,13 @@ export class OtherWriter extends Error {
   override readonly name = 'OtherWriter'
 }
 
-/** Checks that no other writer prevented a write. @throws OtherWriter if a later leader or a concurrent writer did */
+/** @throws OtherWriter if a later leader or a concurrent writer prevented the write */
 export function expectMine(applied: Applied): void {
   if (applied.kind === 'deposed') throw new OtherWriter('fence check failed: a later leader has written')
   if (applied.kind === 'conflict') throw new OtherWriter('another writer updated the tenant concurrently')
 }
 
-/** Notifies all directories of changed rows. Never rejects; directories find the change by polling if the notification fails. */
+/** Never rejects; directories find the change by polling if the notification fails. */
 export async function notifyChanged({ onChanged, log }: ReconcileContext): Promise<void> {
   try {
     await onChanged()

@@ -12,7 +12,7 @@ import { occurrence, statusWith, writeStatus } from './write-status.ts'
 const done: WorkOutcome = { kind: 'done' }
 /** Delay between two runs of a removal that does not fit into one run. */
 const purgeAgainMs = 100
-/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
+/** In case the event of a change is missed. */
 const behindAgainMs = 1_000
 /** Time added to a delay, so that the waiting period is over at the next run. */
 const slackMs = 20
@@ -106,25 +106,24 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** Maximum number of events that the message of DeletionWaiting states; a higher number is shown as `100000 or more`. */
+/** Shown as `100000 or more` above it. */
 const eventsCountMax = 100_000
 const namesMax = 5
 
-/** Reason that a deleted Tenant is waiting. `isHidden`: the tenant's rows are hidden, so `Ready` is False. */
+/** `isHidden`: the tenant's rows are hidden, so `Ready` is False. */
 export interface DeletionWait {
   readonly reason: string
   readonly message: string
   readonly isHidden: boolean
 }
 
-/** Creates the reasons of the condition DeletionWaiting. */
 export const waits = {
   grace(untilMs: number): DeletionWait {
     const until = new Date(Math.ceil(untilMs / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
     const message = `The tenant is no longer served. Its data is removed after ${until}, when all processes have stopped serving the tenant`
     return { reason: 'GracePeriod', message, isHidden: true }
   },
-  /** `progress` describes the last run of the removal; omit it before the first run has ended. */
+  /** `progress` describes the last run; omit it before the first run has ended. */
   removing(progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }): DeletionWait {
     const { rowsRemoved = 0, eventsLeft = 0 } = progress ?? {}
     const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
@@ -141,7 +140,7 @@ export const waits = {
       "The removal of the tenant's rows failed and is retried; the operator's log contains the error"
     return { reason: 'RemovalFailed', message, isHidden: false }
   },
-  /** Reason for a Tenant that only waits for the finalizers of other controllers. */
+  /** Only the finalizers of other controllers remain. */
   finalizers(names: readonly string[]): DeletionWait {
     const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : ''
     const shown = names.slice(0, namesMax).join(', ') + more
@@ -150,15 +149,12 @@ export const waits = {
   },
 }
 
-/** Error for a failed removal of a tenant's data from Redis. */
+/** Removal of a tenant's data from Redis failed. */
 export class PurgeFailed extends Error {
   override readonly name = 'PurgeFailed'
 }
 
-/**
- * Classifies the error of a failed deletion. Returns undefined for errors of the API server and for lost leadership. All other errors come
- * from Redis or Postgres. Pure.
- */
+/** Undefined for errors of the API server and for lost leadership. All other errors come from Redis or Postgres. Pure. */
 export function waitOfFailure(error: unknown): DeletionWait | undefined {
   if (error instanceof KubeError || error instanceof OtherWriter) return undefined
   if (error instanceof RedisUnavailable) return waits.unavailable('Redis')
@@ -176,10 +172,7 @@ function showWait(context: ReconcileContext, object: TenantObject, wait: Deletio
   return writeStatus(context, object, deletionStatus(object, wait, context.clock.now()))
 }
 
-/**
- * Builds the status of a deleted Tenant that is waiting. `Ready` is False after the tenant's rows are hidden. Before that, `Ready` stays
- * unchanged if Postgres is unavailable, because the tenant may still be served. Pure.
- */
+/** `Ready` is False once the rows are hidden; before, unchanged if Postgres fails: the tenant may still be served. Pure. */
 export function deletionStatus(
   object: TenantObject,
   { isHidden, reason, message }: DeletionWait,

@@ -20,7 +20,7 @@ export type StoredKey = Pick<typeof apiKeys.$inferSelect, 'name' | 'prefix' | 'e
   readonly scopes: readonly ApiKeyScope[]
 }
 
-/** A stored secret, decrypted. `value` is undefined if the key ring cannot decrypt it. */
+/** `value` is undefined if the key ring cannot decrypt it. */
 export type StoredSecret = Pick<
   typeof tenantSecrets.$inferSelect,
   'field' | 'ordinal' | 'keyId' | 'createdAtMs'
@@ -30,13 +30,12 @@ export type StoredTenant = Pick<
   typeof tenants.$inferSelect,
   'id' | 'uid' | 'namespace' | 'name' | 'slug' | 'conditions' | 'resourceCreatedAtMs' | 'deletedAtMs'
 > & {
-  /** Spec of the tenant; undefined after the data of a deleted tenant was removed. */
+  /** Undefined after the data of a deleted tenant was removed. */
   readonly spec: TenantSpec | undefined
   readonly keys: readonly StoredKey[]
   readonly secrets: readonly StoredSecret[]
 }
 
-/** Namespace and name of a Tenant. */
 export interface ResourceName {
   readonly namespace: string
   readonly name: string
@@ -46,19 +45,17 @@ export interface TenantFacts {
   readonly manifest: TenantManifest
   readonly tenantId: TenantId
   readonly stored: StoredTenant | undefined
-  /** Other tenants' claims on the wanted slug. */
   readonly slug: {
     readonly holder: (ResourceName & { readonly id: TenantId }) | undefined
     readonly reservation: (ResourceName & { readonly untilMs: number }) | undefined
     /** An older tenant that claims the same slug and has no slug yet. */
     readonly olderClaimant: ResourceName | undefined
   }
-  /** Referenced and generated Secrets, by name. */
+  /** By name; referenced and generated. */
   readonly secrets: ReadonlyMap<string, SecretRead>
   /** SHA-256 (hex) of those keys in the tenant's Secrets that belong to another tenant. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
-  /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
   readonly callbackSuspension: CallbackSuspension | undefined
   /** Declarations of the providers that are not built in, by the name in the spec. Absent: every name counts as known. */
@@ -74,12 +71,11 @@ export interface GatherSources {
   readonly data: Pick<TenantData, 'findSuspensions'>
   readonly secrets: Pick<TenantSecrets, 'readSecret'>
   readonly random: RandomBytes
-  /** Networks and ports that the platform permits for callbacks. */
   readonly callbackBounds: CallbackBounds
   readonly declarations?: DeclarationRules | undefined
 }
 
-/** Reads the input of a tenant's plan. Writes nothing. @throws when Postgres or the source is unavailable */
+/** Writes nothing. @throws when Postgres or the source is unavailable */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
   const { pool, keyRing, callbackBounds } = sources
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
@@ -110,10 +106,7 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
   return { manifest, tenantId, ...found, currentKeyId, callbackBounds }
 }
 
-/**
- * Finds the declarations of a tenant's providers: those of Provider resources, then shipped ones. Lists the names of all providers if one of
- * the tenant's has no declaration.
- */
+/** Prefers Provider resources to shipped declarations. Lists all names of providers if a declaration is missing. */
 async function findDeclared(
   { pool, declarations }: Pick<GatherSources, 'pool' | 'declarations'>,
   { providers }: TenantSpec,
@@ -133,10 +126,7 @@ async function findDeclared(
   return { declared, providerNames: all }
 }
 
-/**
- * Returns the id derived from the uid. If a tenant already had that id, returns a random id, because Redis, and processes that have not
- * noticed a deletion yet, can still hold data under the old id.
- */
+/** Random if a tenant already had the derived id: Redis, or processes that missed a deletion, can hold data under it. */
 async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
   const first = tenantIdOfUid(uid)
   return (await isTenantIdKnown(pool, first)) ? tenantIdFromBytes(random(16)) : first

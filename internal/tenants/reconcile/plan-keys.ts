@@ -6,10 +6,9 @@ import type { StoredKey, TenantFacts } from './gather-tenant.ts'
 import type { RandomBytes } from './plan-secrets.ts'
 import { generatedSecret, readPlace, rotatedLifeMs, withoutTrailingNewline } from './secret-place.ts'
 
-/** Changes of a tenant's API keys. */
 export interface KeysPlan {
   readonly put: readonly StoredKey[]
-  /** SHA-256 (hex) of the keys to delete, which become invalid immediately. */
+  /** SHA-256 (hex). These keys become invalid immediately. */
   readonly remove: readonly string[]
   readonly generate: readonly GeneratedSecret[]
   readonly secretComplaints: readonly Complaint[]
@@ -27,7 +26,7 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
-/** Number of leading characters of a key, including `lk_`, that are stored in plain text to identify the key. */
+/** Includes `lk_`. Stored in plain text to identify the key. */
 const keyPrefixChars = 11
 
 /** Returns the SHA-256 (hex) under which a key is stored and found. */
@@ -35,7 +34,7 @@ export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }
 
-/** Returns the API key in a Secret's value, without one trailing newline. */
+/** Removes one trailing newline. */
 export function keyText(value: string): string {
   return withoutTrailingNewline(value).text
 }
@@ -140,10 +139,7 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/**
- * Returns the new state of a stored key that the tenant's Secrets no longer contain, with the current scopes of its entry in the spec;
- * undefined if the key becomes invalid now.
- */
+/** Returns undefined if the key becomes invalid now. Updates the scopes from its entry in the spec. */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

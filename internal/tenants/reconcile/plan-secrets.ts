@@ -23,7 +23,7 @@ import {
   withoutTrailingNewline,
 } from './secret-place.ts'
 
-/** Returns `count` unpredictable bytes. */
+/** Must return unpredictable bytes. */
 export type RandomBytes = (count: number) => Uint8Array
 
 export type SecretToPut = Pick<
@@ -31,18 +31,16 @@ export type SecretToPut = Pick<
   'field' | 'ordinal' | 'sourceName' | 'sourceVersion' | 'createdAtMs'
 > & { readonly value: string }
 
-/** Changes of a tenant's stored secrets. */
 export interface SecretsPlan {
   readonly put: readonly SecretToPut[]
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
-  /** Warnings about secret values in use that are shorter than recommended. */
   readonly weak: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Reason that a value is not used. `SecretInvalid` makes the whole Secret unusable; `SecretTooShort` does not affect its other values. */
+/** `SecretInvalid` makes the whole Secret unusable; `SecretTooShort` does not affect its other values. */
 interface ValueFault {
   readonly reason: 'SecretInvalid' | 'SecretTooShort'
   readonly message: string
@@ -53,7 +51,7 @@ interface Wanted {
   readonly place: SecretPlace
   readonly valuesMax: number
   readonly check: (value: string) => ValueFault | undefined
-  /** Recommended minimum length. A shorter value is used, but causes a warning. */
+  /** A shorter value is used, but causes a warning. */
   readonly charactersRecommended: number
 }
 
@@ -66,7 +64,7 @@ type Resolved =
       readonly trimmed: boolean
       readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
-      /** Secret that must be written before its values are stored. */
+      /** Must be written before its values are stored. */
       readonly generated?: GeneratedSecret
     }
 
@@ -212,10 +210,7 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
   return { kind: 'values', values, version: 'generated', trimmed: false, complaints: [], weak: [], generated }
 }
 
-/**
- * Returns a new signing secret together with the previous one, which stays valid for another 24 hours. For an edited Secret, returns the
- * stored signing secrets.
- */
+/** The previous secret stays valid for another 24 hours. For an edited Secret, returns the stored signing secrets. */
 function generateSigning(
   known: readonly StoredSecret[],
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
@@ -236,7 +231,7 @@ function generateSigning(
   }
 }
 
-/** Returns the content of a Secret without its previous signing secret if that is no longer valid; otherwise undefined. */
+/** Removes the previous signing secret once it is no longer valid; until then returns undefined. */
 function endPrevious(before: SecretManifest, now: number): Generation | undefined {
   const current = before.values.get(signingSecretEntry)
   if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
@@ -249,7 +244,7 @@ function signingEntries(current: string, previous: string | undefined): Record<s
   return { [signingSecretEntry]: current, ...(previous && { [previousSigningSecretEntry]: previous }) }
 }
 
-/** Returns the signing secrets that Latchkey wrote, the current one first. */
+/** The current one comes first. */
 function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): ReadonlyMap<string, string> {
   const own = [signingSecretEntry, previousSigningSecretEntry]
   return new Map(
@@ -280,7 +275,7 @@ function storedOf(facts: TenantFacts, field: string): readonly StoredSecret[] {
   return facts.stored?.secrets.filter((secret) => secret.field === field) ?? []
 }
 
-/** Checks a signing secret. Standard Webhooks requires 24 to 64 bytes after the prefix. */
+/** Standard Webhooks requires 24 to 64 bytes after the prefix. */
 function signingSecretFault(value: string): ValueFault | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value)?.[1]
   const count = encoded === undefined ? 0 : Buffer.from(encoded, 'base64').length
@@ -288,15 +283,15 @@ function signingSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: 'must be whsec_ followed by the base64 of 24 to 64 bytes' }
 }
 
-/** Checks the form of a URL from a Secret. Never quotes it. Whether its address is allowed is checked with the condition and each call. */
+/** Never quotes the URL. The condition and each call check whether its address is allowed. */
 function urlFault(value: string): ValueFault | undefined {
   const checked = checkCallbackUrl(value)
   return checked.kind === 'refused' ? { reason: 'SecretInvalid', message: checked.message } : undefined
 }
 
-/** Minimum length. An attacker who has one signed call can find a shorter secret by brute force. */
+/** An attacker who has one signed call can find a shorter secret by brute force. */
 const charactersMin = 8
-/** Recommended minimum length: 96 bits at 6 bits per character. */
+/** 96 bits at 6 bits per character. */
 const charactersRecommended = 16
 const charactersMax = 4_096
 
@@ -310,7 +305,7 @@ function providerSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: `is longer than ${charactersMax} characters` }
 }
 
-/** Counts the characters of a secret without the prefix of Standard Webhooks and without surrounding white space, which add no entropy. */
+/** Ignores the prefix of Standard Webhooks and surrounding white space, which add no entropy. */
 function charactersOf(value: string): number {
   return Array.from(value.trim().replace(/^whsec_/, '')).length
 }

@@ -22,16 +22,15 @@ import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gathe
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretsPlan, type SecretToPut } from './plan-secrets.ts'
 
-/** The planned row of a tenant that is not deleted. */
 export type TenantRow = Omit<
   typeof tenants.$inferInsert,
   'spec' | 'slug' | 'conditions' | 'version' | 'createdAtMs' | 'updatedAtMs' | 'deletedAtMs'
 > & { readonly spec: TenantSpec; readonly slug: string | null }
 
-/** Changes that bring a tenant in line with its manifest. Contains secrets, so it must not be logged whole. */
+/** Contains secrets, so it must not be logged whole. */
 export interface TenantPlan {
   readonly tenantId: TenantId
-  /** Secrets to write to the source before any row, so that no key is valid that its owner cannot read. */
+  /** Written before any row, so that no key is valid that its owner cannot read. */
   readonly generate: readonly GeneratedSecret[]
   readonly row: TenantRow
   readonly rowChange: 'none' | 'created' | 'changed' | 'restored'
@@ -76,10 +75,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   }
 }
 
-/**
- * Returns the reason and message of the condition SecretsSynced when it is True. It stays True for weak secrets, because they are used; the
- * message and an event tell the user to replace them.
- */
+/** Stays True for weak secrets, because they are used; the message and an event tell the user to replace them. */
 function syncedOf(weak: readonly string[]): Complaint {
   const message = 'All Secrets were read'
   if (weak.length === 0) return { reason: 'Synced', message }
@@ -89,7 +85,7 @@ function syncedOf(weak: readonly string[]): Complaint {
   }
 }
 
-/** Returns whether a plan changes rows that other processes read, and not only conditions. */
+/** False if only conditions change, which other processes do not read. */
 export function changesTenant({ rowChange, keys, secrets }: TenantPlan): boolean {
   const amount = keys.put.length + keys.remove.length + secrets.put.length + secrets.remove.length
   return rowChange !== 'none' || amount > 0
@@ -181,7 +177,7 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   }
 }
 
-/** Checks the callback URL without resolving its host name. Each delivery checks the resolved address by the same rules. */
+/** Does not resolve the host name: each delivery checks the resolved address by the same rules. */
 function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
   if (manifest.spec.callback === undefined) return verdict('CallbackAllowed', [], noCallback)
   const { url, allowedCIDRs } = manifest.spec.callback
@@ -200,10 +196,7 @@ function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: Tenan
   return verdict('CallbackAllowed', [], callbackAccepted)
 }
 
-/**
- * Checks the URL of notifications like that of the callback. A tenant without notifications has no such condition. A URL from a Secret is
- * never quoted.
- */
+/** A tenant without notifications has no such condition. A URL from a Secret is never quoted. */
 function notificationsVerdict(facts: TenantFacts, secrets: SecretsPlan): Verdict[] {
   const { manifest, callbackBounds, notificationsSuspension } = facts
   const { notifications } = manifest.spec
@@ -231,7 +224,7 @@ function notificationsVerdict(facts: TenantFacts, secrets: SecretsPlan): Verdict
   return of({ reason: 'NotificationsSuspended', message })
 }
 
-/** Returns the URL of notifications that the Secret contains, or else the stored one. */
+/** Prefers the Secret to the stored URL. */
 function urlInSecret({ stored }: TenantFacts, { put, remove }: SecretsPlan): string | undefined {
   const planned = put.find(({ field }) => field === notificationsUrlField)
   if (planned || remove.some(({ field }) => field === notificationsUrlField)) return planned?.value
@@ -271,10 +264,7 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   address: 'AddressNotAllowed',
 }
 
-/**
- * Decides who gets a slug: its holder keeps it; a free slug goes to the resource that it is reserved for, otherwise to the oldest claimant.
- * Returns the slug of the tenant, null if it has none. Pure.
- */
+/** Keeps a slug with its holder; a free one goes to its reservation, otherwise to the oldest claimant. Pure. */
 function planSlug(
   facts: TenantFacts,
   now: number,
@@ -329,10 +319,7 @@ function denied(slug: string | null, reason: string, message: string): ReturnTyp
   return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
 }
 
-/**
- * Returns the name of another tenant in the same namespace. Hides a tenant of another namespace, which the reader of this Tenant may not be
- * permitted to see.
- */
+/** Hides the name of a tenant of another namespace, which the reader of this Tenant may not be permitted to see. */
 function shown({ namespace, name }: ResourceName, { manifest }: TenantFacts): string {
   return namespace === manifest.namespace ? `${namespace}/${name}` : 'a tenant of another namespace'
 }

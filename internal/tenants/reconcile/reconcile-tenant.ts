@@ -23,15 +23,15 @@ import { gatherTenant, type ResourceName, type TenantFacts } from './gather-tena
 import { planTenant, type TenantPlan } from './plan-tenant.ts'
 import { occurrence, refusedStatus, statusOf, writeStatus } from './write-status.ts'
 
-/** Maximum attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
+/** Each attempt gathers the facts again. */
 const conflictsMax = 3
-/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
+/** In case the event of a change is missed. */
 const behindAgainMs = 1_000
-/** Delay before the next check for a granted permission. No event reports that a permission was granted. */
+/** No event reports that a permission was granted. */
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 const resyncJitter = 0.2
-/** Maximum number of plans per attempt. Each further plan leaves out one more Secret that cannot be written. */
+/** Each further plan leaves out one more Secret that cannot be written. */
 const replansMax = 32
 
 /**
@@ -55,7 +55,7 @@ export async function reconcileTenant(
   }
 }
 
-/** Reconciles a Tenant that is not being deleted. Returns the delay until the next run, or undefined for the resync interval. */
+/** Returns undefined for the resync interval. */
 async function reconcilePresent(context: ReconcileContext, seen: TenantObject): Promise<number | undefined> {
   const parsed = parseTenantObject(seen)
   if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
@@ -78,10 +78,7 @@ const retrying = {
     'The reconciliation failed and will be retried; the operator log names the unavailable dependency.',
 }
 
-/**
- * Shows the failure in the status of a Tenant whose current generation has no status yet; an existing status is still correct. Ignores
- * errors of the write.
- */
+/** Only without a status for the current generation; an existing status is still correct. Ignores errors of the write. */
 async function showRetrying(context: ReconcileContext, object: TenantObject): Promise<void> {
   if (object.status?.observedGeneration === object.metadata.generation) return
   const status = refusedStatus(object, retrying, context.clock.now())
@@ -96,10 +93,7 @@ async function refuse(
   await writeStatus(context, object, refusedStatus(object, refusal, context.clock.now()))
 }
 
-/**
- * Assigns the retained data of the tenant named in the annotation to this Tenant, before this Tenant gets an id of its own. Returns a
- * refusal if that is impossible. Idempotent.
- */
+/** Adopts before this Tenant gets an id of its own. Returns a refusal if that is impossible. Idempotent. */
 async function adoptIfAsked(
   context: ReconcileContext,
   object: TenantObject,
@@ -158,7 +152,7 @@ async function bringInForce(
   return nextTurnMs(plan)
 }
 
-/** Plans and applies again after each conflict. Returns the last conflict after `conflictsMax` attempts. */
+/** Returns the last conflict after `conflictsMax` attempts. */
 async function applyWithConflicts(
   context: ReconcileContext,
   manifest: TenantManifest,
@@ -194,10 +188,7 @@ async function planAndApply(
   }
 }
 
-/**
- * Returns the oldest other Tenant that claims the slug and is older than the given Tenant; the uid decides between Tenants of the same age.
- * The result does not depend on the order of reconciliation. Pure.
- */
+/** The uid decides between Tenants of the same age. Does not depend on the order of reconciliation. Pure. */
 export function olderAmong(
   claimants: Iterable<TenantObject>,
   { uid, spec, createdAtMs = Number.POSITIVE_INFINITY }: TenantManifest,
@@ -219,7 +210,6 @@ function isOlder(one: Pick<TenantManifest, 'uid' | 'createdAtMs'>, other: typeof
   return oneMs === otherMs ? one.uid < other.uid : oneMs < otherMs
 }
 
-/** Returns the facts with the current versions of the Secrets that the plan has just written. */
 async function factsAfter(
   facts: TenantFacts,
   plan: TenantPlan,

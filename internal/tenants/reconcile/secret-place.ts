@@ -11,7 +11,7 @@ import { type GeneratedSecret, type TenantManifest, tooManyNamespaces } from '..
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './gather-tenant.ts'
 
-/** Decision about a field's Secret: use it, generate it, or keep the stored values and complain. */
+/** Use the Secret, generate it, or keep the stored values and complain. */
 export type PlaceRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
   | {
@@ -21,10 +21,7 @@ export type PlaceRead =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
-/**
- * Decides whether to use a field's Secret, generate it, or complain about it. `isStored`: Postgres has a value of the field, which a
- * generated Secret that may be elsewhere must not replace. Pure.
- */
+/** `isStored`: Postgres has a value, which a generated Secret that may be elsewhere must not replace. Pure. */
 export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: boolean): PlaceRead {
   const { namespace, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
@@ -49,10 +46,7 @@ export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: bool
   }
 }
 
-/**
- * Explains that a Secret lacks the tenant's label. Suggests the label command only if the Secret has no tenant label, so that the command
- * cannot reassign another tenant's Secret. The command lacks `--overwrite`, so it fails if the Secret was labelled in the meantime.
- */
+/** Suggests the label command only without any tenant label, and without `--overwrite`, so that it reassigns no Secret. */
 function notLabelled(
   shown: string,
   { namespace, name }: TenantFacts['manifest'],
@@ -68,7 +62,7 @@ function elsewhere(shown: string): string {
   return `${shown} was generated, and its file is not in the data folder of this machine. Its values stay in force: share LATCHKEY_DATA_DIR among all machines that reconcile tenants, or restore the file, or name a Secret of your own in a secretRef`
 }
 
-/** Reasons that apply to all Secrets of a namespace. Their messages name no Secret, so that equal messages are shown only once. */
+/** Their messages name no Secret, so that equal messages are shown only once. */
 const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
 
 function nameTaken(shown: string): PlaceRead {
@@ -78,10 +72,7 @@ function nameTaken(shown: string): PlaceRead {
   )
 }
 
-/**
- * Decides about an existing generated Secret. A requested rotation replaces the Secret even if it was edited. A Secret without the
- * annotation that contains the hash counts as unedited.
- */
+/** A requested rotation replaces even an edited Secret. Without the annotation for the hash, a Secret counts as unedited. */
 function readGenerated(secret: SecretManifest): PlaceRead {
   const { annotations, values } = secret
   const asked = annotations[rotateAnnotation]
@@ -93,7 +84,7 @@ function readGenerated(secret: SecretManifest): PlaceRead {
   return { kind: 'found', secret }
 }
 
-/** Removes one trailing newline, which editors and `echo` add. */
+/** Editors and `echo` add the newline. */
 export function withoutTrailingNewline(text: string): { readonly text: string; readonly trimmed: boolean } {
   const trimmed = text.replace(/\r?\n$/, '')
   return { text: trimmed, trimmed: trimmed !== text }
@@ -103,21 +94,17 @@ function keep(reason: string, message: string): PlaceRead {
   return { kind: 'keep', complaint: { reason, message } }
 }
 
-/** Annotation that requests a new value for a generated Secret. Each new value of the annotation, such as a date, causes one rotation. */
+/** Each new value of the annotation, such as a date, causes one rotation. */
 export const rotateAnnotation = 'latchkey.dev/rotate'
-/** Annotation that contains the last rotation request that was carried out. */
 export const rotatedAnnotation = 'latchkey.dev/rotated'
-/** Annotation with the time (RFC 3339) until which the previous signing secret stays valid. */
+/** Time (RFC 3339) until which the previous signing secret stays valid. */
 export const previousUntilAnnotation = 'latchkey.dev/previous-until'
-/**
- * Annotation with a hash of the entries as Latchkey wrote them, to detect edits. The hash reveals nothing, because the values are random.
- */
+/** Hash of the entries as Latchkey wrote them, to detect edits. Reveals nothing, because the values are random. */
 export const contentAnnotation = 'latchkey.dev/content'
 
 /** Time after a rotation in which both the old and the new value are valid. */
 export const rotatedLifeMs: number = 24 * 3_600_000
 
-/** New content of a generated Secret. */
 export interface Generation {
   readonly cause: GeneratedSecret['cause']
   readonly values: Readonly<Record<string, string>>
@@ -125,7 +112,7 @@ export interface Generation {
   readonly previousUntilMs?: number | undefined
 }
 
-/** Builds a generated Secret with the annotations that mark it as unedited. Pure. */
+/** Adds the annotations that mark the Secret as unedited. Pure. */
 export function generatedSecret(
   manifest: TenantManifest,
   name: string,
@@ -149,7 +136,7 @@ export function generatedSecret(
   }
 }
 
-/** Returns the time until which the previous signing secret stays valid; undefined without the annotation. */
+/** Undefined without the annotation. */
 export function previousUntilMsOf({ annotations }: SecretManifest): number | undefined {
   const atMs = Date.parse(annotations[previousUntilAnnotation] ?? '')
   return Number.isNaN(atMs) ? undefined : atMs

@@ -15,13 +15,13 @@ import { notifyChanged, type ReconcileContext, type TenantParts } from './contex
 import { reconcileTenant } from './reconcile-tenant.ts'
 
 export interface TenantControllerOptions extends TenantParts {
-  /** Leadership under which the controller writes. Omit it if no other process writes. */
+  /** Omit it if no other process writes. */
   readonly leadership?: Leadership
   readonly metrics?: KubeMetrics
   readonly health?: Health
   /** Called when a Provider is in force as its manifest says. Must not throw. */
   readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
-  /** Maximum concurrent reconciliations; default 8. */
+  /** Default 8. */
   readonly concurrency?: number
   /** Maximum interval between two reconciliations of a tenant; default 10 min. */
   readonly resyncMs?: number
@@ -77,7 +77,6 @@ export async function leadTenants(
 export class TenantController {
   readonly #options: TenantControllerOptions
   readonly #context: ReconcileContext
-  /** Keys of the tenants whose last reconciliation failed. */
   readonly #failing = new Set<string>()
   readonly #stopping = new AbortController()
   readonly #providers: ProviderController | undefined
@@ -99,7 +98,7 @@ export class TenantController {
     this.#providers = this.#createProviders()
   }
 
-  /** Returns whether at some time the last reconciliation of every tenant had succeeded. The value stays true afterwards. */
+  /** Stays true after the last reconciliation of every tenant has succeeded once. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -112,7 +111,7 @@ export class TenantController {
     return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))
   }
 
-  /** Starts reconciling. Resolves after each tenant has been reconciled once, successfully or not. */
+  /** Resolves after each tenant has been reconciled once, successfully or not. */
   async start(): Promise<void> {
     const { source } = this.#options
     await source.settled(this.#stopping.signal)
@@ -141,7 +140,7 @@ export class TenantController {
     this.#triedAll = true
   }
 
-  /** Stops after the reconciliations in progress. Idempotent. */
+  /** Waits for the reconciliations in progress. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#stopAll?.()
@@ -244,10 +243,7 @@ export class TenantController {
     })
   }
 
-  /**
-   * Queues tenants that have rows, but no resource in the source. Such rows exist, for example, after a finalizer was removed by force
-   * while no operator was running.
-   */
+  /** Queues tenants with rows, but no resource, such as after a finalizer was removed by force while no operator was running. */
   async #findVanished(queue: WorkQueue): Promise<void> {
     const { pool, source } = this.#options
     for (const live of await listLiveTenants(pool, rowsMax)) {
@@ -256,7 +252,7 @@ export class TenantController {
     }
   }
 
-  /** Deletes the data of deleted tenants whose grace period is over and whose resource is gone. */
+  /** Only after the grace period, and if the resource is gone. */
   async #purge(signal: AbortSignal): Promise<void> {
     const { pool, data, clock, onPurge, log } = this.#options
     const untilMs = clock.now() - this.#context.purgeAfterMs
@@ -268,7 +264,7 @@ export class TenantController {
     }
   }
 
-  /** Queues tenants whose callback was suspended or resumed. Only Postgres shows such a change, so the loop polls. */
+  /** Polls, because only Postgres shows that a callback was suspended or resumed. */
   #followSuspensions(queue: WorkQueue): SupervisedLoop {
     const { pool, data, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
     let known = new Set<string>()

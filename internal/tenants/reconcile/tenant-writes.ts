@@ -45,10 +45,7 @@ export async function passFence(client: PoolClient, fence: WriterFence): Promise
   return rows.length === 1
 }
 
-/**
- * Assigns the next version to a tenant's row. The lock of the counter lasts until the commit, so that versions become visible in order.
- * Callers should call this last, so that other transactions wait as briefly as possible.
- */
+/** Call this last: the lock of the counter lasts until the commit, so that versions become visible in order. */
 export async function publishTenant(client: PoolClient, id: TenantId): Promise<number> {
   const version = await raiseDirectoryVersion(client)
   await orm(client).update(tenants).set({ version }).where(eq(tenants.id, id))
@@ -58,10 +55,9 @@ export async function publishTenant(client: PoolClient, id: TenantId): Promise<n
 /** Placeholder that `publishTenant` replaces at the end of the transaction. It is never committed. */
 const versionPending = 0
 
-/** Duration for which a freed slug stays reserved for the resource that had it. */
 export const slugReservedMs: number = 30 * 86_400_000
 
-/** Increments the version. The row lock lasts until the commit, so that versions become visible in order. */
+/** The row lock lasts until the commit, so that versions become visible in order. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
   const [row] = await orm(client)
     .update(directoryVersion)
@@ -93,7 +89,7 @@ export async function upsertTenant(
   return one.isNew ? 'inserted' : 'updated'
 }
 
-/** Writes only the conditions of a tenant. Directories do not read conditions, so the version stays unchanged. */
+/** Keeps the version, because directories do not read conditions. */
 export async function updateConditions(
   client: PoolClient,
   id: TenantId,
@@ -102,7 +98,7 @@ export async function updateConditions(
   await orm(client).update(tenants).set({ conditions }).where(eq(tenants.id, id))
 }
 
-/** Writes and deletes API keys. @throws a unique violation for a key of another tenant */
+/** @throws a unique violation for a key of another tenant */
 export async function writeKeys(client: PoolClient, plan: TenantPlan, now: number): Promise<void> {
   const db = orm(client)
   if (plan.keys.remove.length > 0) {
@@ -132,7 +128,6 @@ function keyColumns({ sha256Hex, prefix, name, scopes, expiresAtMs, endsAtMs }: 
   }
 }
 
-/** Encrypts and writes the plan's secrets, and deletes the secrets that the plan removes. */
 export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing: KeyRing): Promise<void> {
   const db = orm(client)
   for (const { field, ordinal } of plan.secrets.remove) {
@@ -184,7 +179,6 @@ export async function hideTenant(
 
 const uidOnceHidden = sql`CASE WHEN ${tenants.spec} ->> 'deletionPolicy' = 'Delete' THEN ${tenants.id} ELSE ${tenants.uid} END`
 
-/** New owner of a deleted tenant's retained data. */
 export type Adoption = Readonly<Pick<typeof tenants.$inferSelect, 'id' | 'uid' | 'namespace' | 'name'>>
 
 /**

@@ -10,7 +10,7 @@ import { type Complaint, mergeConditions, type WantedCondition, weakSecretReason
 import type { TenantFacts } from './gather-tenant.ts'
 import type { TenantPlan } from './plan-tenant.ts'
 
-/** Builds the status of a reconciled tenant. Contains no value of a Secret. Pure. */
+/** Contains no value of a Secret. Pure. */
 export function statusOf(
   object: TenantObject,
   {
@@ -42,7 +42,7 @@ function namesOf({ declared }: TenantFacts, name: string): readonly string[] {
   return known ? [known.name, ...known.aliases] : []
 }
 
-/** Builds the status of a Tenant that is refused: `Ready` is False, and all other fields stay unchanged. Pure. */
+/** `Ready` is False, and all other fields stay unchanged. Pure. */
 export function refusedStatus(
   object: TenantObject,
   { reason, message }: Complaint,
@@ -51,7 +51,7 @@ export function refusedStatus(
   return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
 }
 
-/** Adds or changes conditions of a status. All other fields stay unchanged. Pure. */
+/** All other fields stay unchanged. Pure. */
 export function statusWith(
   object: TenantObject,
   changed: readonly WantedCondition[],
@@ -78,7 +78,7 @@ function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus
   })
 }
 
-/** Returns whether writing `next` would change nothing. Ignores the order of keyed lists and the conditions of other managers. Pure. */
+/** Ignores the order of keyed lists and the conditions of other managers. Pure. */
 export function sameStatus(object: TenantObject, next: TenantStatus): boolean {
   return isDeepStrictEqual(comparable(object.status ?? {}, next), comparable(next, next))
 }
@@ -102,10 +102,7 @@ function keyed<T>(list: readonly T[] | undefined, keyOf: (entry: T) => string): 
   return Object.fromEntries((list ?? []).map((entry) => [keyOf(entry), entry]))
 }
 
-/**
- * Writes a Tenant's status if it changed, and records the events of changed conditions. Returns whether it wrote the status. Idempotent.
- * @throws when the source cannot write the status
- */
+/** Records the events of changed conditions. Returns whether it wrote. Idempotent. @throws when the write fails */
 export async function writeStatus(
   { source, isHeld }: { readonly source: TenantSource; readonly isHeld: () => boolean },
   object: TenantObject,
@@ -117,7 +114,6 @@ export async function writeStatus(
   return true
 }
 
-/** Builds an event about a Tenant. Pure. */
 export function occurrence(
   { metadata }: TenantObject,
   event: Pick<Occurrence, 'type' | 'reason' | 'action' | 'note'>,
@@ -133,7 +129,7 @@ export function occurrence(
   return { regarding, ...event }
 }
 
-/** Reasons of DeletionWaiting that need no intervention. Their events have the type Normal. */
+/** Need no intervention, so their events have the type Normal. */
 const deletionContinues: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
 
 /**
