@@ -3,7 +3,6 @@ import type { KubeRequest } from './request.ts'
 import { collectionPath, type KubeObject, type ObjectPlace, objectPath, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 
-/** Selects objects of one kind. */
 export interface Selection {
   /** Namespace of the objects; default all namespaces. */
   readonly namespace?: string | undefined
@@ -15,7 +14,7 @@ export interface Selection {
 /** All objects of a selection, as one consistent snapshot. */
 export interface ObjectList<T> {
   readonly items: readonly T[]
-  /** resourceVersion of the snapshot. A watch that starts at this version misses no change. */
+  /** A watch that starts at this version misses no change. */
   readonly resourceVersion: string
 }
 
@@ -32,13 +31,13 @@ export interface ListBounds<T extends KubeObject = KubeObject> {
 /** Reads and writes Kubernetes objects. The client sends each request once. The server refuses unknown fields instead of dropping them. */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Lists objects page by page. Returns `gone` if the snapshot expired between pages; the caller should then list again. */
+  /** Returns `gone` if the snapshot expired between pages; the caller should then list again. */
   list<T extends KubeObject>(
     of: Resource<T>,
     selection: Selection,
     bounds?: ListBounds<T>,
   ): Promise<KubeResult<ObjectList<T>>>
-  /** Creates an object. Not idempotent: repeating a successful call returns `alreadyExists`. */
+  /** Not idempotent: repeating a successful call returns `alreadyExists`. */
   create<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
   /** Replaces the whole object. Returns `conflict` if its `resourceVersion` is stale. */
   replace<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>

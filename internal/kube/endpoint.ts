@@ -12,9 +12,9 @@ import { ExecAuth } from '@kubernetes/client-node/dist/exec_auth.js'
 import { parse } from 'yaml'
 import { isObject } from './failure.ts'
 
-/** Credentials for the API server, and the CA that verifies the server. All certificates and keys are PEM. */
+/** All certificates and keys are PEM. */
 export interface Credentials {
-  /** CA of the server; undefined to use the certificates that the system trusts. */
+  /** Undefined to use the certificates that the system trusts. */
   readonly ca: string | undefined
   readonly cert: string | undefined
   readonly key: string | undefined
@@ -27,12 +27,8 @@ export interface Credentials {
 export interface Endpoint {
   /** `https://host:port` with an optional path prefix and without a trailing slash. */
   readonly server: string
-  /** Default namespace for these credentials. */
   readonly namespace: string | undefined
-  /**
-   * Returns the current credentials. Called before each request and never cached, since tokens and certificates rotate. @throws when they
-   * cannot be read
-   */
+  /** Called before each request and never cached, since tokens and certificates rotate. @throws when they cannot be read */
   readonly credentials: () => Promise<Credentials>
 }
 
@@ -44,7 +40,6 @@ const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
  * @throws when the service account is not mounted
  */
 export async function inCluster(options: {
-  /** Values of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
   readonly host: string
   readonly port: string
   /** Directory of the service account; default `/var/run/secrets/kubernetes.io/serviceaccount`. */
@@ -142,7 +137,7 @@ async function credentialsOf({
   tokenFile,
   plugins,
 }: {
-  /** Folder of the kubeconfig; relative paths start there. */
+  /** Relative paths start here. */
   readonly folder: string
   readonly cluster: Cluster
   readonly user: User | undefined
@@ -173,7 +168,7 @@ async function credentialsOf({
   }
 }
 
-/** Runs an exec plug-in. `ExecAuth` caches the plug-in's credentials until they expire. */
+/** `ExecAuth` caches the plug-in's credentials until they expire. */
 async function runPlugin(
   plugins: ExecAuth,
   user: User,
@@ -191,7 +186,7 @@ async function runPlugin(
   }
 }
 
-/** Returns a PEM text. Inline data takes precedence over a file, as in kubectl. */
+/** Inline data takes precedence over a file, as in kubectl. */
 async function pemOf(
   folder: string,
   file: string | null | undefined,

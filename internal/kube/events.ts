@@ -5,7 +5,6 @@ import type { KubeFailure, KubeResult } from './failure.ts'
 import { formatMicroTime } from './lease.ts'
 import { type KubeObject, resource } from './resource.ts'
 
-/** An event of the API `events.k8s.io/v1`. */
 export interface KubeEvent extends KubeObject {
   readonly eventTime?: string
   readonly reportingController?: string
@@ -27,11 +26,10 @@ export const kubeEvents = resource<KubeEvent>({
 
 export interface EventRecorderOptions {
   readonly client: KubeClient
-  /** Name of the reporting controller, such as `latchkey.dev/operator`. */
+  /** Such as `latchkey.dev/operator`. */
   readonly controller: string
-  /** Name of the reporting instance, such as the pod's name. */
   readonly instance: string
-  /** Called for each event that cannot be written. Must not throw. */
+  /** Must not throw. */
   readonly onTrouble: (failure: KubeFailure) => void
   readonly bounds?: Partial<typeof seriesBounds>
   readonly clock?: Clock
@@ -41,7 +39,7 @@ export interface EventRecorderOptions {
 const callsPerTurn = 20
 const turnMs = 1000
 const triesMax = 5
-/** Failures that are not retried, because the API server would refuse the call again. */
+/** The API server would refuse the call again. */
 const final = new Set<KubeFailure['kind']>([
   'badRequest',
   'forbidden',
@@ -68,13 +66,13 @@ export function startEventRecorder(options: EventRecorderOptions) {
     onError: () => undefined,
   })
   return {
-    /** Queues an occurrence, which is written within about a second. Never throws and never blocks. */
+    /** Written within about a second. Never throws and never blocks. */
     record(occurrence: Occurrence): void {
       book.add(occurrence, clock.now())
     },
     /** Writes at most 20 due events. Never rejects. */
     flush: () => loop.runOnce().catch(() => undefined),
-    /** Returns the number of occurrences dropped at a limit or refused by the server. */
+    /** Occurrences dropped at a limit or refused by the server. */
     dropped: () => book.dropped,
     /** Stops the recorder after one last write of at most 20 events. Idempotent; never rejects. */
     async stop(): Promise<void> {
@@ -139,7 +137,7 @@ function countOf({ count, lastAtMs }: EventSeries) {
   return { count, lastObservedTime: formatMicroTime(lastAtMs) }
 }
 
-/** Returns the event's namespace. The API requires `default` for events about cluster-scoped objects. */
+/** The API requires `default` for events about cluster-scoped objects. */
 function namespaceOf({ occurrence }: EventSeries): string {
   return occurrence.regarding.namespace ?? 'default'
 }
@@ -161,52 +159,48 @@ export interface Occurrence {
   readonly regarding: {
     readonly apiVersion: string
     readonly kind: string
-    /** Namespace of the object; absent for cluster-scoped objects. */
     readonly namespace?: string
     readonly name: string
     readonly uid?: string
   }
   readonly type: 'Normal' | 'Warning'
-  /** Reason, as one CamelCase word. */
+  /** One CamelCase word. */
   readonly reason: string
-  /** Action of the reporting controller, as one CamelCase word. */
+  /** One CamelCase word. */
   readonly action: string
-  /** Human-readable text; must not contain secrets. */
+  /** Must not contain secrets. */
   readonly note: string
 }
 
-/** A series of equal occurrences, reported as one event with a count. */
 export interface EventSeries {
   readonly key: string
   readonly occurrence: Occurrence
   readonly firstAtMs: number
   lastAtMs: number
   count: number
-  /** Count at the last write; 0 before the first write. */
+  /** 0 before the first write. */
   sentCount: number
   sentAtMs: number
   failures: number
-  /** Name of the event in the API. It changes after the API server has deleted the event. */
   name: string
 }
 
-/** Default limits of the memory and writes for events. */
 export const seriesBounds = {
-  /** Maximum series in memory. At the maximum, a new series evicts the least recently seen one. */
+  /** At the maximum, a new series evicts the least recently seen one. */
   seriesMax: 2000,
-  /** Maximum series per object. Occurrences that would start another series are dropped. */
+  /** Occurrences that would start another series are dropped. */
   perObjectMax: 20,
-  /** Time without an occurrence after which a series ends and the next occurrence starts a new event. */
+  /** After this time without an occurrence, the next one starts a new event. */
   silentMsMax: 600_000,
   /** Minimum interval between two writes of a count. */
   countEveryMs: 30_000,
 }
 
-/** Aggregates occurrences into series. Performs no I/O; callers pass the time as an argument. */
+/** Performs no I/O; callers pass the time as an argument. */
 export class EventBook {
   readonly #bounds: typeof seriesBounds
   readonly #newName: (occurrence: Occurrence) => string
-  /** Series by key, least recently seen first. */
+  /** Least recently seen first. */
   readonly #series = new Map<string, EventSeries>()
   readonly #perObject = new Map<string, number>()
   #dropped = 0
@@ -216,12 +210,10 @@ export class EventBook {
     this.#newName = newName
   }
 
-  /** Number of occurrences that were dropped and never reported. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Adds an occurrence to its series, or starts a new series. */
   add(occurrence: Occurrence, nowMs: number): void {
     const clean = { ...occurrence, note: cleanNote(occurrence.note) }
     const key = keyOf(clean)
@@ -258,10 +250,7 @@ export class EventBook {
     })
   }
 
-  /**
-   * Returns at most `max` series to write, those without an event first. A changed count is due `countEveryMs` after the last write, or
-   * immediately with `all`.
-   */
+  /** Series without an event come first. A changed count is due `countEveryMs` after the last write, or immediately with `all`. */
   due(nowMs: number, max: number, all = false): EventSeries[] {
     const fresh: EventSeries[] = []
     const counts: EventSeries[] = []
@@ -276,20 +265,19 @@ export class EventBook {
     return [...fresh, ...counts].slice(0, max)
   }
 
-  /** Records that `count` was written to the event of a series. */
   sent(series: EventSeries, count: number, nowMs: number): void {
     series.sentCount = count
     series.sentAtMs = nowMs
     series.failures = 0
   }
 
-  /** Records that the API server has deleted the event, so that it is created again under a new name. */
+  /** Creates the event again under a new name, because the API server has deleted it. */
   lost(series: EventSeries): void {
     series.sentCount = 0
     series.name = this.#newName(series.occurrence)
   }
 
-  /** Removes a series. Occurrences that were not written count as dropped. */
+  /** Occurrences that were not written count as dropped. */
   drop(series: EventSeries): void {
     if (!this.#series.delete(series.key)) return
     this.#dropped += series.count - series.sentCount
@@ -316,7 +304,7 @@ function objectOf({ regarding }: Occurrence): string {
   return JSON.stringify([regarding.kind, regarding.namespace, regarding.name])
 }
 
-/** Maximum length of a note in the Kubernetes API. */
+/** Limit of the Kubernetes API. */
 const noteBytesMax = 1024
 
 const secretShapes: readonly RegExp[] = [
@@ -327,9 +315,7 @@ const secretShapes: readonly RegExp[] = [
   /(?<=\/\/)[^/\s:@]*:[^/\s@]+(?=@)/g,
 ]
 
-/**
- * Masks text that looks like a secret and cuts the note to 1 024 bytes. This is a second line of defence: callers must not pass secrets.
- */
+/** Masks text that looks like a secret, as a second line of defence: callers must not pass secrets. */
 export function cleanNote(note: string): string {
   const masked = secretShapes.reduce((text, shape) => text.replace(shape, '[secret]'), note)
   if (Buffer.byteLength(masked) <= noteBytesMax) return masked

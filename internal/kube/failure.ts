@@ -18,7 +18,7 @@ export type KubeFailureKind =
  */
 export interface KubeFailure {
   readonly kind: KubeFailureKind
-  /** HTTP status; 0 if there was no response. */
+  /** 0 if there was no response. */
   readonly status: number
   /** Network or TLS error code, such as `ECONNREFUSED` or `SELF_SIGNED_CERT_IN_CHAIN`, if known. */
   readonly code: string | undefined
@@ -54,15 +54,13 @@ const messageCharsMax = 1000
 const fieldsMax = 20
 const retryAfterMsMax = 60_000
 
-/**
- * Parses a response with a status other than 2xx. Never throws. Ignores a body that is not a `Status`, such as the HTML page of a proxy.
- */
+/** Never throws. Ignores a body that is not a `Status`, such as the HTML page of a proxy. */
 export function readFailure(answer: {
   readonly status: number
-  /** Body, possibly truncated. It is a `Status` object if the API server itself responded. */
+  /** Possibly truncated. A `Status` object if the API server itself responded. */
   readonly body: string
   readonly retryAfter: string | null
-  /** True if the request or response contains secrets: the server's message is then left out of the failure. */
+  /** Leaves the server's message out of the failure. */
   readonly secret: boolean
 }): KubeFailure {
   const status = parseStatus(answer.body)
@@ -79,7 +77,7 @@ export function readFailure(answer: {
   }
 }
 
-/** Returns the failure of a call without a response. `message` must not quote the request. */
+/** `message` must not quote the request. */
 export function unavailable(message: string, code?: string): KubeFailure {
   return {
     kind: 'unavailable',
@@ -91,19 +89,19 @@ export function unavailable(message: string, code?: string): KubeFailure {
   }
 }
 
-/** Returns the failure of a call that was not sent because this process reached a limit. */
+/** The call was not sent, because this process reached a limit. */
 export function exhausted(message: string): KubeFailure {
   return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
 }
 
-/** Returns an error's code, such as `ECONNREFUSED`. Its message is not used, because it could quote the request. */
+/** The error's message is not used, because it could quote the request. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
     : undefined
 }
 
-/** Converts the object of a watch's ERROR line to a failure. An object that is not a `Status` becomes `unavailable`. */
+/** An object that is not a `Status` becomes `unavailable`. */
 export function readWatchError(object: unknown): KubeFailure {
   const code = isObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
   return readFailure({ status: code, body: JSON.stringify(object), retryAfter: null, secret: false })
@@ -130,10 +128,7 @@ const byStatus: Readonly<Record<number, KubeFailureKind>> = {
   429: 'tooManyRequests',
 }
 
-/**
- * Returns the kind of a failure. The reason takes precedence over the HTTP status: 409 has two meanings, and an admission webhook can
- * refuse with any status.
- */
+/** The reason takes precedence over the HTTP status: 409 has two meanings, and an admission webhook can refuse with any status. */
 function kindOf(status: number, reason: string): KubeFailureKind {
   const known = byReason[reason] ?? byStatus[status]
   if (known !== undefined) return known
@@ -170,14 +165,14 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Parses a Retry-After value in whole seconds, as the API server sends it. Ignores the HTTP date form. */
+/** Whole seconds, as the API server sends them. Ignores the HTTP date form. */
 function retryAfterMsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && value !== '' ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds > 0)) return undefined
   return Math.min(seconds * 1000, retryAfterMsMax)
 }
 
-/** Returns whether a value is a JSON object, not an array and not null. */
+/** Accepts neither arrays nor null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

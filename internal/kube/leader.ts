@@ -21,7 +21,7 @@ export interface Leadership {
   readonly fence: number
   /** Fires when the leadership ends. All work must then stop immediately. */
   readonly signal: AbortSignal
-  /** Returns whether the lease is still valid. The result is correct even if the process was blocked until after the lease expired. */
+  /** Correct even if the process was blocked until after the lease expired. */
   isHeld(): boolean
 }
 
@@ -29,25 +29,22 @@ export interface Leadership {
 export type ElectionEvent =
   | { readonly kind: 'leading'; readonly fence: number }
   | { readonly kind: 'lost'; readonly why: 'deadline' | 'taken'; readonly fence: number }
-  /** The lease was released. `error` is the exception if the work failed. */
+  /** `error` is the exception if the work failed. */
   | { readonly kind: 'released'; readonly fence: number; readonly error?: unknown }
   | { readonly kind: 'trouble'; readonly error: unknown }
 
 export interface ElectionOptions {
   readonly client: KubeClient
   readonly namespace: string
-  /** Name of the Lease. All candidates for the same Lease elect one leader. */
+  /** All candidates for the same Lease elect one leader. */
   readonly name: string
   /** Prefix of the candidate's identity, such as the pod's name. A random suffix distinguishes processes with the same prefix. */
   readonly host: string
-  /** Work of the leader. It must end soon after its signal fires; if it ends earlier, the lease is released. */
+  /** Must end soon after its signal fires; if it ends earlier, the lease is released. */
   readonly lead: (leadership: Leadership) => Promise<void>
-  /** Called for each event of the election. Must not throw. */
+  /** Must not throw. */
   readonly onEvent: (event: ElectionEvent) => void
-  /**
-   * Returns a fence that the next fence must exceed, in case the Lease was deleted and its last fence is unknown; default 0. It must settle
-   * within two seconds; an exception fails the attempt to acquire the lease.
-   */
+  /** Fence to exceed, in case the Lease was deleted; default 0. Must settle within two seconds; an exception fails the attempt. */
   readonly fenceFloor?: () => Promise<number>
   /** Time for which an unrenewed lease stays valid; default 15 s. */
   readonly leaseMs?: number
@@ -55,7 +52,7 @@ export interface ElectionOptions {
   readonly renewMs?: number
   /** Delay between two attempts to acquire or renew the lease; default 2 s. */
   readonly retryMs?: number
-  /** Health of the process: liveness fails when the work of a deposed leader does not end. */
+  /** Liveness fails when the work of a deposed leader does not end. */
   readonly health?: Health
   /** Clock for the times that are written to the Lease; decisions use `timing`. Both are replaced in tests only. */
   readonly clock?: Clock
@@ -82,7 +79,7 @@ const defaults = {
  * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
  */
 export class Election {
-  /** Identity of this candidate, written to the Lease as `holderIdentity`. */
+  /** Written to the Lease as `holderIdentity`. */
   readonly identity: string
   readonly #options: ElectionOptions & typeof defaults
   readonly #heartbeat: Heartbeat | undefined
@@ -107,7 +104,7 @@ export class Election {
     )
   }
 
-  /** Stops the candidate: ends the leader's work, waits for it, then releases the lease. Idempotent; never rejects. */
+  /** Ends the leader's work, waits for it, then releases the lease. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#ended
@@ -131,10 +128,7 @@ export class Election {
     }
   }
 
-  /**
-   * Tries to acquire the lease; returns undefined while another candidate holds it. @throws KubeError when the API server refuses or is
-   * unavailable
-   */
+  /** Undefined while another candidate holds the lease. @throws KubeError when the API server refuses or is unavailable */
   async #tryAcquire(signal: AbortSignal): Promise<Held | undefined> {
     const { client, namespace, name, fenceFloor } = this.#options
     const found = await client.get(leases, { namespace, name }, signal)
@@ -159,7 +153,6 @@ export class Election {
         ? await client.replace(leases, wanted, signal)
         : await client.create(leases, wanted, signal)
     if (written.kind === 'ok') return { lease: written.value, renewedMs }
-    // Another candidate acquired the lease first.
     if (written.kind === 'conflict' || written.kind === 'alreadyExists') return undefined
     throw new KubeError('cannot acquire the lease', written)
   }
@@ -193,7 +186,7 @@ export class Election {
     onEvent({ kind: 'released', fence, ...failed })
   }
 
-  /** Renews the lease until `signal` fires. Returns the reason if the lease is lost earlier. */
+  /** Returns the reason if the lease is lost before `signal` fires. */
   async #keep(held: Held, signal: AbortSignal): Promise<'deadline' | 'taken' | undefined> {
     while (!signal.aborted) {
       this.#heartbeat?.beat()
@@ -265,10 +258,7 @@ export class Election {
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('cannot release the lease', written) })
   }
 
-  /**
-   * Returns the delay until the next attempt to acquire the lease; it is shorter if the lease expires sooner. Jitter prevents candidates
-   * from colliding.
-   */
+  /** Shorter if the lease expires sooner. Jitter prevents candidates from colliding. */
   #pauseMs(): number {
     const freeMs = this.#seen ? freeInMs(this.#seen, this.#options.timing.now(), this.#options.leaseMs) : 0
     const ms = freeMs > 0 ? Math.min(freeMs, this.#options.retryMs) : this.#options.retryMs

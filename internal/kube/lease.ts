@@ -19,14 +19,13 @@ export const leases = resource<Lease>({
   share: 'lease',
 })
 
-/** The last read state of a Lease. */
 export interface Observation {
   readonly lease: Lease
-  /** Local monotonic time at which the Lease was first seen in this state; the clocks of other machines are not trusted. */
+  /** Local monotonic time; the clocks of other machines are not trusted. */
   readonly sinceMs: number
 }
 
-/** Records a read of a lease. `sinceMs` restarts only when the holder changes the lease, not when its labels change. */
+/** `sinceMs` restarts only when the holder changes the lease, not when its labels change. */
 export function observe(before: Observation | undefined, lease: Lease, nowMs: number): Observation {
   const same = before !== undefined && hasSameHolding(before.lease, lease)
   return { lease, sinceMs: same ? before.sinceMs : nowMs }
@@ -44,7 +43,7 @@ function hasSameHolding(one: Lease, other: Lease): boolean {
 /** Maximum lease duration accepted from another holder. */
 const durationMsMax = 3_600_000
 
-/** Returns the milliseconds until the lease may be acquired; 0 if it was released, or not renewed within its duration. */
+/** 0 if the lease was released, or not renewed within its duration. */
 export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): number {
   if (!lease.spec?.holderIdentity) return 0
   const { leaseDurationSeconds } = lease.spec
@@ -52,7 +51,7 @@ export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, default
   return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
-/** Returns the lease with a new holder. The new fence is greater than the previous one and than `fenceFloor`. */
+/** The new fence is greater than the previous one and than `fenceFloor`. */
 export function acquired(
   lease: Lease,
   { holder, leaseMs, wallMs }: { readonly holder: string; readonly leaseMs: number; readonly wallMs: number },
@@ -71,12 +70,11 @@ export function acquired(
   }
 }
 
-/** Returns the lease with a new renewal time. */
 export function renewed(lease: Lease, wallMs: number): Lease {
   return { ...lease, spec: { ...lease.spec, renewTime: formatMicroTime(wallMs) } }
 }
 
-/** Returns the lease without a holder, so that the next candidate does not have to wait. Keeps the fence. */
+/** Removes the holder, so that the next candidate does not have to wait. Keeps the fence. */
 export function released(lease: Lease, wallMs: number): Lease {
   const time = formatMicroTime(wallMs)
   return {
@@ -85,15 +83,12 @@ export function released(lease: Lease, wallMs: number): Lease {
   }
 }
 
-/** Returns the fencing token of a lease: its `leaseTransitions`, which increase with each acquisition. */
+/** `leaseTransitions` increase with each acquisition. */
 export function fenceOf(lease: Lease): number {
   return lease.spec?.leaseTransitions ?? 0
 }
 
-/**
- * Formats a time as a Kubernetes `MicroTime`, with exactly six decimal places of a second, because the server refuses any other number.
- * @param ms milliseconds since the Unix epoch
- */
+/** Expects milliseconds since the Unix epoch. Writes exactly six decimals of a second, because the server refuses others. */
 export function formatMicroTime(ms: number): string {
   return new Date(ms).toISOString().replace(/Z$/, '000Z')
 }

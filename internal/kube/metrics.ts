@@ -29,7 +29,7 @@ export function createKubeMetrics(metrics: Metrics) {
     labels: ['name'],
   })
   return {
-    /** Returns the metrics hooks of a queue. `controller` is the queue's name and must come from a closed set. */
+    /** `controller` is the queue's name and must come from a closed set. */
     forQueue(controller: string, concurrency: number): NonNullable<WorkQueueOptions['hooks']> {
       reconcile.concurrency.with(controller).set(concurrency)
       // The counter starts at 0, so that the first error is visible as an increase.
@@ -53,11 +53,10 @@ export function createKubeMetrics(metrics: Metrics) {
         retried: () => queue.retries.with(controller).inc(),
       }
     },
-    /** Registers a queue whose state is read at each scrape. It replaces an earlier queue of the same name. */
+    /** Reads the queue at each scrape. Replaces an earlier queue of the same name. */
     watchQueue: (controller: string, watched: WorkQueue) => void queues.set(controller, watched),
     watchTransport: (transport: Pick<Transport, 'stats'>) => void transports.add(transport),
     onAnswer: (method: string, code: string) => requests.with(code, method).inc(),
-    /** Sets whether this process holds the Lease `name`. */
     setLeading: (name: string, leads: boolean) => leading.with(name).set(leads ? 1 : 0),
   }
 }
@@ -137,7 +136,7 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
 
 const shares: readonly CallShare[] = ['lease', 'list', 'call']
 
-/** Declares the gauges of calls, watches and connections, each summed over all transports. */
+/** Each gauge is summed over all transports. */
 function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transport, 'stats'>>): void {
   const sum = (read: (stats: ReturnType<Transport['stats']>) => number) =>
     [...transports].reduce((total, transport) => total + read(transport.stats()), 0)

@@ -6,9 +6,8 @@ export type ProbeResult =
   | {
       readonly kind: 'ok'
       readonly facts: {
-        /** Version of the server, such as `v1.34.4`. */
         readonly version: string
-        /** Authenticated user name, such as `system:serviceaccount:latchkey:latchkey-operator`. */
+        /** Such as `system:serviceaccount:latchkey:latchkey-operator`. */
         readonly username: string
       }
     }
@@ -61,10 +60,7 @@ export async function probeServer(
 
 const probeMsMax = 10_000
 
-/**
- * Opens and closes one stream of the watch pool, to check for HTTP/2: without it (an old server or a proxy) every watch fails. Any response
- * is a success, even a refusal. Does nothing for plain http, which has no pool.
- */
+/** Opens and closes one stream: without HTTP/2 every watch fails. Any response is a success. Plain http has no pool. */
 async function watchFailure(
   options: TransportOptions,
   transport: Transport,

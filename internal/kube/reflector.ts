@@ -11,7 +11,7 @@ import { type WatchEnd, type WatchOptions, watchOnce } from './watch.ts'
 /** A problem of a reflector. The reflector continues after every problem. */
 export type ReflectorTrouble =
   | { readonly kind: 'handler'; readonly key: string; readonly error: unknown }
-  /** A list or watch failed; `failures` counts consecutive failures. The cache keeps its objects. */
+  /** `failures` counts consecutive failures. The cache keeps its objects. */
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
   | { readonly kind: 'stalled' }
 
@@ -20,9 +20,9 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** Called for each change in order, starting with the first list. Exceptions and rejections are passed to `onTrouble`. */
+  /** Called in order, starting with the first list. Exceptions and rejections are passed to `onTrouble`. */
   readonly onChange: (change: ObjectChange<T>) => unknown
-  /** Called for each problem. Must not throw. */
+  /** Must not throw. */
   readonly onTrouble: (trouble: ReflectorTrouble) => void
   /** Trims each object before it is cached; default `withoutManagedFields`. The result must contain name, uid and resourceVersion. */
   readonly keep?: (object: T) => T
@@ -31,15 +31,11 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly pageSize?: number
   /** Range of the duration of a watch in seconds; each watch gets a random duration. Default 300 to 600. */
   readonly watchSeconds?: { readonly min: number; readonly max: number }
-  /**
-   * Lists again when the server ends a watch early; default false. Set it for custom resources: a change of their definition ends watches
-   * early and can change the form of objects that are already cached.
-   */
+  /** Default false. Set it for custom resources: a changed definition ends watches early and can change cached objects. */
   readonly listsWhenCutShort?: boolean
   /** Delays after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
   readonly backoff?: BackoffBounds
   readonly health?: Health
-  /** Clock, delays and randomness; replaced in tests only. */
   readonly timing?: Timing
 }
 
@@ -50,7 +46,6 @@ const shortWatchMs = 10_000
 const cutShortMs = 1_000
 /** Maximum jitter that is added to Retry-After, as a fraction of its delay. */
 const retryAfterJitter = 0.5
-/** Number of consecutive failed watches after which the reflector lists again. */
 const failuresBeforeRelist = 5
 /** Added to the maximum duration of a watch to get the timeout of the heartbeat; allows for lists and retry delays. */
 const silenceMarginMs = 600_000
@@ -68,7 +63,7 @@ export class Reflector<T extends KubeObject> {
   #synced = false
   #failure: KubeFailure | undefined
   #failures = 0
-  /** resourceVersion at which the next watch starts; undefined if the reflector has to list first. */
+  /** Undefined if the reflector has to list first. */
   #position: string | undefined
 
   constructor(options: ReflectorOptions<T>) {
@@ -81,22 +76,22 @@ export class Reflector<T extends KubeObject> {
     this.#ended = this.#follow()
   }
 
-  /** Returns whether the cache has been complete once. The value stays true while the server is unavailable. */
+  /** Stays true while the server is unavailable. */
   hasSynced(): boolean {
     return this.#synced
   }
 
-  /** Resolves with true after the first complete list, or with false if the reflector is stopped first. */
+  /** Resolves with false if the reflector is stopped first. */
   whenSynced(): Promise<boolean> {
     return this.#first.promise
   }
 
-  /** Returns the reason that the cache may be stale, such as a missing permission; undefined while the cache is current. */
+  /** Reason that the cache may be stale, such as a missing permission. */
   failure(): KubeFailure | undefined {
     return this.#failure
   }
 
-  /** Stops the reflector; no further changes are reported. Its name can be reused immediately. Idempotent; never rejects. */
+  /** No further changes are reported. The name can be reused immediately. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
@@ -168,7 +163,6 @@ export class Reflector<T extends KubeObject> {
     await this.#follows(end, worked)
   }
 
-  /** Decides how to continue after a watch has ended: watch again, list, or wait. */
   async #follows(end: WatchEnd, worked: boolean): Promise<void> {
     switch (end.kind) {
       case 'stopped':
@@ -227,10 +221,7 @@ export type ObjectChange<T> =
   | { readonly kind: 'updated'; readonly key: string; readonly object: T; readonly before: T }
   | { readonly kind: 'deleted'; readonly key: string; readonly before: T }
 
-/**
- * Cache of the objects of a selection. The objects are shared, so callers must not mutate them. Each write returns the resulting changes;
- * the list is empty if nothing changed.
- */
+/** The objects are shared, so callers must not mutate them. Each write returns the resulting changes. */
 export class ObjectCache<T extends KubeObject> {
   readonly #keep: (object: T) => T
   #objects = new Map<string, T>()
@@ -272,10 +263,7 @@ export class ObjectCache<T extends KubeObject> {
     return [{ kind: 'deleted', key, before }]
   }
 
-  /**
-   * Replaces all objects with the objects of a list. Compares whole objects even if their resourceVersions are equal, because a changed CRD
-   * can add fields or defaults without a new version.
-   */
+  /** Compares whole objects even if resourceVersions are equal, because a changed CRD can add fields or defaults. */
   replaceAll(objects: readonly T[]): ObjectChange<T>[] {
     const old = this.#objects
     this.#objects = new Map()
@@ -294,7 +282,7 @@ export class ObjectCache<T extends KubeObject> {
   }
 }
 
-/** Returns the changes between two objects of the same name. A different uid means that the first was deleted and the second created. */
+/** A different uid means that the first object was deleted and the second created. */
 function changesBetween<T extends KubeObject>(
   key: string,
   before: T | undefined,
@@ -317,7 +305,7 @@ function isSame(one: KubeObject, other: KubeObject): boolean {
   )
 }
 
-/** Removes `managedFields`, which is often half of an object's size. */
+/** `managedFields` is often half of an object's size. */
 export function withoutManagedFields<T extends KubeObject>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata as T['metadata'] & { managedFields?: unknown }
   return { ...object, metadata }

@@ -6,13 +6,13 @@ export interface KubeObject {
   readonly kind?: string
   readonly metadata: {
     readonly name: string
-    /** Namespace; absent for cluster-scoped objects. */
+    /** Absent for cluster-scoped objects. */
     readonly namespace?: string
     readonly uid?: string
-    /** Opaque version; only comparison for equality is meaningful. */
+    /** Opaque; only comparison for equality is meaningful. */
     readonly resourceVersion?: string
     readonly generation?: number
-    /** Creation time: RFC 3339 in whole seconds. */
+    /** RFC 3339 in whole seconds. */
     readonly creationTimestamp?: string
     readonly deletionTimestamp?: string
     readonly labels?: Readonly<Record<string, string>>
@@ -35,9 +35,9 @@ export interface Resource<T extends KubeObject> {
   readonly kind: string
   readonly plural: string
   readonly namespaced: boolean
-  /** True if objects of this kind contain secrets. Errors then never contain the server's messages. */
+  /** Objects contain secrets, so errors never contain the server's messages. */
   readonly secret: boolean
-  /** Pool of concurrent calls for single objects. Lists have their own pool. */
+  /** For single objects; lists have their own pool. */
   readonly share: Exclude<CallShare, 'list'>
   /** Type marker for the compiler; never set. */
   readonly objects?: T
@@ -67,21 +67,21 @@ export function parseObjectKey(key: string): ObjectPlace {
   return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** Returns the API path of all objects of a kind, in one namespace or in all. @throws RangeError for an invalid name */
+/** @throws RangeError for an invalid name */
 export function collectionPath(of: Resource<KubeObject>, namespace?: string): string {
   const root = of.apiVersion.includes('/') ? `/apis/${of.apiVersion}` : `/api/${of.apiVersion}`
   if (!of.namespaced || namespace === undefined) return `${root}/${of.plural}`
   return `${root}/namespaces/${segment(namespace)}/${of.plural}`
 }
 
-/** Returns the API path of one object. @throws RangeError for an invalid name or a missing namespace */
+/** @throws RangeError for an invalid name or a missing namespace */
 export function objectPath(of: Resource<KubeObject>, place: ObjectPlace): string {
   if (of.namespaced && place.namespace === undefined)
     throw new RangeError(`an object of kind ${of.kind} needs a namespace`)
   return `${collectionPath(of, place.namespace)}/${segment(place.name)}`
 }
 
-/** Returns a name as a path segment. Refuses a name with a slash or dots, which would lead to another path. */
+/** Refuses a name with a slash or dots, which would lead to another path. */
 function segment(name: string): string {
   if (/^[a-zA-Z0-9]([-a-zA-Z0-9._:]{0,251}[a-zA-Z0-9])?$/.test(name)) return name
   throw new RangeError('the name of a Kubernetes object is not valid')

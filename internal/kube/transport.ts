@@ -11,19 +11,14 @@ import {
 import { boundedSignal, Slots, untilAborted, whyAborted } from './waits.ts'
 import { WatchPool, watchBounds } from './watch-pool.ts'
 
-/** Maximum concurrent calls per pool. */
 export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
 
 /** Sends requests to one API server. Returns failures of the server and the network as values and does not throw them. */
 export interface Transport {
-  /** Sends a request once and returns the JSON of the response. Does not retry, because only the caller knows whether that is safe. */
+  /** Does not retry, because only the caller knows whether that is safe. */
   request(request: KubeRequest): Promise<KubeResult<unknown>>
-  /**
-   * Opens a stream: an endless response to a GET. `msMax` limits only the wait for the response's head; afterwards the reader must use its
-   * own timeouts. Returns `exhausted` at this process's maximum of open watches.
-   */
+  /** `msMax` limits only the wait for the response's head. Returns `exhausted` at this process's maximum of open watches. */
   open(request: WatchRequest): Promise<KubeResult<KubeStream>>
-  /** Returns the number of open watches, of their connections, and of running and waiting calls per pool. */
   stats(): ReturnType<WatchPool['stats']> & {
     readonly calls: Readonly<Record<CallShare, { readonly underWay: number; readonly waiting: number }>>
   }
@@ -32,20 +27,19 @@ export interface Transport {
 /** Options of a transport. */
 export interface TransportOptions {
   readonly endpoint: Endpoint
-  /** User agent for the server's audit log, such as `latchkey-operator/1.0.0`. */
+  /** For the server's audit log, such as `latchkey-operator/1.0.0`. */
   readonly userAgent: string
-  /** Called after each request. `code` is the HTTP status, or `<error>` if there was no response. */
+  /** `code` is the HTTP status, or `<error>` if there was no response. */
   readonly onAnswer?: (method: string, code: string) => void
-  /** Limits of watches; replaced in tests only. */
   readonly watchBounds?: Partial<typeof watchBounds>
 }
 
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
-/** Maximum wait of a list for a call slot. Each watch lists once when the process starts, so lists can queue for a long time. */
+/** Each watch lists once when the process starts, so lists can queue for a long time. */
 const listWaitMsMax = 60_000
-/** Maximum calls per pool that wait for a slot: more than two for each of at most 3 000 watches. */
+/** Per pool: more than two for each of at most 3 000 watches. */
 const waitersMax = 8_192
 /** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each counts towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. */
 const plainStreamsMax = 32
@@ -118,7 +112,6 @@ function statsOf({ taken, waiting }: Slots) {
   return { underWay: taken, waiting }
 }
 
-/** Wraps a stream so that its first `close` calls `finish`. */
 function finishing(stream: KubeStream, finish: () => void): KubeStream {
   let isClosed = false
   return {
@@ -135,7 +128,7 @@ function codeOf(status: number): string {
   return status === 0 ? '<error>' : String(status)
 }
 
-/** Sends a request by fetch. `read` consumes a 2xx response. */
+/** `read` consumes a 2xx response. */
 async function exchange<T>(
   options: TransportOptions,
   request: KubeRequest,

@@ -1,18 +1,16 @@
 import { type Sleep, sleep } from '#internal/process/index.ts'
 
-/** Time and randomness of a loop. Replaced in tests. */
+/** Replaced in tests. */
 export interface Timing {
-  /** Returns monotonic milliseconds, because a correction of the wall clock must not end a lease or a wait. */
+  /** Monotonic, because a correction of the wall clock must not end a lease or a wait. */
   now(): number
   readonly sleep: Sleep
-  /** Returns a number in [0, 1). */
   random(): number
 }
 
-/** Timing that uses the system's monotonic clock and random numbers. */
 export const systemTiming: Timing = { now: () => performance.now(), sleep, random: Math.random }
 
-/** Settles like `pending`, or rejects as soon as the signal fires. For operations that do not accept a signal. */
+/** For operations that do not accept a signal. */
 export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(new Error('aborted'))
@@ -22,10 +20,7 @@ export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promi
   })
 }
 
-/**
- * Creates a signal that fires when another signal fires or after a timeout. `stop` fires the new signal; `done` removes its timer and
- * listener.
- */
+/** `stop` fires the new signal; `done` removes its timer and listener. */
 export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   const ended = new AbortController()
   const stop = () => ended.abort('aborted by the caller')
@@ -39,7 +34,6 @@ export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   return { signal: ended.signal, stop, done }
 }
 
-/** Returns why a call was aborted, for the message of its failure: by a timeout or by the caller. */
 export function whyAborted({ reason }: AbortSignal): string {
   return typeof reason === 'string' ? reason : 'aborted by the caller'
 }
@@ -48,7 +42,6 @@ export function whyAborted({ reason }: AbortSignal): string {
 export class Slots {
   readonly #slotsMax: number
   readonly #waitersMax: number
-  /** Callbacks of the waiting callers, in order of arrival. */
   readonly #waiters = new Set<() => void>()
   #taken = 0
 
@@ -66,10 +59,7 @@ export class Slots {
     return this.#waiters.size
   }
 
-  /**
-   * Takes a slot and returns a function that releases it; calling that function again is harmless. Returns undefined if the signal fires
-   * first or the queue is full. Never rejects.
-   */
+  /** Undefined if the signal fires first or the queue is full. Calling the returned function again is harmless. Never rejects. */
   async take(signal: AbortSignal): Promise<(() => void) | undefined> {
     if (signal.aborted) return undefined
     if (this.#taken < this.#slotsMax) {

@@ -19,11 +19,11 @@ import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } fr
  */
 export const watchBounds = {
   watchesMax: 3_000,
-  /** Maximum connections, including those that drain after a GOAWAY. */
+  /** Includes those that drain after a GOAWAY. */
   connectionsMax: 40,
-  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand concurrent attempts. */
+  /** An API server responds with 429 to a thousand concurrent attempts. */
   opensMax: 64,
-  /** Interval of PING frames on a connection. The connection ends after two PINGs without a response. */
+  /** The connection ends after two PINGs without a response. */
   pingMs: 5_000,
 }
 
@@ -35,18 +35,14 @@ export interface WatchPoolOptions {
 
 const errorBytesMax = 64 * 1024
 
-/**
- * Multiplexes watches over few HTTP/2 connections. Opens another connection, one at a time, when all others are full. Closes a connection
- * when its last watch ends, so that an unused pool holds no connection.
- */
+/** Opens another connection, one at a time, when all others are full. Closes a connection with its last watch. */
 export class WatchPool {
   readonly #options: WatchPoolOptions
   readonly #origin: string
-  /** Path prefix of the API server's address. */
   readonly #pathPrefix: string
   readonly #opens: Slots
   readonly #sessions = new Set<WatchSession>()
-  /** TLS identity of the latest credentials. Connections with another identity accept no new stream. */
+  /** Connections with another identity accept no new stream. */
   #newestIdentity: string | undefined
   #watches = 0
   #connecting: Promise<KubeFailure | undefined> | undefined
@@ -63,10 +59,7 @@ export class WatchPool {
     return { watches: this.#watches, connections: this.#sessions.size }
   }
 
-  /**
-   * Opens a stream for a GET. The signal limits only the wait for the response's head. Returns `exhausted` at a limit of the pool. Never
-   * rejects.
-   */
+  /** The signal limits only the wait for the response's head. Returns `exhausted` at a limit of the pool. Never rejects. */
   async open(request: WatchRequest, signal: AbortSignal): Promise<KubeResult<KubeStream>> {
     const { watchesMax } = this.#options.bounds
     if (this.#watches >= watchesMax)
@@ -87,7 +80,7 @@ export class WatchPool {
     }
   }
 
-  /** Opens a stream, which counts as a watch until it ends. @throws when the stream cannot be opened */
+  /** The stream counts as a watch until it ends. @throws when the stream cannot be opened */
   async #begin(request: WatchRequest, signal: AbortSignal): Promise<WatchStream | KubeFailure> {
     const { endpoint, userAgent } = this.#options
     const credentials = await untilAborted(endpoint.credentials(), signal)
@@ -117,7 +110,7 @@ export class WatchPool {
     return undefined
   }
 
-  /** Opens a connection; concurrent callers share one attempt. Returns the failure of the attempt, if any. */
+  /** Concurrent callers share one attempt. Returns its failure, if any. */
   #connect(credentials: Credentials): Promise<KubeFailure | undefined> {
     this.#connecting ??= this.#connectOne(credentials).finally(() => {
       this.#connecting = undefined
@@ -138,10 +131,7 @@ export class WatchPool {
     return undefined
   }
 
-  /**
-   * Closes the connection with the fewest watches among those that accept no new ones (draining, or with an earlier TLS identity). Its
-   * watches restart on other connections. Returns false if there is no such connection.
-   */
+  /** Closes a draining connection or one with an earlier TLS identity, fewest watches first. False if there is none. */
   #endOneWithoutUse(): boolean {
     const unused = [...this.#sessions].filter(
       (session) => session.isDraining() || session.identity !== this.#newestIdentity,

@@ -11,26 +11,22 @@ import type { Credentials } from './endpoint.ts'
 import { errorCode, type KubeFailure, unavailable } from './failure.ts'
 import type { KubeStream } from './request.ts'
 
-/** Options of a watch session, which is one HTTP/2 connection. */
 export interface WatchSessionOptions {
-  /** Origin of the API server: `https://host:port`. */
+  /** `https://host:port` */
   readonly origin: string
   readonly credentials: Credentials
-  /** Interval of PING frames. The session ends after two PINGs without a response. */
+  /** The session ends after two PINGs without a response. */
   readonly pingMs: number
-  /** Called once after the session has ended. */
   readonly onClosed: (session: WatchSession) => void
 }
 
 const connectMsMax = 10_000
-/**
- * Streams left unused below the server's limit: the server still counts a stream that this process has reset until it receives the reset.
- */
+/** The server still counts a stream that this process has reset until it receives the reset. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
-/** Opens an HTTP/2 connection, verifies the server against the endpoint's CA, and waits for the server's stream limit. Never rejects. */
+/** Verifies the server against the endpoint's CA and waits for the server's stream limit. Never rejects. */
 export function connectWatchSession(
   options: WatchSessionOptions,
 ): Promise<{ readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure> {
@@ -64,7 +60,7 @@ export function connectWatchSession(
   return promise.finally(() => clearTimeout(timer))
 }
 
-/** Returns the identity of a TLS connection. Streams share a connection only if CA, client certificate and server name are equal. */
+/** Streams share a connection only if CA, client certificate and server name are equal. */
 export function tlsIdentityOf({ ca, cert, key, serverName }: Credentials): string {
   return JSON.stringify([ca, cert, key, serverName])
 }
@@ -80,12 +76,8 @@ function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionO
   }
 }
 
-/**
- * One HTTP/2 connection and its streams. The session ends with its last stream, after two PINGs without a response, or when it is
- * destroyed. After a GOAWAY, open streams continue and new ones are refused.
- */
+/** Ends with its last stream, after two PINGs without a response, or when destroyed. After a GOAWAY, open streams continue. */
 export class WatchSession {
-  /** TLS identity of the connection; see `tlsIdentityOf`. */
   readonly identity: string
   readonly #session: ClientHttp2Session
   readonly #streams = new Set<WatchStream>()
@@ -119,7 +111,6 @@ export class WatchSession {
     return this.#streams.size
   }
 
-  /** Returns whether the session accepts no further stream. */
   isDraining(): boolean {
     return this.#isDraining || this.#session.closed || this.#session.destroyed
   }
@@ -128,10 +119,7 @@ export class WatchSession {
     return !this.isDraining() && this.#streams.size < this.#streamsMax
   }
 
-  /**
-   * Opens a stream; returns undefined if the session has no free stream. Calls `onFinished` once when the stream ends. @throws when the
-   * headers cannot be sent
-   */
+  /** Undefined if the session has no free stream. Calls `onFinished` once. @throws when the headers cannot be sent */
   begin(headers: OutgoingHttpHeaders, onFinished: () => void): WatchStream | undefined {
     if (!this.hasRoom()) return undefined
     try {
@@ -151,12 +139,12 @@ export class WatchSession {
     }
   }
 
-  /** Ends the connection and its streams immediately. Idempotent. */
+  /** Idempotent. */
   destroy(): void {
     this.#session.destroy()
   }
 
-  /** Sends a PING. Destroys the session after two PINGs without a response. */
+  /** Destroys the session after two PINGs without a response. */
   #ping(): void {
     // No stream is open, because the only watch of the session was aborted before its stream was opened.
     if (this.#streams.size === 0) return this.destroy()
@@ -176,7 +164,7 @@ function usableOf(streamsMax: number): number {
   return streamsMax > streamsSpare ? streamsMax - streamsSpare : streamsMax
 }
 
-/** Maximum unread bytes of a stream; above it, the stream is paused (back-pressure). */
+/** Above it, the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 
@@ -207,7 +195,7 @@ export class WatchStream implements KubeStream {
     stream.on('close', () => this.#finish())
   }
 
-  /** Resolves with the response's head. @throws when the stream ends without a response */
+  /** @throws when the stream ends without a response */
   head(): Promise<ReturnType<typeof headOf>> {
     return this.#head.promise
   }
@@ -233,7 +221,6 @@ export class WatchStream implements KubeStream {
     clearTimeout(late)
   }
 
-  /** Ends the stream because its session has ended. */
   break(): void {
     this.#finish()
   }
@@ -252,9 +239,7 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /**
-   * Ends the stream. A stream counts as complete only if the server ended it without RST_STREAM, since a killed server also causes `end`.
-   */
+  /** Complete only if the server ended the stream without RST_STREAM, since a killed server also causes `end`. */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)

@@ -6,49 +6,38 @@ import type { Transport } from './transport.ts'
 import type { Timing } from './waits.ts'
 
 export type WatchEnd =
-  /** The server ended the watch. */
   | { readonly kind: 'closed' }
-  /** The watch was silent for too long or exceeded `timeoutSeconds`: the connection counts as dead. */
+  /** Silent for too long, or longer than `timeoutSeconds`: the connection counts as dead. */
   | { readonly kind: 'stalled' }
-  /** The signal ended the watch. */
   | { readonly kind: 'stopped' }
   | { readonly kind: 'failed'; readonly failure: KubeFailure }
 
-/** Options of a watch. The callbacks must not throw. */
+/** The callbacks must not throw. */
 export interface WatchOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
   readonly resourceVersion: string
-  /**
-   * Time after which the server ends the watch. A value from 300 to 600 limits both the delay that an unnoticed lost connection causes and
-   * the load of restarted watches.
-   */
+  /** 300 to 600 limits both the delay that an unnoticed lost connection causes and the load of restarted watches. */
   readonly timeoutSeconds: number
-  /** Called for each change, in order. */
+  /** Called in order. */
   readonly onEvent: (event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }) => void
-  /** Called with each resourceVersion that the watch has reached. A new watch that starts at this version misses no change. */
+  /** A new watch that starts at this version misses no change. */
   readonly onPosition: (resourceVersion: string) => void
-  /** Called whenever the server sends data. */
   readonly onActivity: () => void
   readonly signal: AbortSignal
   readonly timing: Timing
 }
 
-/** Time added to `timeoutSeconds` before the watch counts as stalled. */
+/** Added to `timeoutSeconds` before the watch counts as stalled. */
 const graceMs = 30_000
-/** Maximum silence of a watch with bookmarks: the server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
+/** The server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/**
- * Maximum length of one line of the response. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size.
- */
+/** etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size. */
 const lineBytesMax = 16 * 1024 * 1024
 
-/**
- * Watches until the server ends the watch, the connection dies or the signal fires. Always closes its stream and never rejects. The result
- * is `stalled` after `timeoutSeconds` + 30 s, or after 3 min without data if the server has sent a bookmark.
- */
+/** Never rejects; always closes its stream. `stalled`: after `timeoutSeconds` + 30 s, or 3 min without data after a bookmark. */
 export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>): Promise<WatchEnd> {
   const { transport, of, selection, resourceVersion, timeoutSeconds, signal } = options
   const opened = await transport.open({
@@ -122,7 +111,7 @@ class Watch<T extends KubeObject> {
     return first
   }
 
-  /** Handles one line of the response. Returns a result if the line ends the watch. */
+  /** Returns a result if the line ends the watch. */
   #take(line: unknown): WatchEnd | undefined {
     const { of, onEvent, onPosition } = this.#options
     const type = isObject(line) ? line['type'] : undefined
@@ -150,7 +139,7 @@ function failed(failure: KubeFailure): WatchEnd {
   return { kind: 'failed', failure }
 }
 
-/** One line of a JSON stream. After `broken`, callers must not read further lines. */
+/** After `broken`, callers must not read further lines. */
 export type JsonLine =
   | { readonly kind: 'value'; readonly value: unknown }
   | {
@@ -160,7 +149,6 @@ export type JsonLine =
 
 const newline = 10
 
-/** Splits a stream of bytes into lines of JSON. */
 export class JsonLines {
   readonly #lineBytesMax: number
   #parts: Uint8Array[] = []
@@ -170,7 +158,6 @@ export class JsonLines {
     this.#lineBytesMax = bytesMax
   }
 
-  /** Adds bytes and returns the lines that they complete. */
   push(bytes: Uint8Array): JsonLine[] {
     const lines: JsonLine[] = []
     let from = 0

@@ -7,30 +7,27 @@ export type WorkOutcome = { readonly kind: 'done' } | { readonly kind: 'again'; 
 
 export interface WorkQueueOptions {
   readonly name: string
-  /** Maximum concurrent runs; a key never runs twice at the same time. */
   readonly concurrency: number
-  /** Reconciles one key. It must be idempotent: an exception counts as a failure and causes a retry. */
+  /** Must be idempotent: an exception counts as a failure and causes a retry. */
   readonly work: (key: string, signal: AbortSignal) => Promise<WorkOutcome>
-  /** Called after each failed run with the number of consecutive failures. Must not throw. */
+  /** `failures` counts consecutive failures. Must not throw. */
   readonly onError: (key: string, error: unknown, failures: number) => void
   /** Time after which the signal of a run fires; default 60 s. The queue still waits for the run to end. */
   readonly workMsMax?: number
-  /** Backoff of retries; default 200 ms to 5 min. */
+  /** Default 200 ms to 5 min. */
   readonly backoff?: BackoffBounds
-  /** Maximum number of queued keys; default 200 000. */
+  /** Default 200 000. */
   readonly keysMax?: number
   readonly hooks?: {
     added(): void
-    /** Reports the number of keys that wait for a worker, without delayed keys. */
+    /** Keys that wait for a worker, without delayed keys. */
     depth(count: number): void
     started(waitedSeconds: number): void
     finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void
-    /** Reports that a failed key was scheduled for a retry. */
     retried(): void
   }
-  /** Health of the process: liveness fails when a run continues for 15 s after its signal has fired. */
+  /** Liveness fails when a run continues for 15 s after its signal has fired. */
   readonly health?: Health
-  /** Clock, delays and randomness; replaced in tests only. */
   readonly timing?: Timing
 }
 
@@ -43,14 +40,11 @@ export class WorkQueue {
   readonly #options: WorkQueueOptions
   readonly #timing: Timing
   readonly #workMsMax: number
-  /** Keys that wait for a worker, in order, with their time of arrival. */
   readonly #ready = new Map<string, number>()
-  /** Keys that are running, with their start time. */
   readonly #running = new Map<string, number>()
-  /** Keys that were added during their run. */
   readonly #dirty = new Set<string>()
   readonly #failures = new Map<string, number>()
-  /** Keys that wait for a delay: failed keys, and keys that their last run scheduled again. A run removes the delay of its key. */
+  /** Failed keys, and keys that their last run scheduled again. A run removes the delay of its key. */
   readonly #delayed = new DueTimes()
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
@@ -66,8 +60,8 @@ export class WorkQueue {
   }
 
   /**
-   * Queues a key for one run. Repeated calls before the run have no further effect; a call during the run causes one more run. Calls after
-   * `stop` are ignored. @throws RangeError beyond `keysMax`
+   * Repeating it before the run has no effect; during the run, it causes one more. Ignored after `stop`.
+   * @throws RangeError beyond `keysMax`
    */
   add(key: string): void {
     if (this.#stopping.signal.aborted) return
@@ -78,7 +72,6 @@ export class WorkQueue {
   stats(): {
     readonly depth: number
     readonly running: number
-    /** Total duration of the current runs, and the duration of the longest of them. */
     readonly unfinishedMs: number
     readonly longestMs: number
   } {
@@ -98,7 +91,7 @@ export class WorkQueue {
     return new Promise((resolve) => this.#idleWaiters.push(resolve))
   }
 
-  /** Starts no further run, aborts the running ones and waits for them. Idempotent; never rejects. */
+  /** Aborts the current runs and waits for them. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#ready.clear()
@@ -126,7 +119,6 @@ export class WorkQueue {
     throw new RangeError(`the work queue ${name} is full: it contains ${keysMax} keys`)
   }
 
-  /** Assigns waiting keys to free workers. */
   #begin(): void {
     for (const [key, readyAtMs] of this.#ready) {
       if (this.#running.size >= this.#options.concurrency) break
@@ -190,7 +182,7 @@ export class WorkQueue {
     this.#wakeTimer()
   }
 
-  /** Queues delayed keys when they are due. One timer serves all keys. */
+  /** One timer serves all keys. */
   async #queueDue(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const now = this.#timing.now()
@@ -229,11 +221,9 @@ export class WorkQueue {
 interface Entry {
   readonly key: string
   dueAtMs: number
-  /** Index of the entry in the heap. */
   at: number
 }
 
-/** Due times of keys, one per key, in a binary heap. */
 export class DueTimes {
   readonly #heap: Entry[] = []
   readonly #entries = new Map<string, Entry>()
@@ -246,7 +236,6 @@ export class DueTimes {
     return this.#heap[0]?.dueAtMs
   }
 
-  /** Sets or replaces the due time of a key. */
   set(key: string, dueAtMs: number): void {
     const entry = this.#entries.get(key) ?? { key, dueAtMs, at: this.#heap.length }
     entry.dueAtMs = dueAtMs
@@ -255,7 +244,6 @@ export class DueTimes {
     this.#sift(entry)
   }
 
-  /** Removes a key, if it exists. */
   delete(key: string): void {
     const entry = this.#entries.get(key)
     if (!entry) return
@@ -267,7 +255,6 @@ export class DueTimes {
     this.#sift(last)
   }
 
-  /** Removes and returns the earliest key that is due at `nowMs`; undefined if none is due. */
   takeDue(nowMs: number): string | undefined {
     const first = this.#heap[0]
     if (!first || first.dueAtMs > nowMs) return undefined
@@ -275,7 +262,6 @@ export class DueTimes {
     return first.key
   }
 
-  /** Restores the heap order after an entry has changed. */
   #sift(entry: Entry): void {
     for (let up = this.#parentOf(entry); up && up.dueAtMs > entry.dueAtMs; up = this.#parentOf(entry))
       this.#swap(entry, up)
