@@ -47,9 +47,8 @@ export interface SettingDefinition {
   /** `any`: the setting can apply to the installation or to one tenant. */
   readonly scope: 'any' | 'installation'
   readonly schema: TSchema
-  /** Description of the valid values for error messages. */
   readonly expected: string
-  /** Default value; null if the setting has none. */
+  /** Null if the setting has none. */
   readonly default: SettingValue | null
   readonly doc: string
 }
@@ -79,7 +78,6 @@ const limitDefaults: Partial<Record<FixedSettingName, number>> = {
   'limits.recordBytes.hard': 1024 ** 3,
 }
 
-/** All settings of fixed names, in display order. */
 export const settingDefinitions: Readonly<Record<FixedSettingName, SettingDefinition>> = {
   'forwarding.paused': {
     ...flag,
@@ -213,14 +211,13 @@ function days(standard: number, doc: string): SettingDefinition {
   }
 }
 
-/** The settings that this process currently applies. Immutable: a change creates a new object. */
+/** Immutable: a change creates a new object. */
 export interface RuntimeSettings {
   /** Increases with every write of any setting; 0 before the first read. */
   readonly version: number
-  /** True if forwarding is paused for all tenants. */
   readonly isForwardingPaused: boolean
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Returns whether intake of a provider is paused for a tenant. Performs two lookups in memory. */
+  /** Two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   readonly pauses: number
   /** Fraction of log lines about successes that are written, 0 to 1. */
@@ -231,7 +228,7 @@ export interface RuntimeSettings {
   readonly retention: RetentionDays
 }
 
-/** Computes the runtime settings from the stored settings. Without an argument, all settings have their defaults. */
+/** Without an argument, all settings have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: FixedSettingName) =>
@@ -259,7 +256,7 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
   }
 }
 
-/** Returns the tenants for which each provider is paused; null stands for all tenants. */
+/** Null stands for all tenants. */
 function pausedProviders(settings: SettingsRead['settings']) {
   const paused = new Map<ProviderName, Set<TenantId | null>>()
   for (const { name, tenantId, value } of settings) {
@@ -309,13 +306,12 @@ function emittedLimits(values: ReadonlyMap<string, SettingValue>): NonNullable<L
 
 /** Providers by name, as intake knows them; handed in, since this room is below intake. */
 export interface KnownProviderNames {
-  /** Returns the provider's own name for its name or an alias; undefined if there is no such provider. */
+  /** Accepts an alias; undefined if there is no such provider. */
   nameOf(given: string): ProviderName | undefined
-  /** Names of all providers, and their aliases, for suggestions. */
+  /** Includes aliases; for suggestions. */
   all(): readonly string[]
 }
 
-/** A setting to check. `ofTenant` is true for a setting of one tenant. */
 interface SettingInput {
   readonly name: string
   readonly ofTenant: boolean
@@ -382,7 +378,7 @@ export function parseSettingText(text: string): SettingValue {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
 }
 
-/** Pairs of settings whose first value must not exceed the second, such as a soft and a hard limit. */
+/** The first value must not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
   ['retention.payloadDays', 'retention.eventDays'],
   ...settingNames.filter((name) => name.endsWith('.soft')).map(pairOf),

@@ -30,32 +30,25 @@ import { settings, settingsVersion } from './tables.ts'
 export interface StoredSetting
   extends Readonly<Omit<typeof settings.$inferSelect, 'name' | 'tenantId' | 'value'>> {
   readonly name: SettingName
-  /** Tenant of the setting; null for the whole installation. */
+  /** Null for the whole installation. */
   readonly tenantId: TenantId | null
   readonly value: SettingValue
 }
 
-/** A consistent snapshot of all stored settings. */
+/** Consistent snapshot. */
 export interface SettingsRead {
   readonly version: number
   readonly settings: readonly StoredSetting[]
 }
 
-/**
- * Maximum tenants with their own value per setting, because every process keeps these values in memory and every claim of deliveries
- * excludes the paused tenants in its query.
- */
+/** Every process keeps these values in memory, and every claim of deliveries excludes the paused tenants. */
 export const tenantsPerSettingMax = 200
 
-/**
- * Maximum stored pauses of declared providers, of the installation and of tenants together. Their names are those of providers, which come
- * and go, so `tenantsPerSettingMax` alone does not bound them.
- */
+/** Of the installation and of tenants together. Providers come and go, so `tenantsPerSettingMax` alone is no bound. */
 export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }
 
-/** Returns the version of the last committed write of any setting. */
 export async function readSettingsVersion(pool: Pool): Promise<number> {
   return versionIn(
     await orm(pool).select(versionOnly).from(settingsVersion).prepare('settings_version').execute(),
@@ -106,7 +99,7 @@ function toStored({ name, tenantId, value, ...rest }: typeof settings.$inferSele
 export interface ListedSetting {
   readonly name: SettingName
   readonly definition: SettingDefinition
-  /** Stored value; undefined if the default applies. */
+  /** Undefined if the default applies. */
   readonly stored: StoredSetting | undefined
   /** Value that applies: the stored value, otherwise the default. Null if the setting has neither. */
   readonly value: SettingValue | null
@@ -114,7 +107,7 @@ export interface ListedSetting {
 
 /**
  * Lists all settings that can apply to the installation (null) or to a tenant: those of fixed names in display order, then the stored
- * limits on emitted kinds and the stored pauses of declared providers. Includes those of `asked` too, if they can apply.
+ * limits on emitted kinds and the stored pauses of declared providers. Adds those of `asked` that can apply.
  */
 export async function listSettings(
   pool: Pool,
@@ -151,13 +144,11 @@ export async function listTenantSettings(pool: Pool): Promise<readonly TenantSet
 
 export interface SettingClearing {
   readonly name: string
-  /** Tenant of the setting; null for the whole installation. */
+  /** Null for the whole installation. */
   readonly tenantId: TenantId | null
-  /** Name of the actor in the audit log: 1 to 200 printable characters. */
+  /** Actor in the audit log: 1 to 200 printable characters. */
   readonly by: string
-  /**
-   * Expected version of the stored setting (compare-and-set); 0 if no value should be stored. If the version differs, nothing is written.
-   */
+  /** Compare-and-set; 0 if no value should be stored. If the version differs, nothing is written. */
   readonly expectedVersion?: number | undefined
 }
 

@@ -1,17 +1,16 @@
 import { boolean, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 
-/** Version counter of the settings: one row with the number of writes. */
+/** One row with the number of writes. */
 export const settingsVersion = pgTable('settings_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
 })
 
-/** Settings with a stored value. */
 export const settings = pgTable(
   'settings',
   {
-    /** Id of the tenant; '' for the whole installation. */
+    /** '' for the whole installation. */
     tenantId: text('tenant_id').notNull(),
     name: text('name').notNull(),
     value: jsonb('value').$type<unknown>().notNull(),

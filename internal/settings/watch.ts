@@ -4,7 +4,7 @@ import type { Logger } from '#internal/telemetry/index.ts'
 import { type RuntimeSettings, toRuntimeSettings } from './definitions.ts'
 import { readSettings, readSettingsVersion } from './store.ts'
 
-/** Options of a settings watch. The caller closes the pool. */
+/** The caller closes the pool. */
 export interface SettingsWatchOptions {
   readonly pool: Pool
   readonly clock: Clock
@@ -26,17 +26,17 @@ export class SettingsWatch {
     this.#options = options
   }
 
-  /** The current settings. Read this property for each use, since a change replaces the object. */
+  /** Read this for each use, since a change replaces the object. */
   get current(): RuntimeSettings {
     return this.#current
   }
 
-  /** False until the first successful read; the defaults apply until then. */
+  /** The defaults apply until the first successful read. */
   get isRead(): boolean {
     return this.#isRead
   }
 
-  /** Milliseconds since the last successful read from Postgres; Infinity before the first. */
+  /** Since the last successful read from Postgres; Infinity before the first. */
   ageMs(nowMs: number): number {
     return Math.max(0, nowMs - this.#lookedAtMs)
   }
