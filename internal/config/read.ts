@@ -83,7 +83,6 @@ function readSetting(
 
 const secretFileBytesMax = 65_536
 
-/** Returns the value of a setting from its variable, or from the file that the variable with `_FILE` names. */
 function givenText(
   { env: name, fromFile }: Setting,
   env: Environment,
@@ -120,7 +119,7 @@ function unknownNames(env: Environment): string[] {
     })
 }
 
-/** Reports a demo without the default tenants folder. The demo needs the sample tenant, which another folder does not contain. */
+/** The demo needs the sample tenant, which only the default folder contains. */
 function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
@@ -169,7 +168,7 @@ export function didYouMean<Name extends string>(
   return closest
 }
 
-/** Returns the Levenshtein distance. The distance of very long names counts as infinite, to limit the work. */
+/** Levenshtein. The distance of very long names counts as infinite, to limit the work. */
 function editDistance(left: string, right: string): number {
   if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
   let row = Array.from({ length: right.length + 1 }, (_none, index) => index)
@@ -210,7 +209,6 @@ function defaultOf(setting: Setting): string {
   return note === undefined ? 'required' : `required; ${note}`
 }
 
-/** Returns the common default, then those of single processes. */
 function defaultsOf({ defaultIn = {} }: Setting, common: string): string {
   return [
     `\`${common}\``,

@@ -40,24 +40,21 @@ export const processNames = [
 /** Name of a process. */
 export type ProcessName = (typeof processNames)[number]
 
-/** Definition of one environment variable. */
 export interface Setting {
   readonly env: string
   // Type of the value. The parameter type `never` allows value kinds of all types in one list; callers use the mapped types of read.ts.
   readonly type: Pick<ValueKind<unknown>, 'name' | 'parse'> & { print?(value: never): string }
   /** Default as text, parsed like a given value. If undefined, the setting stays unset. */
   readonly default?: string
-  /** Defaults of processes where they differ. */
   readonly defaultIn?: Partial<Readonly<Record<ProcessName, string>>>
-  /** Text that the documentation table shows instead of a default. */
   readonly defaultNote?: string
   readonly doc: string
   /** True if the variable with `_FILE` at the end of its name may name a file with the value. */
   readonly fromFile?: true
-  /** True if the value must never be printed. */
+  /** Must never be printed. */
   readonly secret?: true
   readonly usedBy: readonly ProcessName[]
-  /** Processes that do not start without this setting. */
+  /** These processes do not start without the setting. */
   readonly requiredBy?: readonly ProcessName[]
 }
 

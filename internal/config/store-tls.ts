@@ -12,10 +12,7 @@ const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>>
       : 'its connection is not encrypted: begin it with rediss:// (rediss+sentinel://, …)',
 }
 
-/**
- * Returns contradictions between the TLS settings of the stores and their URLs, so that configured TLS is never silently skipped. `config`
- * contains the valid settings of one process.
- */
+/** Finds what would silently skip configured TLS. `config` contains the valid settings of one process. */
 export function storeTlsProblems(config: Readonly<Record<string, unknown>>): string[] {
   return (['database', 'redis'] as const).flatMap((store) => {
     const fields = ['CaFile', 'CertFile', 'KeyFile', 'ServerName'] as const

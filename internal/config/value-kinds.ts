@@ -2,21 +2,20 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
-/** Result of parsing a value. `expected` describes valid values. It never contains the parsed value, which may be a secret. */
+/** `expected` describes valid values and never contains the parsed value, which may be a secret. */
 export type ParsedValue<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'invalid'; readonly expected: string }
 
-/** Type of a setting: its name in the documentation, its parser and its printer. */
 export interface ValueKind<T> {
   /** Type and unit for the documentation table. */
   readonly name: string
   parse(text: string): ParsedValue<T>
-  /** Formats the value for a log, without any password. */
+  /** Leaves out any password. */
   print?(value: T): string
 }
 
-/** A whole number from `min` to `max`, both included. */
+/** `min` and `max` are included. */
 export function integer(name: string, min: number, max: number): ValueKind<number> {
   return {
     name,
@@ -28,13 +27,10 @@ export function integer(name: string, min: number, max: number): ValueKind<numbe
   }
 }
 
-/** TCP port; 0 means any free port. */
+/** 0 means any free port. */
 export const port: ValueKind<number> = integer('port', 0, 65_535)
 
-/**
- * IPv4 or IPv6 address in canonical form, without a zone. Host names are rejected, because a name could resolve to another interface at
- * each start.
- */
+/** Canonical form, without a zone. No host names: a name could resolve to another interface at each start. */
 export const ipAddress: ValueKind<string> = {
   name: 'IP address',
   parse(text) {
@@ -81,7 +77,6 @@ export function line(name: string): ValueKind<string> {
   }
 }
 
-/** A key, a token or a secret. */
 export function credential(name: string): ValueKind<string> {
   return {
     name,
@@ -95,7 +90,7 @@ export function isCredential(text: string): boolean {
   return /^[!-~]{1,16384}$/.test(text)
 }
 
-/** Parses entries separated by commas. A problem names the first invalid entry by its position. */
+/** A problem names the first invalid entry by its position. */
 function entriesOf(
   value: string,
   expected: string,
@@ -197,14 +192,13 @@ export function ok<T>(value: T): ParsedValue<T> {
   return { kind: 'ok', value }
 }
 
-/** Returns the result for an invalid value. `expected` completes the text "expected …". */
+/** `expected` completes the text "expected …". */
 export function invalid(expected: string): ParsedValue<never> {
   return { kind: 'invalid', expected }
 }
 
 // URLs with a second `@` are rejected: the password then contains an unencoded `@`, and `withoutPassword` would print the part after it.
 
-/** A URL that starts with `http://` or `https://`. */
 export const httpUrl: ValueKind<string> = {
   name: 'http or https URL',
   parse(value) {
@@ -243,8 +237,8 @@ const redisPattern =
 const nodePattern = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::\d{1,5})?$/
 
 /**
- * Redis URL: `redis://host` for one server, `redis+sentinel://h1,h2/<master-name>` or `redis+cluster://h1,h2`; `rediss` in place of `redis`
- * enables TLS. Checks only the syntax. The storage room parses the parts.
+ * Redis URL: `redis://host` for one server, `redis+sentinel://h1,h2/<master-name>` or `redis+cluster://h1,h2`; `rediss` enables TLS. Checks
+ * only the syntax. The storage room parses the parts.
  */
 export const redisUrl: ValueKind<string> = {
   name: 'redis URL',
@@ -265,7 +259,7 @@ export const redisUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
-/** Returns the URL with its password, and possible passwords in its query, redacted. */
+/** Also redacts possible passwords in the query. */
 export function withoutPassword(url: string): string {
   return url
     .replace(/^([a-z0-9+.-]+:\/\/)([^@/?#]*)@/i, (_all, scheme: string, credentials: string) => {
@@ -300,13 +294,13 @@ export const privateKeyFile: ValueKind<string> = {
     ),
 }
 
-/** Returns whether the key belongs to the first certificate of the certificate file. Both files must have been parsed before. */
+/** Both files must have been parsed before. */
 export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   const certificate = new X509Certificate(readFileSync(certificatePath))
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
 }
 
-/** Reads and checks a PEM file. A problem never contains the content of the file, which may be a key. */
+/** A problem never contains the content of the file, which may be a key. */
 function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
   let fault: string | undefined
   try {
