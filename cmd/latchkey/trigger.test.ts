@@ -46,9 +46,9 @@ test.each([
 test.each([
   [['trigger', 'generic', 'a.b', '--set', 'x'], 'It must be path=value'],
   [['trigger', 'generic', 'a.b', '--set', 'x..y=1'], 'It must be path=value'],
-  [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x=2'], 'An earlier --set gives x a value'],
-  [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x.y=2'], 'An earlier --set gives x a value'],
-  [['trigger', 'generic', 'a.b', '--set', 'x.y=1', '--set', 'x=2'], 'An earlier --set gives x a value'],
+  [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x=2'], 'which gives x a value'],
+  [['trigger', 'generic', 'a.b', '--set', 'x=1', '--set', 'x.y=2'], 'which gives x a value'],
+  [['trigger', 'generic', 'a.b', '--set', 'x.y=1', '--set', 'x=2'], 'which gives x a value'],
   [['trigger', 'generic', 'a.b', '--set', `${'x.'.repeat(40)}y=1`], 'more than 32 names'],
   [['trigger', 'Strip', 'a.b'], 'It must be the name of a provider, such as card, stripe or slack.'],
   [['trigger', 'card'], "missing required argument 'type'"],

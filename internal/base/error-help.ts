@@ -18,7 +18,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   unauthenticated: {
     when: 'A call of the internal API has no token, or one that has expired, is not known, or is for another audience.',
-    next: 'Send `Authorization: Bearer …` with a token of `kubectl create token NAME --audience latchkey`, with that of an operator of `latchkey run`, or with an API key of scope `dashboard` or `dashboard:read`. `latchkey login --internal` stores one.',
+    next: 'Send `Authorization: Bearer …` with one of: a token from `kubectl create token NAME --audience latchkey`, the token of an operator of `latchkey run`, or an API key of scope `dashboard` or `dashboard:read`. `latchkey login --internal` stores such a token.',
   },
   forbidden: {
     when: 'The caller is known, but has no right to do this on this tenant, or on all tenants.',
@@ -30,7 +30,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   api_key_scope: {
     when: 'The API key is valid, but its scopes do not include the one that this operation needs.',
-    next: 'Use a key with the scope, which is named in the reference of the operation, or add the scope to the key in the Tenant (`spec.apiKeys`).',
+    next: 'Use a key that has the scope that the reference of the operation names, or add that scope to the key in the Tenant (`spec.apiKeys`).',
     message:
       'This call needs an API key with the scope records: add it to spec.apiKeys[].scopes of the Tenant, or use a key that has it',
   },
@@ -60,7 +60,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   record_exists: {
     when: 'A save found a record with another response under the same scope and key.',
-    next: 'Read the saved one with `GET /v1/record` and return that. The save changed nothing.',
+    next: 'Read the saved response with `GET /v1/record` and return it. Your save changed nothing.',
   },
   provider_not_ready: {
     when: 'A simulation or an event names a provider that the tenant has not set up, or that is not ready.',
@@ -144,7 +144,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   overloaded: {
     when: 'The process has as many calls under way as it admits, in total, of this tenant or of this caller, or has no memory for another body.',
-    next: 'Repeat the call after `Retry-After`, with a growing delay. Nothing was done, except by an acknowledgement in a subscription with very many open events: the repetition continues it.',
+    next: 'Repeat the call after `Retry-After`, with a growing delay. The call had no effect. Exception: an acknowledgement in a subscription with very many open events may be done in part; repeating it completes the rest.',
   },
   loop_detected: {
     when: 'An event was delivered to a callback that sent it to Latchkey again, several times in a circle (`Latchkey-Hops`).',

@@ -40,7 +40,7 @@ export function saveText({ scope, key, lockToken, ttlSeconds, record }: Pending)
     return JSON.stringify(request)
   } catch (cause) {
     throw new TypeError(
-      'Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run: whether it had its effect is uncertain for later calls with its key',
+      'Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run, but later calls with its key cannot know whether it had its effect',
       { cause },
     )
   }

@@ -145,7 +145,7 @@ function readyOf(wanted: Wanted | undefined, stored: StoredProvider | undefined)
       type: 'Ready',
       status: 'False',
       reason: 'Deleted',
-      message: 'deleted; calls are verified until it goes',
+      message: 'is being deleted; its calls are verified until it is gone',
     }
   const kept = stored ? `generation ${stored.generation} stays in force: ` : 'not in force: '
   return {

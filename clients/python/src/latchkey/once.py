@@ -218,8 +218,8 @@ class Unsaved(Generic[T]):
 
 
 _NOT_JSON = (
-    "Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run: whether it had its effect is"
-    " uncertain for later calls with its key"
+    "Latchkey: the result of the operation is not JSON, so it is not saved. The operation has run, but later calls with"
+    " its key cannot know whether it had its effect"
 )
 
 
