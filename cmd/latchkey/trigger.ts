@@ -66,11 +66,13 @@ function setMember(text: string, members: Members = new Map()): Members {
   let place = members
   for (const name of names) {
     const inner: unknown = place.get(name) ?? new Map<string, unknown>()
-    if (!(inner instanceof Map)) throw new InvalidArgumentError(`It conflicts with an earlier --set, which gives ${name} a value.`)
+    if (!(inner instanceof Map))
+      throw new InvalidArgumentError(`It conflicts with an earlier --set, which gives ${name} a value.`)
     place.set(name, inner)
     place = inner as Members
   }
-  if (place.has(last)) throw new InvalidArgumentError(`It conflicts with an earlier --set, which gives ${last} a value.`)
+  if (place.has(last))
+    throw new InvalidArgumentError(`It conflicts with an earlier --set, which gives ${last} a value.`)
   place.set(last, parseValue(text.slice(mark + 1)))
   return members
 }

@@ -67,10 +67,7 @@ export const refusedRow = listRow({
   },
 })
 
-function Call(props: {
-  readonly call: RefusedCall
-  readonly tenantName: string | undefined
-}) {
+function Call(props: { readonly call: RefusedCall; readonly tenantName: string | undefined }) {
   const { call, tenantName } = props
   const { id, provider, cause, refusedAtMs, sourceAddress, headers, sample } = call
   const { title, means, todo } = refusedAdviceOf(cause)

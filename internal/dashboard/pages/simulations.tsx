@@ -208,7 +208,14 @@ const startFields: readonly (Field & { readonly name: StartField })[] = [
     isRequired: true,
     hint: 'In the smallest unit: 4200 is 42.00 EUR.',
   },
-  { kind: 'text', name: 'currency', label: 'Currency', charsMax: 3, isRequired: true, hint: 'Three-letter code (ISO 4217), such as EUR.' },
+  {
+    kind: 'text',
+    name: 'currency',
+    label: 'Currency',
+    charsMax: 3,
+    isRequired: true,
+    hint: 'Three-letter code (ISO 4217), such as EUR.',
+  },
   { kind: 'choice', name: 'reason', label: 'Reason', choices: choicesOf(chargebackReasons) },
   {
     kind: 'number',
