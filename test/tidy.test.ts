@@ -310,7 +310,7 @@ describe('repository', () => {
     expect(problems).toEqual([])
   })
 
-  test('tidy: the pages of contributing name files that exist', () => {
+  test('tidy: the pages in contributing/ refer only to existing files', () => {
     const paths = files.map(({ path }) => path)
     const named = files
       .filter(({ path }) => /^contributing\/.*\.md$/.test(path))

@@ -48,7 +48,7 @@ export function testApps(runtime: Runtime, part: Part, start: () => Promise<Driv
         return columnsIn(part, able, nth).map((framework) => [framework, one.name, one] as const)
       })
     test.concurrent.each(guarded)(
-      '%s: %s',
+      '%s, middleware: %s',
       async (framework, _name, one) => runMiddlewareCase({ ...parts, framework }, one),
       testMsMax,
     )

@@ -12,19 +12,19 @@ const anchors = [...page.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
     .replaceAll(' ', '-'),
 )
 
-test('page of event types: no two headings have the same anchor, and every link within the page leads to one', () => {
+test('page of event types: anchors are unique, and every link within the page points to an existing anchor', () => {
   expect(anchors).toEqual([...new Set(anchors)])
   const links = [...page.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor)
   expect(links.length).toBeGreaterThan(100)
   expect(links.filter((anchor) => !anchors.includes(anchor ?? ''))).toEqual([])
 })
 
-test('page of event types: each type has one row', () => {
+test('page of event types: each type has exactly one row', () => {
   const rows = [...page.matchAll(/^\| `([a-z_.]+)` \|/gm)].map(([, type = '']) => type)
   expect(rows.toSorted()).toEqual(eventCatalogue.map(({ type }) => type))
 })
 
-test('page of event types: a raw type is named once per type, with the types that apply instead', () => {
+test('page of event types: each raw type is listed once per type, together with the types that can apply instead', () => {
   expect(page).toContain(
     '**wallet** `INVOICING.INVOICE.PAID` (unless [`invoice.partially_paid`](#invoice) or [`invoice.payment_processing`](#invoice) applies)',
   )

@@ -12,7 +12,7 @@ const refused: RefusedNote = {
   headers: new Headers(),
 }
 
-test('refused lines: name provider, cause and tenant, at most 10 a second, and no call of the demo', () => {
+test('refused lines: print provider, cause and tenant of at most 10 refused calls per second, and omit calls of the demo', () => {
   const said: string[] = []
   let nowMs = 1_795_000_000_000
   const note = createRefusedLines({

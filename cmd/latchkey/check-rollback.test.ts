@@ -56,7 +56,7 @@ async function addTenant(
 const run = (...args: string[]) =>
   latchkey(['migrate', '--check-rollback', ...args], { LATCHKEY_DATABASE_URL: database.url })
 
-test('latchkey migrate --check-rollback: succeeds while each tenant in service has its records in Redis', async () => {
+test('latchkey migrate --check-rollback: succeeds if all active tenants have their records in Redis', async () => {
   await addTenant('plain', 'redis')
   await addTenant('asleep', 'postgres', { suspended: true })
   await addTenant('gone', 'postgres', { deleted: true })
@@ -67,7 +67,7 @@ test('latchkey migrate --check-rollback: succeeds while each tenant in service h
   })
 })
 
-test('latchkey migrate --check-rollback: fails and names the tenants with records in Postgres, also after a move away from it', async () => {
+test('latchkey migrate --check-rollback: fails and names the tenants with records in Postgres, also after a move out of Postgres', async () => {
   await addTenant('plain', 'redis')
   await addTenant('durable', 'postgres')
   await addTenant('leaving', 'redis', { before: 'postgres' })
@@ -79,7 +79,7 @@ test('latchkey migrate --check-rollback: fails and names the tenants with record
   expect(err).not.toContain('plain')
 })
 
-test('latchkey migrate --check-rollback: fails without such tenants while Postgres is the default of records', async () => {
+test('latchkey migrate --check-rollback: fails while Postgres is the default store of records, even without tenants that use it', async () => {
   await addTenant('plain', 'redis')
   await pool.query(`INSERT INTO settings VALUES ('', 'records.durability', '"postgres"', 1, now(), 'test')`)
   const { code, out, err } = await run()
@@ -98,7 +98,7 @@ test('latchkey migrate --check-rollback: fails and names the tenants without a c
   expect(err).toContain('Tenants without one: 1\nshops/reel\n')
 })
 
-test('latchkey migrate --check-rollback: fails and counts the tenants of each declared provider, beside other problems', async () => {
+test('latchkey migrate --check-rollback: fails and counts the tenants of each declared provider, in addition to other problems', async () => {
   await addTenant('plain', 'redis', { providers: ['card'] })
   await addTenant('one', 'redis', { providers: ['card', 'slack'] })
   await addTenant('two', 'postgres', { providers: ['slack', 'acme'] })
@@ -121,7 +121,7 @@ test('latchkey migrate --check-rollback: rejects arguments', async () => {
   expect(await run('now')).toMatchObject({ code: 2, out: '' })
 })
 
-test('latchkey migrate --check-rollback: says what is wrong without a database, without its schema, and without a setting', async () => {
+test('latchkey migrate --check-rollback: the error names the cause if the database, its schema or a setting is missing', async () => {
   const check = (url: string) => latchkey(['migrate', '--check-rollback'], { LATCHKEY_DATABASE_URL: url })
   const missing = await check('')
   expect(missing.code).toBe(2)

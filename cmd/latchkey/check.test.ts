@@ -22,7 +22,7 @@ describe('check', () => {
     expect([code, out, err]).toEqual([0, `${at('/well')}: 200\n${at('/late')}: 204\n`, ''])
   })
 
-  test('latchkey check --json: prints the answer of each address', async () => {
+  test('latchkey check --json: prints the response of each address', async () => {
     const { code, out } = await latchkey(['check', at('/well'), '--json'], {})
     expect([code, JSON.parse(out)]).toEqual([0, [{ url: at('/well'), ok: true, answer: '200' }]])
   })

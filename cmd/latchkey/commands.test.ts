@@ -47,13 +47,13 @@ const withoutJson: Readonly<Record<string, string>> = {
   completion: 'it prints a script of a shell',
 }
 
-test('commands: each has --json, or a reason why not', () => {
+test('commands: each command supports --json or is listed with a reason for not supporting it', () => {
   const without = leaves.filter(([, { command }]) => !command.options.some(({ long }) => long === '--json'))
   expect(without.map(([path]) => path).toSorted()).toEqual(Object.keys(withoutJson).toSorted())
 })
 
 test.each(leaves)(
-  'latchkey %s: its help names it, and describes each argument and option',
+  'latchkey %s: the help text names the command and describes each argument and option',
   async (name, { path, command }) => {
     const { code, out, err } = await latchkey([...path, '--help'], {})
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -72,7 +72,7 @@ const required: Readonly<Record<string, string>> = {
 }
 
 test.each(leaves)(
-  'latchkey %s: suggests the option that a misspelt one means, and ends with exit code 2',
+  'latchkey %s: for a misspelled option, suggests the correct option and ends with exit code 2',
   async (_name, { path, command }) => {
     const given = command.options.flatMap(({ long, mandatory }) =>
       mandatory ? [long ?? '', required[long ?? ''] ?? ''] : [],
@@ -87,7 +87,7 @@ test.each(leaves)(
 )
 
 test.each(leaves)(
-  'latchkey %s: suggests it for a misspelt name, and ends with exit code 2',
+  'latchkey %s: is suggested for a misspelled command name, which ends with exit code 2',
   async (_name, { path }) => {
     const last = path.at(-1) ?? ''
     const misspelt = `${last[1]}${last[0]}${last.slice(2)}`
@@ -106,7 +106,7 @@ test.each(groups)(
   },
 )
 
-test('commands: the documentation has all exit codes, and names each group', () => {
+test('commands: the documentation lists all exit codes and command groups', () => {
   const text = readFileSync(`${import.meta.dir}/../../docs/reference/cli.md`, 'utf8')
   const documented = [...text.matchAll(/^\| (\d) \|/gm)].map(([, code]) => Number(code))
   expect(documented).toEqual(Object.values(exitCodes))
@@ -144,7 +144,7 @@ describe('commands on the service', () => {
     ['refused', 'an unknown key', ['usage'], { LATCHKEY_API_KEY: 'lk_unknown_0123456789abcdef' }],
     ['unavailable', 'a service that does not listen', ['usage'], { LATCHKEY_URL: 'http://127.0.0.1:9' }],
   ])(
-    'exit code of "%s": for %s, also with --json, which prints one document',
+    'exit code of "%s": is as documented for %s, also with --json, which prints one document',
     async (name, _case, args, more) => {
       const env = { ...lab.env(), ...more }
       expect((await latchkey(args, env)).code).toBe(exitCodes[name])
@@ -179,7 +179,7 @@ describe('colours', () => {
     expect(shown.includes('\u001b[1mNAME')).toBe(isColoured)
   })
 
-  test('colours in a pipe: are not used', () => {
+  test('colours: are not used in a pipe', () => {
     const child = Bun.spawnSync(args, { cwd, env: { PATH: process.env['PATH'], TERM: 'xterm' } })
     expect(child.stdout.toString()).toMatch(/^NAME +ROLES/)
   })

@@ -75,13 +75,13 @@ describe('latchkey events list', () => {
     expect(idsOf(await lab.json<Listed>('events', 'list', ...args()))).toEqual([id()])
   })
 
-  test('latchkey events list: without a match prints that, and an empty array', async () => {
+  test('latchkey events list: without a match, prints a message, or an empty array with --json', async () => {
     const none = ['events', 'list', '--type', 'no.such']
     expect(await lab.run(...none)).toEqual({ code: 0, out: 'No events\n', err: '' })
     expect(await lab.json<Listed>(...none)).toEqual([])
   })
 
-  test('latchkey events list, search: find a family of types in any case, and hint at it for a single word', async () => {
+  test('latchkey events list, search: find an event type family regardless of letter case, and suggest the family for a single word', async () => {
     await accept(2, { type: 'parcel.sent', payload: '{"parcel":"needle-9"}' })
     const [failed = unknownId] = await accept(1, { type: 'parcel.lost', payload: '{"parcel":"needle-9"}' })
     await failEvent(lab.backoffice, failed)
@@ -99,7 +99,7 @@ describe('latchkey events list', () => {
     expect((await lab.run(...search, '--limit', '101')).code).toBe(2)
   })
 
-  test('latchkey events list --limit: reads as many pages as needed, and names the cursor of the rest', async () => {
+  test('latchkey events list --limit: reads as many pages as needed, and prints the cursor for the remaining events', async () => {
     await accept(130, { type: 'page.tested' })
     const args = ['events', 'list', '--type', 'page.tested', '--json', '--limit']
     const first = await lab.run(...args, '120')
@@ -112,7 +112,7 @@ describe('latchkey events list', () => {
   })
 
   test.each(['slack', 'latchkey'])(
-    'latchkey events list, replay: filter by provider %s, which is not built in',
+    'latchkey events list, replay: can filter by the provider %s, which is not built in',
     async (name) => {
       const provider = parseProviderName(name)
       const [id = unknownId] = await accept(1, { ...(provider && { provider }) })
@@ -183,7 +183,7 @@ describe('latchkey events get', () => {
     },
   )
 
-  test('latchkey events get --curl: prints a command that delivers the event as the contract says, signed', async () => {
+  test('latchkey events get --curl: prints a command that delivers the event signed and in the documented format', async () => {
     const receiver = startReceiver()
     const secretFile = join(lab.configFolder, 'secret')
     writeFileSync(secretFile, `${callbackSecret}\n`)
@@ -212,15 +212,18 @@ describe('latchkey events get', () => {
       { LATCHKEY_SIGNING_SECRET: 'hunter2' },
       'LATCHKEY_SIGNING_SECRET is no signing secret',
     ],
-  ])('latchkey events get --curl: %s, is refused without showing it', async (_case, args, more, text) => {
-    const { code, out, err } = await latchkey(['events', 'get', acme().eventId, '--curl', ...args], {
-      ...lab.env(),
-      ...more,
-    })
-    expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(err).toContain(text)
-    expect(err).not.toContain('hunter2')
-  })
+  ])(
+    'latchkey events get --curl: %s, is refused, and the error does not show it',
+    async (_case, args, more, text) => {
+      const { code, out, err } = await latchkey(['events', 'get', acme().eventId, '--curl', ...args], {
+        ...lab.env(),
+        ...more,
+      })
+      expect({ code, out }).toEqual({ code: 2, out: '' })
+      expect(err).toContain(text)
+      expect(err).not.toContain('hunter2')
+    },
+  )
 })
 
 describe('latchkey events payload, explain and retry', () => {
@@ -243,7 +246,7 @@ describe('latchkey events payload, explain and retry', () => {
     )
   })
 
-  test('latchkey events explain: prints a sentence and what to do', async () => {
+  test('latchkey events explain: prints an explanation and the recommended action', async () => {
     const { code, out } = await lab.run('events', 'explain', acme().failedId)
     expect(code).toBe(0)
     expect(out).toMatch(/^The delivery has failed\.\n/)
@@ -251,7 +254,7 @@ describe('latchkey events payload, explain and retry', () => {
     expect(await lab.json('events', 'explain', acme().failedId)).toMatchObject({ position: 'failed' })
   })
 
-  test('latchkey events explain, retry: of an event that waits name the retry, and use an attempt of the schedule', async () => {
+  test('latchkey events explain, retry: for a waiting event, explain names the next retry, and retry uses one attempt of the schedule', async () => {
     const [id = unknownId] = await accept(1)
     const { pool } = lab.backoffice
     await addAttempt(pool, id, { status: 502 })
@@ -268,7 +271,7 @@ describe('latchkey events payload, explain and retry', () => {
     ])
   })
 
-  test('latchkey events retry: begins a delivery cycle, and a repeat finds it due', async () => {
+  test('latchkey events retry: begins a delivery cycle, and a repeated command reports that the delivery is already due', async () => {
     const [id = unknownId] = await accept(1)
     await failEvent(lab.backoffice, id)
     const first = await lab.run('events', 'retry', id)
@@ -290,7 +293,7 @@ describe('latchkey events replay', () => {
     for (const id of await accept(count, { type })) await failEvent(lab.backoffice, id)
   }
 
-  test('latchkey events replay: delivers one event again, and a repeat changes nothing', async () => {
+  test('latchkey events replay: delivers one event again, and a repeated command changes nothing', async () => {
     const [id = unknownId] = await accept(1)
     await failEvent(lab.backoffice, id)
     expect(await lab.run('events', 'replay', id)).toEqual({
@@ -314,7 +317,7 @@ describe('latchkey events replay', () => {
     expect(await replays()).toBe(before)
   })
 
-  test('latchkey events replay: asks after the preview, and starts one job only for each key', async () => {
+  test('latchkey events replay: asks for confirmation after the preview, and starts only one job per key', async () => {
     await fail(2, 'asked.tested')
     const before = await replays()
     const from = ['--from', '2026-01-01']

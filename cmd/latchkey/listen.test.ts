@@ -63,7 +63,7 @@ const streams = (name: string) =>
   })
 
 describe('latchkey listen', () => {
-  test('latchkey listen: takes a number as a port of 127.0.0.1, not as an address', async () => {
+  test('latchkey listen: interprets a number as a port of 127.0.0.1, not as an address', async () => {
     const { port } = new URL(`http://${url()}`)
     const args = ['listen', '--forward-to', port, '--name', named(), '--max', '1']
     const running = lab.run(...args)
@@ -74,7 +74,7 @@ describe('latchkey listen', () => {
     expect(out).toContain(`http://127.0.0.1:${port}`)
   })
 
-  test('latchkey listen: forwards the events of its types, signed with the secret that it prints, which is the same each time', async () => {
+  test('latchkey listen: forwards events of the requested types, signed with the printed secret, which is the same in every run', async () => {
     const args = ['listen', '--forward-to', url(), '--name', named(), '--events', 'a.*', '--max', '2']
     const running = lab.run(...args)
     await streams(args[4] ?? '')
@@ -111,7 +111,7 @@ describe('latchkey listen', () => {
     ])
   }, 20_000)
 
-  test('latchkey listen: says at the end how to send a failed event again', async () => {
+  test('latchkey listen: at the end, prints how to send a failed event again', async () => {
     const name = named()
     status = 503
     const running = lab.run('listen', '--forward-to', url(), '--name', name, '--max', '1')
@@ -122,7 +122,7 @@ describe('latchkey listen', () => {
     )
   }, 20_000)
 
-  test('latchkey events get --curl: without a secret signs with that of the listener', async () => {
+  test('latchkey events get --curl: without a given secret, signs with the secret of the listener', async () => {
     const [id = ''] = await accept(1, { type: 'cu.rl' })
     const args = [
       'listen',
@@ -143,7 +143,7 @@ describe('latchkey listen', () => {
     expect(idsOf(calls)).toEqual([id, id])
   }, 20_000)
 
-  test('latchkey listen: several at once get a copy each, and the delivery to the callback stays as it is', async () => {
+  test('latchkey listen: each of several concurrent listeners gets a copy of an event, and the delivery to the callback is not affected', async () => {
     const names = [named(), named(), named()]
     const running = names.map((name) =>
       lab.run('listen', '--forward-to', url(), '--name', name, '--max', '3'),
@@ -160,7 +160,7 @@ describe('latchkey listen', () => {
     expect(rows).toEqual(ids.map(() => ({ attempts: 0, claims: 0 })))
   }, 20_000)
 
-  test('latchkey listen: a second one of the same name waits, and says that it needs another', async () => {
+  test('latchkey listen: a second listener with the same name waits, and prints that it needs another name', async () => {
     const name = named()
     const first = lab.run('listen', '--forward-to', url(), '--name', name, '--max', '1')
     await streams(name)
@@ -199,7 +199,7 @@ describe('latchkey listen', () => {
     expect(idsOf(calls)).toEqual(expected)
   }, 30_000)
 
-  test('latchkey listen: goes on where it ended days ago, and --skip begins with new events', async () => {
+  test('latchkey listen: continues where it stopped days ago, and --skip begins with new events', async () => {
     const name = named()
     const args = ['listen', '--forward-to', url(), '--name', name, '--max', '1']
     const first = lab.run(...args)
@@ -224,7 +224,7 @@ describe('latchkey listen', () => {
     expect(idsOf(calls).slice(31)).toEqual([fresh])
   }, 30_000)
 
-  test('latchkey listen: those that never came back do not use up the subscriptions of the tenant', async () => {
+  test('latchkey listen: listeners that never run again do not use up the maximum number of subscriptions of the tenant', async () => {
     const { pool } = lab.backoffice
     const args = (name: string) => ['events', 'tail', '--name', name, '--max', '1', '--from', '1h']
     await accept(1)
@@ -243,7 +243,7 @@ describe('latchkey listen', () => {
     expect(rows).toEqual([{ cause: 'unused' }])
   }, 30_000)
 
-  test('latchkey listen: without --name uses one name for a user and host, and keeps it for 14 days', async () => {
+  test('latchkey listen: without --name, uses one name per user and host, and its subscription is kept for 14 days', async () => {
     const env = { ...lab.env(), USER: 'Ada L.' }
     await accept(1)
     const args = ['listen', '--forward-to', url(), '--max', '1', '--from', '1h']
@@ -331,7 +331,7 @@ describe('latchkey listen', () => {
     [['listen'], 2, "required option '--forward-to <url>' not specified"],
     [['listen', '--forward-to', 'ftp://localhost:3000'], 2, 'It must be an http or https URL'],
     [['listen', '--forward-to', 'http://127.0.0.1:1/', '--events', 'Payment'], 1, 'types'],
-  ])('latchkey %j: ends with exit code %d and says what is wrong', async (args, code, text) => {
+  ])('latchkey %j: ends with exit code %d, and the error names the cause', async (args, code, text) => {
     const found = await lab.run(...args)
     expect([found.code, found.err]).toEqual([code, expect.stringContaining(text)])
   })
@@ -346,7 +346,7 @@ describe('latchkey listen', () => {
   })
 })
 
-test('latchkey events tail: prints events as they come, as lines or as JSON', async () => {
+test('latchkey events tail: prints events as they arrive, as lines or as JSON', async () => {
   const name = named()
   const tail = lab.run('events', 'tail', '--name', name, '--events', 'ta.il', '--max', '1', '--json')
   await streams(name)
@@ -370,7 +370,7 @@ test('latchkey events tail: prints events as they come, as lines or as JSON', as
   expect(text.out).toMatch(new RegExp(`^20\\S+Z  ${id}  generic  ta[.]il\\n$`))
 }, 20_000)
 
-test('latchkey subscriptions: lists and deletes the places of listeners', async () => {
+test('latchkey subscriptions: lists and deletes the subscriptions of listeners', async () => {
   await accept(1)
   const name = named()
   await lab.run('events', 'tail', '--name', name, '--max', '1', '--from', '1h', '--events', 'order.*')

@@ -30,7 +30,7 @@ function writeFile(text: string, mode = 0o600) {
 }
 
 describe('latchkey login', () => {
-  test('latchkey login: keeps a key from standard input in a file of its owner, and later commands use it', async () => {
+  test('latchkey login: stores a key from standard input in a file that only its owner can read, and later commands use this key', async () => {
     const { code, out, err } = await logIn(acmeKey)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toBe(`Logged in to ${lab.api.url} as the profile default\n`)
@@ -50,7 +50,7 @@ describe('latchkey login', () => {
     expect(questions).toEqual([{ text: 'API key: ', isSecret: true }])
   })
 
-  test('latchkey login: takes the key from the environment, and the URL from it or from the profile', async () => {
+  test('latchkey login: reads the key from the environment, and the URL from the environment or the profile', async () => {
     const given = { ...env, LATCHKEY_API_KEY: acmeKey }
     const ask = () => Promise.reject(new Error('asked'))
     expect((await latchkey(['login'], { ...given, LATCHKEY_URL: lab.api.url }, { ask })).code).toBe(0)
@@ -58,7 +58,7 @@ describe('latchkey login', () => {
     expect((await latchkey(['login', '--profile', 'other'], given, { ask })).code).toBe(2)
   })
 
-  test('latchkey login --internal: keeps a token beside the key of the same profile', async () => {
+  test('latchkey login --internal: stores a token in the same profile as the key', async () => {
     await logIn(acmeKey, '--profile', 'test')
     const args = ['login', '--internal', '--url', lab.backoffice.url, '--profile', 'test']
     expect((await latchkey(args, env, { text: adminToken })).code).toBe(0)
@@ -69,14 +69,14 @@ describe('latchkey login', () => {
     expect((await latchkey(['tenants', 'list', '--profile', 'test'], env)).out).toContain('shops/acme')
   })
 
-  test('latchkey login: refuses a key that the service does not know, and keeps nothing', async () => {
+  test('latchkey login: refuses a key that the service does not know, and stores nothing', async () => {
     const { code, out, err } = await logIn('lk_unknown_0123456789abcdef0123456789')
     expect({ code, out }).toEqual({ code: 4, out: '' })
     expect(err).not.toContain('lk_unknown')
     expect(() => stored()).toThrow()
   })
 
-  test('latchkey login: keeps a key without the scope of events, and says so', async () => {
+  test('latchkey login: stores a key without the scope for events, and prints a warning', async () => {
     const { code, out } = await logIn(dashboardKey('plain'))
     expect(code).toBe(0)
     expect(out).toContain(
@@ -116,7 +116,7 @@ describe('latchkey login', () => {
 })
 
 describe('profiles', () => {
-  test('profiles: --profile comes before the environment, which comes before the profile in force', async () => {
+  test('profiles: --profile takes precedence over the environment, which takes precedence over the active profile', async () => {
     await logIn(acmeKey, '--profile', 'acme')
     await logIn(dashboardKey('reader'))
     const tenantOf = async (args: readonly string[], more: Record<string, string> = {}) => {
@@ -163,7 +163,7 @@ describe('profiles', () => {
     expect(err).not.toContain('u:p')
   })
 
-  test('profiles: an invalid setting is named without its value', async () => {
+  test('profiles: the error for an invalid setting contains its name but not its value', async () => {
     const { code, err } = await latchkey(['usage'], { ...env, LATCHKEY_API_KEY: 'a b', LATCHKEY_URI: 'x' })
     expect(code).toBe(2)
     expect(err).toContain('LATCHKEY_API_KEY: expected printable ASCII')
@@ -171,7 +171,7 @@ describe('profiles', () => {
     expect(err).not.toContain('a b')
   })
 
-  test('profiles: a key and a token can come from files that other users cannot read', async () => {
+  test('profiles: a key and a token can be read from files that other users cannot read', async () => {
     const [keyFile, tokenFile] = [join(lab.configFolder, 'key'), join(lab.configFolder, 'token')]
     writeFileSync(keyFile, `${acmeKey}\n`, { mode: 0o600 })
     writeFileSync(tokenFile, adminToken, { mode: 0o640 })

@@ -83,7 +83,7 @@ test.each([
   expect(existsSync(path)).toBe(false)
 })
 
-test('latchkey operators: leaves a file that it cannot parse, and names it', async () => {
+test('latchkey operators: does not change a file that cannot be parsed, and the error names the file', async () => {
   writeFileSync(path, 'operators: [{name: ada}]\n')
   const { code, err } = await run('add', 'ben', '--role', 'viewer')
   expect([code, err]).toEqual([1, expect.stringContaining(path)])

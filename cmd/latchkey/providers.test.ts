@@ -54,14 +54,14 @@ test('providers list, show: print every shipped declaration, which lint accepts 
   expect(shown.out).toContain('name: azureeventgrid')
 })
 
-test('providers show: of an unknown name ends with exit code 3', async () => {
+test('providers show: an unknown name ends with exit code 3', async () => {
   expect(await run('show', 'nobody')).toMatchObject({
     code: 3,
     err: 'No declaration nobody is shipped: run latchkey providers list. A Provider of your own is in its own file',
   })
 })
 
-test('providers new: writes a declaration whose vector holds, and overwrites no file', async () => {
+test('providers new: writes a declaration whose test vector passes, and overwrites no file', async () => {
   const path = join(folder, 'fresh.yaml')
   expect((await run('new', 'fresh', '--file', path)).code).toBe(0)
   expect(await run('lint', path)).toMatchObject({ code: 0, out: `${path}: no problem` })
@@ -75,7 +75,7 @@ test('providers new: writes a declaration whose vector holds, and overwrites no 
   expect(readFileSync(path, 'utf8')).toBe(before)
 })
 
-test('providers new: refuses a name that no URL could have', async () => {
+test('providers new: refuses a name that cannot be part of a URL', async () => {
   const { code, err } = await run('new', 'Acme Pay', '--file', join(folder, 'none.yaml'))
   expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('metadata.name must match') })
   expect(readdirSync(folder)).not.toContain('none.yaml')
@@ -104,19 +104,19 @@ test.each([
   expect(err).toContain(message)
 })
 
-test('providers test: reports a vector that does not hold', async () => {
+test('providers test: reports a test vector that fails', async () => {
   const path = write('false.yaml', providerTemplate('acme').replace('id: evt_1', 'id: evt_2'))
   const { code, err } = await run('test', path)
   expect(code).toBe(1)
   expect(err).toContain(`${path}:49: spec.vectors[0].expect (invoice paid) does not hold: id is evt_1`)
 })
 
-test('providers test: accepts the vectors of every shipped declaration', async () => {
+test('providers test: accepts the test vectors of every shipped declaration', async () => {
   for (const file of shipped.slice(0, 5))
     expect(await run('test', join(packs, file))).toMatchObject({ code: 0 })
 })
 
-test('providers test --call: shows the steps of a call that verifies, and never the secret', async () => {
+test('providers test --call: shows the verification steps of a valid call, and never the secret', async () => {
   const call = templateCall()
   const args = [join(folder, 'acme.yaml'), '--call', write('call.json', call)]
   const { code, out, err } = await run('test', ...args, '--secret-file', join(folder, 'secret'))
@@ -126,7 +126,7 @@ test('providers test --call: shows the steps of a call that verifies, and never 
   expect(out).not.toContain(secret)
 })
 
-test('providers test --keys-file: verifies a call by the key set of the vendor, which it does not fetch', async () => {
+test('providers test --keys-file: verifies a call with the vendor’s key set from the file, without fetching it', async () => {
   const file = join(packs, 'googlepubsub.yaml')
   const { spec } = parse(readFileSync(file, 'utf8'))
   const [{ secrets, at, url, headers, body, fetched }] = spec.vectors
@@ -175,7 +175,7 @@ test.each([
   expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(message) })
 })
 
-test('providers test --call: asks for a secret file where there is no terminal', async () => {
+test('providers test --call: without a terminal, asks for a secret file', async () => {
   const { code, err } = await run(
     'test',
     join(folder, 'acme.yaml'),
@@ -205,13 +205,13 @@ test('providers lint: refuses a file over 1 MiB by its size, without parsing it'
   expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} has more than 1048576 bytes` })
 })
 
-test('age of a signature: the default of the CLI equals that of the setting', () => {
+test('maximum age of a signature: the CLI and the setting have the same default', () => {
   const call = parseCapturedCall('call.json', '{"headers":{}}', 0)
   const [, seconds] = /SIGNATURE_MAX_AGE_SECONDS` \| [^|]+ \| `?(\d+)/.exec(configTable()) ?? []
   expect(call).toMatchObject({ signatureAgeMsMax: Number(seconds) * 1000 })
 })
 
-test('providers: a file that is missing is named', async () => {
+test('providers: the error for a missing file names the file', async () => {
   const path = join(folder, 'missing.yaml')
   expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} could not be read: ENOENT` })
 })
@@ -230,7 +230,7 @@ test('providers lint: notes a type outside the catalogue with its line, and stil
   })
 })
 
-test('providers test: while a vector fails, names those that hold', async () => {
+test('providers test: when a test vector fails, also lists the vectors that pass', async () => {
   const text = providerTemplate('acme')
   const second = text
     .slice(text.indexOf('    - name: invoice paid'))
@@ -242,13 +242,13 @@ test('providers test: while a vector fails, names those that hold', async () => 
   expect(err).toContain('invoice paid: holds, and the calls derived from it are refused')
 })
 
-test('providers new: names a folder that is missing', async () => {
+test('providers new: the error for a missing folder names the folder', async () => {
   const missing = join(folder, 'no/where')
   const made = await run('new', 'acme', '--file', join(missing, 'acme.yaml'))
   expect(made).toMatchObject({ code: 2, err: `The folder ${missing} does not exist: mkdir -p ${missing}` })
 })
 
-test('providers new: a name that no URL could have is refused without a line of a file that was not written', async () => {
+test('providers new: the error for a name that cannot be part of a URL does not mention a file line, because no file was written', async () => {
   const { err } = await run('new', 'Acme', '--file', join(folder, 'none.yaml'))
   expect(err).toStartWith('metadata.name must match')
 })

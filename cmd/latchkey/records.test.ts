@@ -53,7 +53,7 @@ describe('latchkey records get', () => {
     ['-:order-1', false],
     [`${'_'.repeat(22)}:order-1`, false],
   ])(
-    'latchkey records get: for %s of a route, hints at the key of the middleware: %p',
+    'latchkey records get: for %s of a route, suggests the key of the middleware: %p',
     async (key, hints) => {
       const { code, err } = await lab.run('records', 'get', 'POST /nothing-saved', '--', key)
       expect([code, err.includes(`-:${key} for the principal 'none'`)]).toEqual([3, hints])
@@ -69,7 +69,7 @@ describe('latchkey records get', () => {
 })
 
 describe('latchkey records save', () => {
-  test('latchkey records save: saves the response of an unfinished attempt, once, after a question', async () => {
+  test('latchkey records save: after confirmation, saves the response of an unfinished attempt once', async () => {
     const key = crypto.randomUUID()
     await call('POST', { scope: 'orders', key, lockSeconds: 1 })
     const run = (...flags: string[]) => lab.run('records', 'save', 'orders', key, '{"id":"ch_1"}', ...flags)
@@ -86,13 +86,13 @@ describe('latchkey records save', () => {
     expect(await run('--yes')).toMatchObject({ code: 1, err: expect.stringContaining('saved already') })
   })
 
-  test('latchkey records save: a body that is not JSON is a wrong use', async () => {
+  test('latchkey records save: a body that is not JSON is reported as a usage error', async () => {
     expect(await lab.run('records', 'save', 'a', 'b', '{id}', '--yes')).toMatchObject({ code: 2, out: '' })
   })
 })
 
 describe('latchkey records release', () => {
-  test('latchkey records release --lock-token: releases that lock only', async () => {
+  test('latchkey records release --lock-token: releases only the lock with this token', async () => {
     const key = crypto.randomUUID()
     const { lockToken } = (await call('POST', { scope: 'orders', key })).json as { lockToken: string }
     const release = (token: string) => lab.run('records', 'release', 'orders', key, '--lock-token', token)
@@ -101,7 +101,7 @@ describe('latchkey records release', () => {
     expect((await call('POST', { scope: 'orders', key })).json).toMatchObject({ locked: true })
   })
 
-  test('latchkey records release: removes a response after a question, or with --yes', async () => {
+  test('latchkey records release: removes a response after confirmation, or with --yes', async () => {
     const address = await save()
     const release = ['records', 'release', ...address]
     expect(await lab.run(...release)).toMatchObject({

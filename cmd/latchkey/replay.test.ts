@@ -47,7 +47,7 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
   const run = (...args: string[]) => latchkey(['replay', ...args], env())
   const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).out)
 
-  test('latchkey replay event: starts another delivery cycle, and the audit log has the caller', async () => {
+  test('latchkey replay event: starts another delivery cycle, and the audit log names the caller', async () => {
     const [id = ''] = await processed(1)
     expect(await run('event', id)).toEqual({ code: 0, out: 'Delivery cycle 2 begins now\n', err: '' })
     expect((await run('event', id)).out).toContain('Delivery cycle 2 is in progress')
@@ -94,7 +94,7 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     })
   })
 
-  test('latchkey replay start --replay: replays what failed again in a replay, whose status and list tell its progress', async () => {
+  test('latchkey replay start --replay: replays the events that failed again in an earlier replay, and status and list show its progress', async () => {
     const [kept = '', failed = ''] = await processed(2)
     const job = await json('start', ...ofTenant, ...ofAcme)
     const { pool } = lab.backoffice
@@ -112,7 +112,7 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
     expect(again).toMatchObject({ total: { count: 1, isExact: true }, examples: [{ id: failed }] })
   })
 
-  test('latchkey replay start --key: a repeated command returns the same replay, and another request with that key is refused', async () => {
+  test('latchkey replay start --key: a repeated command returns the same replay, and a different request with the same key is refused', async () => {
     const args = ['start', '--from', '2026-01-01', ...ofTenant, '--key', 'incident 7']
     const first = await json(...args)
     expect((await json(...args)).id).toBe(first.id)
@@ -130,7 +130,7 @@ describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {
   )
 })
 
-test('latchkey replay: an API key reaches no replay of another tenant', async () => {
+test('latchkey replay: an API key gives no access to replays of other tenants', async () => {
   await processed(1)
   const { id } = await lab.json<{ id: string }>('replay', 'start', '--tenant', 'acme', ...ofAcme)
   for (const command of ['status', 'cancel'])
@@ -149,7 +149,7 @@ test.each([
   [['start', '--tenant', 'nobody', '--from', '1h'], 3, '(not_found, request '],
   [['list', '--tenant', 'nobody'], 3, '(not_found, request '],
   [['start', '--from', '1h'], 2, 'give either --tenant TENANT or --all-tenants'],
-])('latchkey replay %j: with a token ends with exit code %d and says %j', async (args, exitCode, text) => {
+])('latchkey replay %j: with a token, ends with exit code %d and prints %j', async (args, exitCode, text) => {
   const { code, out, err } = await lab.run('replay', ...args)
   expect({ code, out }).toEqual({ code: exitCode, out: '' })
   expect(err).toContain(text)
@@ -159,7 +159,7 @@ test.each([
   [['start', '--tenant', 'acme', '--from', '1h']],
   [['start', '--all-tenants', '--from', '1h']],
   [['list', '--tenant', 'acme']],
-])('latchkey replay %j: without a token says how to log in', async (args) => {
+])('latchkey replay %j: without a token, prints how to log in', async (args) => {
   const { code, err } = await latchkey(['replay', ...args], keyOnly())
   expect([code, err]).toEqual([4, expect.stringContaining('latchkey login --internal')])
 })

@@ -16,7 +16,7 @@ beforeEach(async () => {
 const run = (...args: string[]) => lab.run('settings', ...args)
 const json = (...args: string[]) => lab.json('settings', ...args)
 
-test('latchkey settings list: prints every setting with its value, and then those that tenants have of their own', async () => {
+test('latchkey settings list: prints every setting with its value, and then the settings of individual tenants', async () => {
   await run('set', 'log.sampling', '0.5')
   await run('set', 'forwarding.paused', 'true', '--tenant', 'shops/acme')
   const { tenantId } = lab.seeded.acme
@@ -36,7 +36,7 @@ test('latchkey settings list: prints every setting with its value, and then thos
   expect(all.filter((each) => 'tenantId' in each)).toHaveLength(1)
 })
 
-test('latchkey settings list --tenant: prints what a tenant can have of its own', async () => {
+test('latchkey settings list --tenant: prints the settings that can be set for a tenant', async () => {
   await run('set', 'forwarding.paused', 'true', '--tenant', 'acme')
   const listed = await lab.json<{ name: string }[]>('settings', 'list', '--tenant', 'acme')
   expect(listed.map(({ name }) => name)).not.toContain('log.sampling')
@@ -63,7 +63,7 @@ test('latchkey settings get: prints the value and its meaning', async () => {
   })
 })
 
-test('latchkey settings set and clear: change a setting, and the audit log has the caller', async () => {
+test('latchkey settings set and clear: change a setting, and the audit log names the caller', async () => {
   const first = await run('set', 'log.sampling', '0.5')
   expect(first).toMatchObject({ code: 0, err: '' })
   expect(first.out).toMatch(/^log\.sampling = 0\.5 \(was not set\), version \d+: effective within 2 s\n$/)
@@ -109,13 +109,13 @@ test.each([
   [['set', 'forwarding.paused', 'true', '--tenant', 'nobody'], 3, '(not_found, request '],
   [['set', 'log.sampling', '0.5', '--expect-version', '7'], 1, 'it is not set. Nothing was written'],
   [['clear', 'log.sampling', '--by', 'ada'], 2, "unknown option '--by'"],
-])('latchkey settings %j: ends with exit code %d and says %j', async (args, exitCode, text) => {
+])('latchkey settings %j: ends with exit code %d and prints %j', async (args, exitCode, text) => {
   const { code, out, err } = await run(...args)
   expect({ code, out }).toEqual({ code: exitCode, out: '' })
   expect(err).toContain(text)
 })
 
-test('latchkey settings: without a token says how to log in, and a caller without the right is refused', async () => {
+test('latchkey settings: without a token, prints how to log in, and a caller without the permission is refused', async () => {
   const { LATCHKEY_TOKEN: _token, LATCHKEY_INTERNAL_URL: _url, ...env } = lab.env()
   const stranger = await latchkey(['settings', 'list'], env)
   expect([stranger.code, stranger.err]).toEqual([4, expect.stringContaining('latchkey login --internal')])

@@ -14,7 +14,7 @@ test('table: aligns cells by their width on a terminal, without spaces at the en
   )
 })
 
-test('table: with colours shows the head in bold, and states in their colours', () => {
+test('table: with colours enabled, shows the header in bold and each state in its colour', () => {
   const text = new Tables(true).list(events, columns, 'none')
   expect(text).toContain('\u001b[1mSTATE\u001b[22m')
   expect(text).toContain('\u001b[32mprocessed\u001b[39m')

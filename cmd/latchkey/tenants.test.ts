@@ -32,7 +32,7 @@ describe('latchkey tenants', () => {
   test.each([
     ['its id', () => lab.seeded.acme.tenantId],
     ['its slug', () => 'acme'],
-    ['its namespace and name', () => 'shops/acme'],
+    ['namespace and name', () => 'shops/acme'],
   ])('latchkey tenants get: finds a tenant by %s', async (_case, named) => {
     const { code, out } = await lab.run('tenants', 'get', named())
     expect(code).toBe(0)
@@ -44,7 +44,7 @@ describe('latchkey tenants', () => {
   })
 
   test.each([['get'], ['why']])(
-    'latchkey tenants %s: without such a tenant ends with code 3',
+    'latchkey tenants %s: an unknown tenant ends with code 3',
     async (command) => {
       for (const named of [unknownId, 'nobody', 'shops/nobody'])
         expect(await lab.run('tenants', command, named)).toMatchObject({ code: 3, out: '' })
@@ -65,7 +65,7 @@ describe('latchkey tenants', () => {
     expect(err).not.toContain(token)
   })
 
-  test('latchkey tenants: an address and a token are needed, whatever the API key is', async () => {
+  test('latchkey tenants: an address and a token are required, even if an API key is given', async () => {
     const { LATCHKEY_INTERNAL_URL: _url, ...env } = lab.env()
     const { code, err } = await latchkey(['tenants', 'list'], env)
     expect(code).toBe(4)
@@ -79,7 +79,7 @@ describe('latchkey tenants why', () => {
   const settings = (method: string, path: string, body?: object) =>
     lab.backoffice.call(method, `/internal/v1/${path}/settings/forwarding.paused`, { body })
 
-  test('latchkey tenants why: nothing holds a tenant that is ready', async () => {
+  test('latchkey tenants why: reports no problem for a ready tenant', async () => {
     expect(await lab.run('tenants', 'why', 'rival')).toEqual({
       code: 0,
       err: '',
@@ -203,7 +203,7 @@ test.each<[string, TenantFacts, string, string | undefined]>([
     'kubectl describe tenant acme -n shops',
   ],
   [
-    'no stage of the wallet rollout, which is no fault',
+    'no stage of the wallet rollout, because this is not a fault',
     facts({ conditions: [condition('StageOff', 'WalletEnabled')] }),
     'InForce',
     undefined,

@@ -95,13 +95,16 @@ test.each([
     4,
     '(api_key_scope, request ',
   ],
-] as const)('latchkey trigger: with %s says what to do', async (_case, args, tenant, exitCode, text) => {
-  const { code, out, err } = await latchkey(['trigger', ...args], lab.env(tenant))
-  expect({ code, out }).toEqual({ code: exitCode, out: '' })
-  expect(err).toContain(text)
-})
+] as const)(
+  'latchkey trigger: with %s, the error says what to do',
+  async (_case, args, tenant, exitCode, text) => {
+    const { code, out, err } = await latchkey(['trigger', ...args], lab.env(tenant))
+    expect({ code, out }).toEqual({ code: exitCode, out: '' })
+    expect(err).toContain(text)
+  },
+)
 
-test('latchkey trigger: for an unknown provider, names the one that was probably meant', async () => {
+test('latchkey trigger: for an unknown provider, suggests the provider with the closest name', async () => {
   expect(await lab.run('trigger', 'strip', 'a.b')).toMatchObject({
     code: 1,
     out: '',

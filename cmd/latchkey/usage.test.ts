@@ -17,7 +17,7 @@ test('latchkey usage: shows limits with their usage', async () => {
   expect(await lab.json('usage')).toMatchObject({ over: 'accept', hours: expect.any(Array) })
 })
 
-test('latchkey refused: lists the refused calls of the filter, and their JSON has headers and sample', async () => {
+test('latchkey refused: lists the refused calls that match the filter, and the JSON output contains headers and body sample', async () => {
   const { code, out } = await lab.run('refused')
   expect(code).toBe(0)
   expect(out).toMatch(
@@ -66,19 +66,22 @@ test.each([
     '\ufffd[2J (x, request y)',
   ],
   ['an answer without an end', () => new Response(endless()), 1, 'exceeds 33554432 bytes'],
-] as const)('API client: %s ends the command with what to do', async (_case, answer, exitCode, text) => {
-  const { code, out, err } = await runAgainst(answer)
-  expect({ code, out }).toEqual({ code: exitCode, out: '' })
-  expect(err).toContain(text)
-  expect(err).not.toContain(dashboardKey('acme'))
-})
+] as const)(
+  'API client: %s ends the command with an error that says what to do',
+  async (_case, answer, exitCode, text) => {
+    const { code, out, err } = await runAgainst(answer)
+    expect({ code, out }).toEqual({ code: exitCode, out: '' })
+    expect(err).toContain(text)
+    expect(err).not.toContain(dashboardKey('acme'))
+  },
+)
 
 function endless(): ReadableStream<Uint8Array> {
   const chunk = new Uint8Array(1024 * 1024)
   return new ReadableStream({ pull: (controller) => controller.enqueue(chunk) })
 }
 
-test('API client: unknown fields and new values of growing sets are accepted', async () => {
+test('API client: unknown fields and new enum values in responses are accepted', async () => {
   const limit = { limit: 'new', used: 1, soft: null, hard: null, state: null, more: {} }
   const { code, out } = await runAgainst(() =>
     Response.json({ limits: [limit], over: 'delay', hours: [], more: 1 }),

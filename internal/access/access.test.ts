@@ -148,17 +148,20 @@ describe('unavailable API server', () => {
       () => new Response('{"kind":"Status","reason":"Forbidden"}', { status: 403 }),
     ],
     ['a server that answers HTML', () => new Response('<html>', { status: 200 })],
-  ])('reviews: %s makes authentication, permissions and visible tenants unavailable', async (_what, away) => {
-    answer = away
-    expect(await access.authenticate('a')).toMatchObject({ kind: 'unavailable' })
-    expect(await access.may(ada, 'see', acme)).toMatchObject({ kind: 'unavailable' })
-    expect(await access.visibleTenants(ada, ['shops'])).toMatchObject({ kind: 'unavailable' })
-    expect(observed.every((each) => each.includes('unavailable'))).toBe(true)
-    answer = (request) => tokenAnswer(isTokenReview(request) ? good : { allowed: true })
-    // Failures are not cached.
-    expect(await access.authenticate('a')).toMatchObject({ kind: 'actor' })
-    expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
-  })
+  ])(
+    'reviews: %s causes authentication, permissions and visible tenants to be reported as unavailable',
+    async (_what, away) => {
+      answer = away
+      expect(await access.authenticate('a')).toMatchObject({ kind: 'unavailable' })
+      expect(await access.may(ada, 'see', acme)).toMatchObject({ kind: 'unavailable' })
+      expect(await access.visibleTenants(ada, ['shops'])).toMatchObject({ kind: 'unavailable' })
+      expect(observed.every((each) => each.includes('unavailable'))).toBe(true)
+      answer = (request) => tokenAnswer(isTokenReview(request) ? good : { allowed: true })
+      // Failures are not cached.
+      expect(await access.authenticate('a')).toMatchObject({ kind: 'actor' })
+      expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
+    },
+  )
 
   test('reviews: the retry delay of an unavailable result is the server’s Retry-After', async () => {
     answer = () => new Response('', { status: 429, headers: { 'retry-after': '7' } })
@@ -333,7 +336,7 @@ describe('API keys of tenants', () => {
     return found.actor
   }
 
-  test('API key: has rights on its own tenant, but on no other tenant and on no settings', async () => {
+  test('API key: has rights on its own tenant, but not on other tenants or on settings', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     const may = async (tenant: TenantPlace | 'all') => {
@@ -462,7 +465,7 @@ describe('without an API server', () => {
     expect(await permitted('service')).toEqual(['see', 'ingestEvents', 'emitUsage'])
   })
 
-  test('operator: one with namespaces sees only their tenants, and no data without a tenant', async () => {
+  test('operator: an operator limited to namespaces sees only the tenants of these namespaces, and no data without a tenant', async () => {
     const local = madeWith({ namespaces: ['shops', 'bank'] })
     expect(await local.may(actor, 'see', acme)).toEqual({ kind: 'allowed' })
     expect(await local.may(actor, 'see', { ...acme, namespace: 'other' })).toEqual({ kind: 'refused' })
@@ -475,7 +478,7 @@ describe('without an API server', () => {
     expect(await madeWith({}).visibleTenants(actor)).toEqual({ kind: 'all' })
   })
 
-  test('operator: a removed or expired one has no right, and another one with the token is not the same', async () => {
+  test('operator: a removed or expired operator has no rights, and another operator with the same token is a different actor', async () => {
     for (const local of [make({}), madeWith({ endsAtMs: nowMs }), madeWith({ name: 'bob' })]) {
       expect(local.stillCounts(actor)).toBe('no')
       expect(await local.may(actor, 'see', acme)).toEqual({ kind: 'refused' })

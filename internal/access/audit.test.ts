@@ -46,7 +46,7 @@ test.each([
   expect(await found(filter)).toEqual([...expected])
 })
 
-test('writeAudit: an entry that a unique index refuses is an error', async () => {
+test('writeAudit: throws for an entry that violates a unique index', async () => {
   const detail = { limit: 'locksPerMonth', period: '2026-11-01T00:00:00.000Z' }
   const crossing = { actor: 'api', action: 'usage.soft_limit_crossed', detail } as const
   const entry = { ...crossing, tenantId: someTenantId() }
@@ -80,7 +80,7 @@ test('listAudit: consecutive pages contain every entry', async () => {
   expect(seen).toEqual([10, 8, 6, 4, 2, 0])
 })
 
-test('listAudit: examines at most examinedMax entries per page, and the next page continues there', async () => {
+test('listAudit: examines at most `examinedMax` entries per page, and the next page continues with the next entry', async () => {
   const share = { action: 'payloads.read', tenantId, limit: 1, examinedMax: 2 } as const
   expect(await listAudit(pool, share)).toMatchObject({ entries: [{ detail: { nth: 5 } }] })
   const seen: unknown[] = []
@@ -96,7 +96,7 @@ test('listAudit: examines at most examinedMax entries per page, and the next pag
   expect(pages).toBeGreaterThan(2)
 })
 
-test('listAudit: continues after a page without matches, and stops at fromMs', async () => {
+test('listAudit: continues after a page without matches, and stops at `fromMs`', async () => {
   await pool.query(
     `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,
     [new Date(startMs + 86_400_000)],

@@ -9,7 +9,7 @@ const entry = (name: string, more = '') =>
   `- {name: ${name}, roles: [viewer], tokenSha256: ${hash(name)}${more}}`
 const listed = (...entries: string[]) => `operators:\n${entries.join('\n')}\n`
 
-test('parseOperators: reads roles, namespaces and the end of the token', () => {
+test('parseOperators: reads roles, namespaces and the expiry of the token', () => {
   const read = parseOperators(listed(entry('ada', ', namespaces: [shops], expiresAt: 2027-01-31T00:00:00Z')))
   expect(read).toMatchObject({
     kind: 'ok',
@@ -35,7 +35,7 @@ test.each([
   ],
   ['no role', listed(`- {name: ada, roles: [], tokenSha256: ${hash('a')}}`), '/operators/0/roles'],
   [
-    'a token in place of its hash',
+    'a token instead of its hash',
     listed('- {name: ada, roles: [viewer], tokenSha256: hunter2}'),
     'tokenSha256',
   ],
@@ -49,8 +49,8 @@ test.each([
     listed(entry('ada'), `- {name: bob, roles: [admin], tokenSha256: ${hash('ada')}}`),
     'same tokenSha256',
   ],
-  ['an end that is no time', listed(entry('ada', ', expiresAt: tomorrow')), '/operators/0/expiresAt'],
-])('parseOperators: %s is a problem that quotes no value', (_what, text, expected) => {
+  ['an expiry that is not a time', listed(entry('ada', ', expiresAt: tomorrow')), '/operators/0/expiresAt'],
+])('parseOperators: %s is reported as a problem whose text quotes no value', (_what, text, expected) => {
   const read = parseOperators(text)
   expect(read).toMatchObject({ kind: 'invalid' })
   const { problem } = read as { problem: string }
@@ -64,7 +64,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
-test('operators of a file: a changed file applies, and an invalid or missing one keeps the last valid content', async () => {
+test('operators of a file: a changed file takes effect, and while the file is invalid or missing, its last valid content stays in force', async () => {
   const path = join(dir, 'operators.yaml')
   const results: object[] = []
   const operators = new OperatorsInFile({ path, onRead: (result) => results.push(result) })

@@ -38,7 +38,7 @@ const view = (name: string, more: Partial<Parameters<typeof saveView>[1]> = {}) 
 const namesOf = async (of: string, nowMs = startMs) =>
   (await listSavedViews(pool, of, nowMs)).map(({ name }) => name)
 
-test('saved views: are listed by name, a second view of a name replaces the first, and each owner sees only its own', async () => {
+test('saved views: are listed by name, saving under an existing name replaces the view, and each owner sees only its own views', async () => {
   expect(await saveView(pool, view('b'), startMs)).toEqual({ kind: 'saved' })
   expect(await saveView(pool, view('a'), startMs)).toEqual({ kind: 'saved' })
   expect(await saveView(pool, view('a', { owner: 'user:bob', query: 'find=x' }), startMs)).toEqual({
@@ -54,7 +54,7 @@ test('saved views: are listed by name, a second view of a name replaces the firs
   expect([await namesOf(owner), await namesOf('user:bob')]).toEqual([['b'], ['a']])
 })
 
-test('saved views: of concurrent calls past the maximum only as many save a view as there is room, and a full owner can replace one', async () => {
+test('saved views: concurrent calls never exceed the maximum per owner, and an owner at the maximum can still replace a view', async () => {
   const many = Array.from({ length: savedViewsMax + 5 }, (_none, nth) =>
     saveView(pool, view(`v${nth}`), startMs),
   )
@@ -66,7 +66,7 @@ test('saved views: of concurrent calls past the maximum only as many save a view
   expect(await saveView(pool, view('a', { owner: 'user:bob' }), startMs)).toEqual({ kind: 'saved' })
 })
 
-test('saved views: are deleted after a year in which their owner did not list them', async () => {
+test('saved views: are deleted if their owner has not listed them for a year', async () => {
   await saveView(pool, view('seen'), startMs)
   await saveView(pool, view('unseen', { owner: 'user:bob' }), startMs)
   await namesOf(owner, startMs + 2 * dayMs)
@@ -76,7 +76,7 @@ test('saved views: are deleted after a year in which their owner did not list th
   expect([await namesOf(owner, yearMs), await namesOf('user:bob', yearMs)]).toEqual([['seen'], []])
 })
 
-test('saved views: are deleted with the tenant that they name', async () => {
+test('saved views: are deleted together with the tenant that they refer to', async () => {
   const [gone, kept] = [someTenantId(), someTenantId()]
   await saveView(pool, view('gone', { tenantId: gone }), startMs)
   await saveView(pool, view('kept', { tenantId: kept }), startMs)

@@ -112,7 +112,7 @@ describe('sessions', () => {
     expect([await found(used.token), await found(idle.token)]).toEqual(['session', 'none'])
   })
 
-  test('session: ends after an hour in which only automatic refreshes occur', async () => {
+  test('session: ends after an hour with nothing but automatic refreshes', async () => {
     const { token } = await signIn()
     const look = async () => (await sessionsOf(otherPod).find(token, { isUse: false })).kind
     for (; nowMs < startMs + sessionIdleMsMax; nowMs += 5 * 60_000) expect(await look()).toBe('session')

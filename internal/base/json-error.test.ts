@@ -22,7 +22,7 @@ test.each([
   ['{\n  "a": 1,\n  "b": tru\n}', 3, 8, false],
   ['/* no */{}', 1, 1, false],
   ['{"ü":"😀",}', 1, 11, false],
-])('JSON error: the place in %j is line %d, column %d', (text, line, column, isEnd) => {
+])('JSON error: the position in %j is line %d, column %d', (text, line, column, isEnd) => {
   expect(() => JSON.parse(text) as unknown).toThrow()
   expect(findJsonError(text)).toEqual({ line, column, isEnd })
 })
@@ -35,11 +35,11 @@ test.each([
   '0',
   '[[[]]]',
   `"${'\\\\'.repeat(200_000)}${'x'.repeat(1_000_000)}"`,
-])('JSON error: there is none in valid JSON', (text) => {
+])('JSON error: valid JSON has no error position', (text) => {
   expect(findJsonError(text)).toBeUndefined()
 })
 
-test('JSON error: agrees with JSON.parse about random changes of a text', () => {
+test('JSON error: for randomly changed texts, reports an error exactly when JSON.parse throws', () => {
   const whole = '{"a":[1,-2.5e3,{"b":"x\\n\\u0041"},true,null],"c":"" , "d":{}}'
   const characters = ['"', '{', '}', '[', ']', ',', ':', '1', '-', '.', 'e', ' ', '\\', 't', '\n', '']
   let seed = 7

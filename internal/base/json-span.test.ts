@@ -69,7 +69,7 @@ test.each([
   expect(findElements(text).map(({ start, end }) => text.slice(start, end))).toEqual(elements)
 })
 
-test('findElements: terminates for text that is no array', () => {
+test('findElements: terminates for text that is not an array', () => {
   for (const text of ['', '[', '[}', '[,}', '[1', '["', '7', '[1}2]']) findElements(text)
 })
 

@@ -38,12 +38,12 @@ describe('a wait', () => {
 
 const never = () => new Promise<string>(() => undefined)
 
-test('within: settles like work that finishes in time', async () => {
+test('within: work that finishes before the deadline settles with its own result or error', async () => {
   expect(await within(1000, Promise.resolve('value'), () => 'late')).toBe('value')
   await expect(within(1000, Promise.reject(new Error('own')), () => 'late')).rejects.toThrow('own')
 })
 
-test('within: returns or throws the result of `late` after the deadline', async () => {
+test('within: after the deadline, returns the result of `late` or throws its error', async () => {
   expect(await within(10, never(), () => 'late')).toBe('late')
   const thrown = within(10, never(), () => {
     throw new RangeError('too late')
@@ -51,7 +51,7 @@ test('within: returns or throws the result of `late` after the deadline', async 
   await expect(thrown).rejects.toThrow(RangeError)
 })
 
-test('within: ignores an error after the deadline', async () => {
+test('within: ignores an error that the work throws after the deadline', async () => {
   const { promise, reject } = Promise.withResolvers<string>()
   expect(await within(10, promise, () => 'late')).toBe('late')
   reject(new Error('unheard'))
@@ -59,11 +59,11 @@ test('within: ignores an error after the deadline', async () => {
 })
 
 describe('a guarded call', () => {
-  test('Deadlines: returns the value of a call that finishes in time', async () => {
+  test('Deadlines: a call that finishes before its deadline resolves with its own value', async () => {
     expect(await new Deadlines(1000).guard(Promise.resolve('value'), () => 'late')).toBe('value')
   })
 
-  test('Deadlines: throws the error of a call that fails in time', async () => {
+  test('Deadlines: a call that fails before its deadline rejects with its own error', async () => {
     const failing = new Deadlines(1000).guard(Promise.reject(new Error('own')), () => 'late')
     await expect(failing).rejects.toThrow('own')
   })
@@ -81,7 +81,7 @@ describe('a guarded call', () => {
     await expect(late).rejects.toThrow(RangeError)
   })
 
-  test('Deadlines: calls `late` once, and never for a call that finished in time', async () => {
+  test('Deadlines: calls `late` once after a missed deadline, and never for a call that finished before its deadline', async () => {
     const deadlines = new Deadlines(30)
     const told: string[] = []
     const { promise, resolve } = Promise.withResolvers<string>()

@@ -7,7 +7,7 @@ test.each([
   ['a family in another case', 'Payment.*', 'payment.*'],
   ['a type in another case', 'PAYMENT.Succeeded', 'payment.succeeded'],
   ['an asterisk after a part of a word', 'pay*', undefined],
-  ['an asterisk alone', '*', undefined],
+  ['only an asterisk', '*', undefined],
   ['an asterisk in the middle', 'payment.*.failed', undefined],
   ['two asterisks', 'payment.*.*', undefined],
 ])('parseTypeFilter: %s', (_name, text, expected) => {

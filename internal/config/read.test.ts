@@ -29,7 +29,7 @@ test('readConfig: applies all defaults if only the stores are set', () => {
   expect(Object.isFrozen(config)).toBe(true)
 })
 
-test('readConfig: dev needs no settings, and allows callbacks to loopback and private networks', () => {
+test('readConfig: the process `dev` needs no settings, and allows callbacks to loopback and private networks', () => {
   const read = readConfig({}, { process: 'dev' })
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
   expect(read.config.databaseUrl).toBeUndefined()
@@ -102,7 +102,7 @@ test('readConfig: refuses LATCHKEY_DEV_DEMO together with another tenants folder
   expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true', LATCHKEY_TENANTS_DIR: '/t' }, 'dev')).toHaveLength(1)
 })
 
-test('readConfig: no problem contains a value', () => {
+test('readConfig: no reported problem contains the value of a setting', () => {
   const secret = 'hunter2'
   for (const [, setting] of Object.entries(settings as Record<string, Setting>)) {
     const problems = problemsOf({ [setting.env]: `\x01${secret}` }, setting.usedBy[0])
@@ -124,7 +124,7 @@ describe('the schema', () => {
     const names = Object.values(settings).map((setting) => setting.env)
     expect(new Set(names).size).toBe(names.length)
   })
-  test('settings: dev uses all settings except those of clusters and of the command line, and no process requires a setting that it does not use', () => {
+  test('settings: `dev` uses all settings except cluster and command-line settings, and no process requires a setting that it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
       // Dev brings its schema up to date itself, on stores that it has waited for.

@@ -5,7 +5,7 @@ import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 const queue = (name: string) => name as QueueId
 const mb = 1024 * 1024
 
-test('capacity: a tenant has room for 64 deliveries whatever other tenants hold', () => {
+test('capacity: a tenant has room for 64 deliveries, regardless of how many deliveries other tenants have', () => {
   const capacity = new Capacity()
   for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take(queue('a'))
   capacity.take(queue('b'))
@@ -19,7 +19,7 @@ test('capacity: a tenant has room for 64 deliveries whatever other tenants hold'
   expect(capacity.room).toBe(1_024 - tenantDeliveriesMax - 1)
 })
 
-test('capacity: give returns whether the tenant was full, and forgets a tenant without deliveries', () => {
+test('capacity: `give` returns whether the tenant was full, and forgets a tenant without deliveries', () => {
   const capacity = new Capacity()
   const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take(queue('a')))
   expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
@@ -27,7 +27,7 @@ test('capacity: give returns whether the tenant was full, and forgets a tenant w
   expect([...capacity.queueRooms().keys()]).toEqual([queue('a')])
 })
 
-test('capacity: responsive callbacks have reserved places until they hang', () => {
+test('capacity: responsive callbacks have reserved slots until they hang', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   capacity.give(capacity.take(queue('quick')), true)
@@ -64,7 +64,7 @@ test('capacity: responsive callbacks have reserved places until they hang', () =
   expect([capacity.count, capacity.responsivenessOf(queue('quick'))]).toEqual([1_024, 'unresponsive'])
 })
 
-test('capacity: formerly responsive callbacks that hang hold 2 048 deliveries at most', () => {
+test('capacity: formerly responsive callbacks that now hang occupy at most 2 048 slots for deliveries', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take(queue('hangs'))

@@ -112,7 +112,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: gives up and reports the unwritten deliveries when the stop time is over', async () => {
+  test('completion queue: on stop, gives up after the time limit and reports the unwritten deliveries', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const client = await pool.connect()
@@ -125,7 +125,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: several suspensions of a tenant write one change, and lost leases are counted', async () => {
+  test('completion queue: several suspensions of a tenant are written as one change, and lost leases are counted', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const deliveries = await answered(4)
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [

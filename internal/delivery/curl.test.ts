@@ -47,7 +47,7 @@ test.each(['sh', 'bash'])('curl command: %s passes URL, headers and body to curl
   })
 })
 
-test('curl command: without a body it names a file', () => {
+test('curl command: if the body is not available, the command reads the file `event.json` instead', () => {
   const command = curlCommand({ url: 'https://shop.example.com/', headers: [], body: undefined })
   expect(command).toEndWith('--data-binary @event.json')
   expect(command).toStartWith('curl ')

@@ -175,7 +175,7 @@ test.each([
   expect(changesOf(['a', weaker], ['a', stronger])).toEqual({ a: stronger })
 })
 
-test('changes of a tenant queue: the first of two suspensions is kept', () => {
+test('changes of a tenant queue: of two suspensions, the first is kept', () => {
   expect(changesOf(['a', suspend], ['a', { kind: 'suspend', cause: 'disabled' }])).toEqual({ a: suspend })
 })
 

@@ -211,7 +211,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
   })
 
-  test('delivery: waits before the first attempt if the schedule requires it', async () => {
+  test('delivery: the first attempt is delayed if the schedule requires a delay', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['300ms'] })
     const acceptedMs = Date.now()
     await lab.accept(tenant.id)
@@ -264,7 +264,7 @@ describe('Forwarder: deliveries', () => {
     expect(call?.body).toContain(`"payload":${payload}`)
   })
 
-  test('delivery: drops a delivery whose event retention has removed', async () => {
+  test('delivery: drops a delivery whose event was already deleted by retention', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.pool.query('DELETE FROM events')
@@ -316,7 +316,7 @@ describe('Forwarder: probes', () => {
 })
 
 describe('Forwarder: failing callbacks', () => {
-  test('circuit breaker: while it is open nothing is sent or counted, and a successful probe closes it', async () => {
+  test('circuit breaker: while the breaker is open nothing is sent or counted, and a successful probe closes the breaker', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
@@ -564,7 +564,7 @@ describe('Forwarder', () => {
     expect(observed.lost).toBe(0)
   })
 
-  test('Forwarder: while completions fail it keeps answered deliveries and claims nothing', async () => {
+  test('Forwarder: while completions cannot be written, keeps answered deliveries and claims nothing', async () => {
     const [tenant, other] = [
       await lab.addTenant({ url: receiver.url }),
       await lab.addTenant({ url: receiver.url }),

@@ -105,7 +105,7 @@ async function clearTenant(channels: Channels, url = receiver.url) {
 }
 
 describe('hand-off', () => {
-  test('hand-off: an event of a clear tenant queue is delivered and completed once without a claim', async () => {
+  test('hand-off: an event of a tenant without a backlog is delivered and completed once, without a claim', async () => {
     const channels = new Channels()
     const { observed, attempts } = await channels.forwarder()
     const tenant = await clearTenant(channels)
@@ -213,7 +213,7 @@ describe('hand-off', () => {
     ).toBe(2)
   })
 
-  test('hand-off: with a full tenant, further events are claimed as places become free, and none is lost', async () => {
+  test('hand-off: when a tenant has no free slots, further events are claimed as slots become free, and no event is lost', async () => {
     const channels = new Channels()
     const { observed, forwarder } = await channels.forwarder()
     const tenant = await clearTenant(channels)
@@ -267,7 +267,7 @@ describe('hand-off', () => {
   const { id, tenantId } = receivedEvent()
   const row = JSON.stringify([id, tenantId, 'generic', 'a', 'a', 1, '{}', '{}', 2, '2026-12-01'])
 
-  test('hand-off: a message with one valid row of the present offer is accepted', async () => {
+  test('hand-off: a message with one valid row of the current offer is accepted', async () => {
     const channels = new Channels()
     const { forwarder, observed } = await channels.forwarder()
     forwarder.receive(`[1,3500,[${row}]]`)
@@ -289,7 +289,7 @@ describe('hand-off', () => {
     expect([observed.handed, forwarder.stats().inFlight]).toEqual([0, 0])
   })
 
-  test('offer: a paused tenant and one with few free places are refused, and everything after a stop', async () => {
+  test('offer: refuses a paused tenant and a tenant with few free slots, and refuses every tenant after a stop', async () => {
     const channels = new Channels()
     const paused = await lab.addTenant({ url: receiver.url })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
@@ -335,7 +335,7 @@ describe('HandOffs', () => {
 
   test.each<[string, unknown]>([
     ['a token of another form', ['someone', 1, 3_500, []]],
-    ['a number that is no integer', [one, 1.5, 3_500, []]],
+    ['a number that is not an integer', [one, 1.5, 3_500, []]],
     ['a number of zero', [one, 0, 3_500, []]],
     ['a lease beyond an integer of Postgres', [one, 1, 2 ** 40, []]],
     ['a lease of days', [one, 1, 2 ** 30, []]],
@@ -364,7 +364,7 @@ describe('HandOffs', () => {
     expect(new HandOffs({ publish: async () => true }).plan([event])).toBeUndefined()
   })
 
-  test('HandOffs: forwarders take turns, and one that is silent for 2.5 s gets nothing more', () => {
+  test('HandOffs: forwarders take turns, and a forwarder that is silent for 2.5 s gets no further events', () => {
     let nowMs = 0
     const handOffs = offered([], () => nowMs)
     handOffs.noteOffer(JSON.stringify([two, 1, 3_000, []]))
@@ -379,7 +379,7 @@ describe('HandOffs', () => {
     expect([turn(), turn()]).toEqual([two, two])
   })
 
-  test('HandOffs: a forwarder that does not listen gets nothing more until its next offer', async () => {
+  test('HandOffs: a forwarder that does not listen gets no further events until its next offer', async () => {
     const handOffs = new HandOffs({ publish: async () => false })
     const offer = JSON.stringify([one, 1, 3_500, []])
     handOffs.noteOffer(offer)

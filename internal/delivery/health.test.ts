@@ -18,9 +18,9 @@ test.each([
   ['ten failures', '----------', true],
   ['seven of ten', '+++-------', true],
   ['six of ten', '++++------', false],
-  ['a success, whatever came before', '----------+', false],
+  ['a success, regardless of earlier results', '----------+', false],
   ['many successes and then ten failures', '+'.repeat(100) + '-'.repeat(10), false],
-  ['many successes and then as many failures as it takes', '+'.repeat(100) + '-'.repeat(234), true],
+  ['many successes and then the necessary number of failures', '+'.repeat(100) + '-'.repeat(234), true],
 ])('circuit breaker: opens at the documented failure rate (%s)', (_what, attempts, opened) => {
   expect(opens(attempts)).toBe(opened)
 })

@@ -20,10 +20,10 @@ test('LeaseTimes: a statement that fails after a time-out makes the next lease l
 })
 
 test.each<[string, (leases: LeaseTimes) => void]>([
-  ['a statement that fails at once', (leases) => leases.failed(6_000, 6_001)],
+  ['a statement that fails immediately', (leases) => leases.failed(6_000, 6_001)],
   ['other statements that fail', (leases) => leases.troubled(6_000)],
 ])(
-  'LeaseTimes: %s makes the next lease no shorter, and leaves expired leases to their owners',
+  'LeaseTimes: %s does not shorten the next lease, and expired leases are left to their owners',
   (_case, fail) => {
     const leases = new LeaseTimes()
     leases.succeeded(0, 5_000)
@@ -33,7 +33,7 @@ test.each<[string, (leases: LeaseTimes) => void]>([
   },
 )
 
-test('LeaseTimes: the time of Postgres is that of its last reply plus the time since', () => {
+test('LeaseTimes: the current time of Postgres is the time in its last reply plus the time since that reply', () => {
   const leases = new LeaseTimes()
   expect(leases.postgresMs(0)).toBeUndefined()
   leases.seen(900_000, 1_000)
@@ -59,7 +59,7 @@ test('LeaseTimes: leaves expired leases to their owners while statements fail, a
 test.each([
   ['none before the oldest reaches half of its duration', [600, 700, 900], []],
   ['all that have reached a fifth once one has reached half', [450, 700, 850], [450, 700]],
-  ['expired ones, too, which their process may still own', [-100, 900], [-100]],
+  ['also expired leases, which their process may still own', [-100, 900], [-100]],
 ])('leasesToRenew: returns %s', (_case, leftMs, expected) => {
   const leases = leftMs.map((left) => ({ leaseEndsMs: 5_000 + left }))
   const renewed = leasesToRenew(leases, { nowMs: 5_000, lengthMs: 1_000 })

@@ -42,7 +42,7 @@ const typesOf = ({ calls }: CallbackReceiver) =>
   calls.map(({ body }) => (JSON.parse(body) as { type: string }).type)
 const bySuspension = (tenant: DirectoryTenant) => lab.accept(tenant.id)
 
-test('notifications: a suspended callback is notified of at the second URL, signed, and never at the callback', async () => {
+test('notifications: the suspension of a callback is reported by a signed request to the notification URL, never to the callback', async () => {
   callback.answer(gone)
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   const { observed } = forwarder()
@@ -63,7 +63,7 @@ test('notifications: a suspended callback is notified of at the second URL, sign
 })
 
 test.each([undefined, 'latchkey.limit.near' as const])(
-  'notifications: a test is delivered, signed, where the tenant wants %p, once per interval',
+  'notifications: a test notification is signed and delivered once per interval, with the tenant’s selection of events %p',
   async (wanted) => {
     const tenant = await lab.addTenant({
       url: callback.url,
@@ -95,7 +95,7 @@ test.each([undefined, 'latchkey.limit.near' as const])(
   },
 )
 
-test('notifications: the owner of another tenant hears nothing', async () => {
+test('notifications: the owner of another tenant is not notified', async () => {
   callback.answer(gone)
   const foreign = startReceiver()
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
@@ -142,7 +142,7 @@ test.each([
   },
 )
 
-test('notifications: the circuit breaker of the receiver is not that of the callback', async () => {
+test('notifications: the receiver of notifications and the callback have separate circuit breakers', async () => {
   owner.answer(refused)
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   forwarder()
@@ -193,7 +193,7 @@ nightlyTest(
   60_000,
 )
 
-test('notifications: a Slack webhook gets an unsigned message without the event', async () => {
+test('notifications: a Slack webhook gets an unsigned message that does not contain the event', async () => {
   const slack = startReceiver(undefined, 0, { accepts: 'anything' })
   callback.answer(gone)
   const tenant = await lab.addTenant({
@@ -211,7 +211,7 @@ test('notifications: a Slack webhook gets an unsigned message without the event'
   await slack.stop()
 })
 
-test('notifications: a pull-only tenant is notified, and its waiting events stay', async () => {
+test('notifications: a pull-only tenant is notified, and its waiting events are not changed', async () => {
   const tenant = await lab.addTenant({ isPullOnly: true, notifications: { url: owner.url } })
   forwarder()
   await lab.accept(tenant.id, 1, { isPullOnly: true })
@@ -221,7 +221,7 @@ test('notifications: a pull-only tenant is notified, and its waiting events stay
   expect(await lab.value('SELECT count(*) FROM pulls_due')).toBe(1)
 })
 
-test('notifications: a stopped forwarder leaves a notification to another one', async () => {
+test('notifications: a notification that a stopped forwarder did not send is sent by another forwarder', async () => {
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   await lab.accept(tenant.id, 1, { provider: 'latchkey', origin: { kind: 'notification' } })
   const { claimed } = await lab.claim()

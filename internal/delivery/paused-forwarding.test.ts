@@ -39,7 +39,7 @@ function startForwarder(tenants: readonly DirectoryTenant[]) {
 const untouched = 'SELECT count(*) FROM deliveries_due WHERE attempts = 0 AND claims = 0 AND lease IS NULL'
 
 describe('paused tenants', () => {
-  test('paused tenant: is not claimed, causes no busy loop while others are served, and continues immediately afterwards', async () => {
+  test('paused tenant: its deliveries are not claimed, cause no busy loop while other tenants are served, and continue immediately after the pause', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const other = startReceiver()
     const witness = await lab.addTenant({ url: other.url })

@@ -126,7 +126,7 @@ test.each(['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release'] as 
   },
 )
 
-test('delivery telemetry: logs failed deliveries always, delivered ones only if the sampler keeps them', () => {
+test('delivery telemetry: always logs failed deliveries, and logs successful deliveries only if the sampler keeps them', () => {
   for (const [keepsLine, expected] of [
     [false, 2],
     [true, 3],

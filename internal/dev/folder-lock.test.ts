@@ -30,7 +30,7 @@ async function otherHolder(dir: string): Promise<Bun.Subprocess> {
   return child
 }
 
-test('folder lock: refuses a folder that another process holds, naming its pid, until that process is killed', async () => {
+test('folder lock: refuses a folder that another process has locked, and names its pid, until that process is killed', async () => {
   const dir = folder()
   const other = await otherHolder(dir)
   expect(lockFolder(dir)).toEqual({ kind: 'taken', pid: other.pid })

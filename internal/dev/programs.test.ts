@@ -28,10 +28,10 @@ describe('redis on the PATH', () => {
     ['redis-server 7', { 'redis-server': server('7.0.0') }],
     ['valkey-server', { 'valkey-server': server('8.0.0') }],
     [
-      'an old redis-server beside valkey-server',
+      'an old redis-server together with a valkey-server',
       { 'redis-server': server('6.2.0'), 'valkey-server': server('8.0.0') },
     ],
-  ])('redis program: %s is accepted silently', (_case, programs) => {
+  ])('redis program: %s is accepted without output', (_case, programs) => {
     expect(ensureRedis(pathWith(programs))).toEqual({ exitCode: 0, said: '' })
   })
 
@@ -82,13 +82,13 @@ else if (process.platform === 'linux')
   })
 
 test.each(usualCases(['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'], 1))(
-  'chromium program: %s on the PATH is accepted silently',
+  'chromium program: %s on the PATH is accepted without output',
   (name) => {
     expect(ensureChromium(pathWith({ [name]: 'exit 0' }))).toEqual({ exitCode: 0, said: '' })
   },
 )
 
-test('chromium program: CHROMIUM takes precedence over the PATH and has to exist', () => {
+test('chromium program: the program in CHROMIUM takes precedence over the PATH, and must exist', () => {
   const path = pathWith({ mine: 'exit 0' })
   expect(ensureChromium(path, { CHROMIUM: join(path, 'mine') })).toEqual({ exitCode: 0, said: '' })
   const { exitCode, said } = ensureChromium(path, { CHROMIUM: join(path, 'other') })
@@ -113,7 +113,7 @@ else if (process.platform === 'linux')
   })
 
 if (isRoot)
-  test('python program: root on Debian installs python3-venv where python3 has no venv, and a failure names the command', () => {
+  test('python program: root on Debian installs python3-venv if python3 lacks venv, and the error of a failed installation names the command', () => {
     const path = pathWith({ python3: 'exit 1', 'apt-get': 'exit 1' })
     const { exitCode, said } = ensurePython(path)
     expect(said.trim().split('\n')).toEqual([

@@ -184,7 +184,7 @@ describe('sink delivery', () => {
     expect((await deliveries()).map(({ tenant }) => tenant)).toContain('other')
   })
 
-  test('sink: secrets of a tenant that are sealed under an unknown key are reported as unreadable', async () => {
+  test('sink: secrets of a tenant that are encrypted with an unknown key are reported as unreadable', async () => {
     const elsewhere = parseKeyRing(`new:${Buffer.alloc(32, 8).toString('base64')}`)
     if (elsewhere.kind !== 'ok') throw new Error(elsewhere.message)
     const to = start({ keyRing: elsewhere.keyRing })
@@ -192,7 +192,7 @@ describe('sink delivery', () => {
     expect(await answer.json()).toMatchObject({ signature: 'the tenant’s secrets cannot be opened' })
   })
 
-  test('sink: a body of 2 MiB is verified in full and kept in part, and a body over 26 MiB is refused', async () => {
+  test('sink: a body of 2 MiB is verified completely and stored partly, and a body over 26 MiB is refused', async () => {
     const body = eventOf({ payload: { text: 'ü'.repeat(1024 * 1024) } })
     expect(await (await send({ body })).json()).toMatchObject({ signature: 'ok' })
     const [listed] = await deliveries()
@@ -240,7 +240,7 @@ describe('sink trial', () => {
     expect(await waiting).toMatch(/answered|ended/)
   })
 
-  test('sink trial: the list names every trial', async () => {
+  test('sink trial: the list names every trial path', async () => {
     const text = await list()
     for (const path of ['/fail', '/flaky', '/slow', '/gone']) expect(text).toContain(`  ${path} `)
   })
@@ -255,7 +255,7 @@ describe('sink list', () => {
     expect(lines).toEqual([expect.stringContaining('card <b>[2J → demo  evt_2'), said[0]])
   })
 
-  test('sink list: a browser refreshes it, runs nothing of it, and gets it under the host names of this machine only', async () => {
+  test('sink list: refreshes itself in a browser, executes no content, and is served only under the host names of this machine', async () => {
     const { headers } = await fetch(sink.url)
     expect([headers.get('content-type'), headers.get('refresh')]).toEqual(['text/plain; charset=utf-8', '2'])
     expect(headers.get('content-security-policy')).toContain("default-src 'none'")

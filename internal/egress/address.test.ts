@@ -134,8 +134,8 @@ describe('address check', () => {
     ['of IPv6, listed', 'fd12::1', ['fd12::/16'], dev, true],
     ['outside the tenant’s list', '10.21.0.0', ['10.20.0.0/16'], dev, false],
     ['outside the platform’s list', '10.20.0.1', ['10.0.0.0/8'], ['10.30.0.0/16'], false],
-    ['listed by the platform alone', '10.20.0.1', [], dev, false],
-    ['listed by the tenant alone', '10.20.0.1', ['10.0.0.0/8'], [], false],
+    ['listed only by the platform', '10.20.0.1', [], dev, false],
+    ['listed only by the tenant', '10.20.0.1', ['10.0.0.0/8'], [], false],
     ['mapped, its inner address listed', '::ffff:10.20.0.1', ['10.0.0.0/8'], dev, false],
     ['mapped, itself listed', '::ffff:10.20.0.1', ['::ffff:10.20.0.1'], ['::ffff:0:0/96'], false],
     [
@@ -145,7 +145,7 @@ describe('address check', () => {
       ['::ffff:0:0/96', '10.0.0.0/8'],
       true,
     ],
-    ['a public one behind a listed NAT64', '64:ff9b::808:808', ['64:ff9b::/96'], ['64:ff9b::/96'], true],
+    ['a public address in listed NAT64', '64:ff9b::808:808', ['64:ff9b::/96'], ['64:ff9b::/96'], true],
     ['behind a listed local NAT64', '64:ff9b:1::808:808', ['64:ff9b:1::/48'], ['64:ff9b:1::/48'], true],
     ['listed by invalid networks', '10.20.0.1', ['10.0.0.0/99', 'ten'], dev, false],
   ] as const)(
@@ -159,7 +159,7 @@ describe('address check', () => {
   test.each([
     ['a network of private addresses', '10.20.0.0/16', true],
     ['all of IPv4', '0.0.0.0/0', false],
-    ['a network around a private one', '10.0.0.0/7', false],
+    ['a network that contains a private network', '10.0.0.0/7', false],
     ['a public network', '8.8.8.0/24', false],
     ['unique local addresses', 'fd00:10::/32', true],
     ['global unicast addresses', '2000::/3', false],

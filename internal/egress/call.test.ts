@@ -30,7 +30,7 @@ function caller(options: Partial<OutboundOptions> = {}) {
 }
 
 describe('request', () => {
-  test('request: is a POST to the URL’s path and query, with the URL’s name as Host and the given headers and body', async () => {
+  test('request: is a POST to the URL’s path and query, with the URL’s host name as Host and the given headers and body', async () => {
     let received = ''
     await using server = await listenRaw((socket) => {
       socket.on('data', (data) => {
@@ -137,7 +137,7 @@ describe('answer', () => {
     },
   )
 
-  test('response: only Retry-After, Webhook-Delivery and Content-Type are kept of its headers', async () => {
+  test('response: of the response headers, only Retry-After, Webhook-Delivery and Content-Type are kept', async () => {
     await using server = await listenRaw(
       answering(
         'HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nWebhook-Delivery: disable\r\nContent-Type: text/plain\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n',

@@ -42,7 +42,7 @@ async function listenProxy(asked: string[], overTls = false): Promise<RawServer>
 }
 
 describe('egress proxy', () => {
-  test('egress proxy: an https call is tunnelled to the validated address, and the certificate is verified for the name', async () => {
+  test('egress proxy: an https call is tunnelled to the validated address, and the certificate is verified for the host name', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked)
     await using server = await listenRaw(answering(ok), true)
@@ -55,7 +55,7 @@ describe('egress proxy', () => {
     expect(await call(`https://bank.example:${server.port}/`)).toMatchObject({ cause: 'tls_failed' })
   })
 
-  test('egress proxy: a plain http call is tunnelled too, with the name as Host', async () => {
+  test('egress proxy: a plain http call is also tunnelled, with the host name as Host', async () => {
     const asked: string[] = []
     let received = ''
     await using proxy = await listenProxy(asked)

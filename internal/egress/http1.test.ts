@@ -76,7 +76,7 @@ const malformed: readonly (readonly [name: string, bytes: string])[] = [
   ['a length with a sign', 'HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n'],
   ['a length of 16 digits', `HTTP/1.1 200 OK\r\nContent-Length: ${'9'.repeat(16)}\r\n\r\n`],
   [
-    'a length beside a chunked body',
+    'both a length and a chunked body',
     'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
   ],
   ['a transfer coding other than chunked', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n'],

@@ -8,7 +8,7 @@ const everything = ['0.0.0.0/0', '::/0']
 /** URLs that must not be called if nothing is listed. */
 const payloads: readonly (readonly [string, string])[] = [
   ['loopback', 'https://127.0.0.1/'],
-  ['loopback, not the first one', 'https://127.255.255.254/'],
+  ['a loopback address other than 127.0.0.1', 'https://127.255.255.254/'],
   ['loopback in short', 'https://127.1/'],
   ['loopback in decimal', 'https://2130706433/'],
   ['loopback in hexadecimal', 'https://0x7f000001/'],
@@ -112,15 +112,15 @@ const answers: readonly (readonly [string, readonly string[]])[] = [
   ['mapped loopback', ['::ffff:127.0.0.1']],
   ['mapped loopback in hexadecimal', ['::ffff:7f00:1']],
   ['NAT64 metadata', ['64:ff9b::a9fe:a9fe']],
-  ['a public address and a private one', ['8.8.8.8', '10.1.2.3']],
-  ['a private address and a public one', ['10.1.2.3', '8.8.8.8']],
+  ['a public address and then a private address', ['8.8.8.8', '10.1.2.3']],
+  ['a private address and then a public address', ['10.1.2.3', '8.8.8.8']],
   ['public over IPv4, loopback over IPv6', ['8.8.8.8', '::1']],
   [
-    'many public addresses and one internal',
+    'many public addresses and one internal address',
     [...Array.from({ length: 60 }, (_, i) => `8.8.8.${i}`), '10.0.0.1'],
   ],
   ['a link-local address with a zone', ['fe80::1%eth0']],
-  ['something that is no address', ['localhost']],
+  ['a value that is not an address', ['localhost']],
   ['decimal loopback', ['2130706433']],
   ['octal loopback', ['0177.0.0.1']],
 ]

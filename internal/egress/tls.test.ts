@@ -24,7 +24,7 @@ function caller(ca?: string) {
 }
 
 describe('TLS', () => {
-  test('TLS: a call to the validated address accepts the certificate of the name', async () => {
+  test('TLS: a call to the validated address accepts the certificate of the host name', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     expect(await call(`https://hooks.example:${server.port}/`)).toMatchObject({ status: 200 })
@@ -32,7 +32,7 @@ describe('TLS', () => {
     expect(await call(`https://127.0.0.1:${server.port}/`)).toMatchObject({ status: 200 })
   })
 
-  test('TLS: a connection is reused only for the same name', async () => {
+  test('TLS: a connection is reused only for the same host name', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     await call(`https://hooks.example:${server.port}/`)
@@ -60,7 +60,7 @@ describe('TLS', () => {
     }
   })
 
-  test('TLS: another name at the same address is refused, even immediately after a successful call', async () => {
+  test('TLS: another host name at the same address is refused, even immediately after a successful call', async () => {
     let requests = 0
     await using server = await listenRaw((socket) => {
       socket.on('data', () => {

@@ -35,7 +35,7 @@ async function receivedHeaders(head: string | Buffer) {
   return result.receivedHeaders
 }
 
-test('trace: a call over TLS has the address and the duration of each step, which are within the whole', async () => {
+test('trace: a call over TLS records the address and the duration of each step, and the steps do not exceed the total duration', async () => {
   const slowMs = 120
   await using server = await listenRaw((socket) => {
     socket.on('data', () => void setTimeout(() => socket.write(ok), slowMs))
@@ -51,7 +51,7 @@ test('trace: a call over TLS has the address and the duration of each step, whic
   expect(dnsMs + connectMs + tlsMs + firstByteMs).toBeLessThanOrEqual(durationMs)
 })
 
-test('trace: a reused connection has no duration of connecting and TLS', async () => {
+test('trace: a call on a reused connection has no durations for connecting and TLS', async () => {
   await using server = await listenRaw(answering(ok), true)
   const call = caller()
   const first = await call(`https://hooks.example:${server.port}/`)
@@ -63,7 +63,7 @@ test('trace: a reused connection has no duration of connecting and TLS', async (
   expect(second.trace.firstByteMs).toBeGreaterThan(0)
 })
 
-test('trace: a request that is repeated on a new connection has the connecting of the new one only', async () => {
+test('trace: a request that is repeated on a new connection has only the connect duration of the new connection', async () => {
   const staleAfterMs = 200
   await using server = await listenRaw((socket) => {
     let requests = 0
@@ -83,14 +83,14 @@ test('trace: a request that is repeated on a new connection has the connecting o
   expect(server.accepted()).toBe(2)
 })
 
-test('trace: a URL with an address has no duration of DNS', async () => {
+test('trace: a call to a URL with an IP address has no DNS duration', async () => {
   await using server = await listenRaw(answering(ok))
   const { trace } = await caller()(`http://127.0.0.1:${server.port}/`)
   expect(trace.dnsMs).toBeUndefined()
   expect(trace.connectMs).toBeGreaterThan(0)
 })
 
-test('trace: a failed call has the steps that ended before the failure', async () => {
+test('trace: a failed call contains the steps that ended before the failure', async () => {
   await using silent = await listenRaw(() => {})
   await using plain = await listenRaw(answering(ok))
   const late = await caller()(`http://hooks.example:${silent.port}/`, 150)
@@ -111,7 +111,7 @@ test('trace: a failed call has the steps that ended before the failure', async (
   await eventually('no connection', () => silent.open() === 0)
 })
 
-test('received headers: keep their order and repeated names, without the space around values', async () => {
+test('received headers: order and repeated names are kept, and whitespace around values is removed', async () => {
   const head =
     'HTTP/1.1 200 OK\r\nX-B:  two \r\nSet-Cookie: a=1\r\nX-A: 1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n'
   expect(await receivedHeaders(head)).toEqual({
@@ -126,7 +126,7 @@ test('received headers: keep their order and repeated names, without the space a
   })
 })
 
-test('received headers: at most 32 are kept, and the others are counted', async () => {
+test('received headers: at most 32 headers are kept, and the others are counted', async () => {
   const many = Array.from({ length: 50 }, (_none, n) => `x-${n}: v\r\n`).join('')
   const { lines, omitted } = await receivedHeaders(`HTTP/1.1 204 None\r\n${many}\r\n`)
   expect(lines).toHaveLength(32)
@@ -134,14 +134,14 @@ test('received headers: at most 32 are kept, and the others are counted', async 
   expect(omitted).toBe(18)
 })
 
-test('received headers: one that exceeds 4096 characters together with the earlier ones is left out whole', async () => {
+test('received headers: a header that would exceed 4096 characters in total is omitted completely', async () => {
   const head = `HTTP/1.1 204 None\r\nx-a: ${'a'.repeat(2_000)}\r\nx-b: ${'b'.repeat(3_000)}\r\nx-c: c\r\n\r\n`
   const { lines, omitted } = await receivedHeaders(head)
   expect(lines.map(([name]) => name)).toEqual(['x-a', 'x-c'])
   expect(omitted).toBe(1)
 })
 
-test('received headers: bytes that are not ASCII are read as UTF-8 if they are, and as Latin-1 otherwise', async () => {
+test('received headers: non-ASCII bytes are decoded as UTF-8 if they are valid UTF-8, and as Latin-1 otherwise', async () => {
   const head = Buffer.concat([
     Buffer.from('HTTP/1.1 204 None\r\nx-utf8: 5 €\r\nx-latin: caf', 'utf8'),
     Buffer.from([0xe9]),

@@ -96,7 +96,7 @@ describe('events without a delivery', () => {
     },
   )
 
-  test('retention: the waiting pulls of expired events are removed, and no others', async () => {
+  test('retention: removes the waiting pulls of expired events, but not of other events', async () => {
     const ids = await lab.accept(tenantId, 2, pulled)
     await lab.pool.query(`UPDATE pulls_due SET expires_on = '2020-01-01' WHERE event_id = $1`, [ids[0]])
     expect(await forgetWaitingPulls(lab.pool, Date.now())).toEqual({ removed: 1, hasMore: false })
@@ -105,7 +105,7 @@ describe('events without a delivery', () => {
 })
 
 describe('processAcknowledged', () => {
-  test('processAcknowledged: waiting events of the range are processed, and those after it still wait', async () => {
+  test('processAcknowledged: waiting events within the acknowledged range become processed, and later events still wait', async () => {
     const ids = (await lab.accept(tenantId, 3, pulled)).toSorted()
     expect(await acknowledge({ upTo: await positionOf(ids[1]) })).toEqual(await positionOf(ids[1]))
     expect(await statesOf(ids)).toEqual(['processed', 'processed', 'accepted pull'])
@@ -120,7 +120,7 @@ describe('processAcknowledged', () => {
     ['a later start', { receivedFrom: createEventId(Date.now() + 60_000, 90) }, 'accepted pull'],
     ['a matching filter', { providers: ['generic'], types: ['order.*'] }, 'processed'],
   ])(
-    'processAcknowledged: an event is processed only if the subscription gives it: %s',
+    'processAcknowledged: an event becomes processed only if the subscription returns this event: %s',
     async (_name, filter, expected) => {
       const ids = await lab.accept(tenantId, 1, pulled)
       await acknowledge({ filter: { ...all, ...filter } })
@@ -137,7 +137,7 @@ describe('processAcknowledged', () => {
     expect(await lab.value(`SELECT completed_at = '2026-01-01' FROM events`)).toBe(true)
   })
 
-  test('processAcknowledged: a call examines at most 1 000 events and returns how far it came', async () => {
+  test('processAcknowledged: a call examines at most 1 000 events and returns the last examined position', async () => {
     const ids = await lab.accept(tenantId, 1_200, pulled)
     // The last position is that of the greatest id in the last transaction, which stores the last 200.
     const upTo = await positionOf(ids.slice(1_000).toSorted().at(-1))
@@ -147,7 +147,7 @@ describe('processAcknowledged', () => {
     expect(await lab.value('SELECT count(*) FROM pulls_due')).toBe(0)
   })
 
-  test('processAcknowledged: verified events, and those of another tenant, stay as they are', async () => {
+  test('processAcknowledged: verified events and events of another tenant are not changed', async () => {
     const other = await lab.addTenant({ isPullOnly: true })
     const ids = [
       ...(await lab.accept(tenantId, 1, { provider: 'wallet', state: 'verified' })),
@@ -157,14 +157,14 @@ describe('processAcknowledged', () => {
     expect(await statesOf(ids)).toEqual(['verified', 'accepted pull'])
   })
 
-  test('processAcknowledged: with a callback, deliveries are untouched, and events that wait for a pull are processed', async () => {
+  test('processAcknowledged: with a callback, deliveries are not changed, and events that wait for a pull become processed', async () => {
     const waiting = await lab.accept(tenantId, 1, pulled)
     const due = await lab.accept(tenantId, 1)
     await acknowledge({ hasCallback: true })
     expect(await statesOf([...waiting, ...due])).toEqual(['processed', 'accepted due'])
   })
 
-  test('processAcknowledged: without a callback, waiting deliveries are processed, and a late worker writes nothing', async () => {
+  test('processAcknowledged: without a callback, waiting deliveries become processed, and a late worker writes nothing', async () => {
     const ids = await lab.accept(tenantId, 2)
     await acknowledge()
     expect(await statesOf(ids)).toEqual(['processed', 'processed'])
@@ -207,7 +207,7 @@ describe('processAcknowledged', () => {
 })
 
 describe('a callback that is removed or added', () => {
-  test('claim: deliveries of a tenant without a callback stand still, and continue when it has one again', async () => {
+  test('claim: deliveries of a tenant without a callback are not claimed, and continue when the tenant has a callback again', async () => {
     const tenant = await lab.addTenant()
     const [id] = await lab.accept(tenant.id)
     await lab.setCallback(tenant.id, undefined)

@@ -27,7 +27,7 @@ const countBy = (ids: readonly TenantId[]) =>
   )
 
 describe('claimDue', () => {
-  test('claim: takes a due delivery once and puts it under the lease', async () => {
+  test('claim: takes a due delivery once and gives it a lease', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [id] = await lab.accept(tenant.id)
@@ -271,7 +271,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     }
   }
 
-  test('claim: serves a live tenant repeatedly beside 1 000 suspended tenants with due deliveries', async () => {
+  test('claim: serves an active tenant repeatedly beside 1 000 suspended tenants with due deliveries', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     for (let turn = 0; turn < 3; turn += 1) {

@@ -74,7 +74,7 @@ describe('complete', () => {
     },
   )
 
-  test('complete: the exchange of an attempt is stored, and null where there is none', async () => {
+  test('complete: the exchange of an attempt is stored, or `null` if the attempt has no exchange', async () => {
     const [first, second] = await claimed(2)
     if (!first || !second) throw new Error('no claims')
     const exchange = {
@@ -174,7 +174,7 @@ describe('complete without the lease', () => {
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
   })
 
-  test('complete: does not change an event that belongs to another tenant than its row in the queue', async () => {
+  test('complete: does not change an event whose row in the queue belongs to another tenant', async () => {
     const deliveries = await claimed()
     const stranger = await lab.addTenant()
     await lab.pool.query('UPDATE deliveries_due SET tenant_id = $1', [stranger.id])

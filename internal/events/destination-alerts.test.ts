@@ -165,7 +165,7 @@ test('callback alerts: a callback that fails and recovers every 10 minutes cause
     if (index > 0) expect(time - (times[index - 1] ?? 0)).toBeGreaterThanOrEqual(900)
 }, 60_000)
 
-test('callback alerts: a success alone begins no trouble, and a failure without alarm neither', async () => {
+test('callback alerts: neither a success alone nor a failure without an alarm starts a period of trouble', async () => {
   const tenant = await lab.addTenant({ notifications })
   await note(tenant.id, at(0), true)
   await note(tenant.id, at(0), false, false)
@@ -181,7 +181,7 @@ async function expectSampledForm(): Promise<void> {
   for (const { type, payload } of all.rows) expect(noticeProblems(type, JSON.parse(payload))).toEqual([])
 }
 
-test('callback alerts: a suspension is notified of once, by any of several processes, and its end once', async () => {
+test('callback alerts: a suspension and its end each cause one notification, regardless of which process detects them', async () => {
   const [tenant, other] = [await lab.addTenant({ notifications }), await lab.addTenant({ notifications })]
   await lab.accept(tenant.id)
   await lab.claim()

@@ -66,7 +66,7 @@ describe('callback halts', () => {
       `'gone', now() - interval '1 min', now(), 'suspended'`,
       undefined,
     ],
-  ])('destination status: trouble of %s', async (_case, openMs, values, expected) => {
+  ])('destination status: reports the expected trouble for %s', async (_case, openMs, values, expected) => {
     if (openMs !== undefined) await openBreaker(lab.pool, queue(), openMs)
     if (values !== undefined) await alert(values)
     if (expected === undefined) expect(await trouble()).toBeUndefined()
@@ -76,7 +76,7 @@ describe('callback halts', () => {
     expect(await listCallbackStatuses(lab.pool, { tenantIds: [otherId], rowsMax: 10 })).toEqual([])
   })
 
-  test('destination status: a suspension is no trouble, and its end is, until a delivery has succeeded', async () => {
+  test('destination status: a suspension is not reported as trouble, but the time between its end and the next successful delivery is', async () => {
     await suspend()
     const status = await readDestinationStatus(lab.pool, queue())
     expect(status).toMatchObject({ suspendedCallback: { cause: 'gone' }, trouble: undefined })
@@ -120,7 +120,7 @@ describe('countHeldDeliveries', () => {
       [3, 3],
     ],
   ])(
-    'countHeldDeliveries: of all tenants and of one, for %s',
+    'countHeldDeliveries: counts the deliveries of all tenants and of one tenant for %s',
     async (_case, status, { all, tenants }, expected) => {
       await status()
       const paused = { all, tenants: new Set(tenants()) }
@@ -132,7 +132,7 @@ describe('countHeldDeliveries', () => {
     },
   )
 
-  test('countHeldDeliveries: leaves out deliveries that are not due, or under a lease', async () => {
+  test('countHeldDeliveries: excludes deliveries that are not due and deliveries under a lease', async () => {
     await suspend()
     await lab.pool.query(`UPDATE deliveries_due SET due_at = CASE n WHEN 1 THEN now() + interval '1 h' ELSE due_at END,
       leased_until = CASE n WHEN 2 THEN now() + interval '1 min' ELSE leased_until END

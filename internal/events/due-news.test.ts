@@ -12,7 +12,7 @@ describe('messages of due work', () => {
     expect(decodeDue(encodeDue([queueA, queueB]))).toEqual([queueA, queueB])
   })
 
-  test('due message: more than fifty tenants become all', () => {
+  test('due message: more than fifty tenants are encoded as `all`', () => {
     const ids = Array.from({ length: 51 }, (_, index) => queue(`ten_${String(index).padStart(26, '0')}`))
     expect(decodeDue(encodeDue(ids.slice(0, 50)))).toEqual(ids.slice(0, 50))
     expect(encodeDue(ids)).toBe('*')
@@ -25,7 +25,7 @@ describe('messages of due work', () => {
     ['a list of something else', '[1]'],
     ['too many', JSON.stringify(Array.from({ length: 51 }, () => 'a'))],
     ['endless', `["${'a'.repeat(5000)}"]`],
-  ])('due message: decodes %s as all', (_what, message) => {
+  ])('due message: decodes %s as `all`', (_what, message) => {
     expect(decodeDue(message)).toBe('all')
   })
 })
@@ -41,7 +41,7 @@ test('HandedNews: names tenants in one message, which readers of feeds decode an
   expect(dueOf(decoded)).toEqual([])
 })
 
-test('HandedNews: more than 50 tenants are all for readers of feeds, and none for forwarders', async () => {
+test('HandedNews: for more than 50 tenants, readers of feeds decode the message as `all`, and forwarders ignore it', async () => {
   const { promise, resolve } = Promise.withResolvers<string>()
   new HandedNews(async (message) => resolve(message)).add(
     Array.from({ length: 51 }, (_, n) => queue(`ten_${n}`)),

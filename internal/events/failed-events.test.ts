@@ -92,7 +92,7 @@ describe('failed_deliveries', () => {
     },
   )
 
-  test('requeueFailed: skips an event whose day has passed and restores no payload', async () => {
+  test('requeueFailed: skips an event whose retention day has passed, and does not restore payloads', async () => {
     const [id] = await accepted(1)
     if (id === undefined) throw new Error('no event')
     await end('failed')

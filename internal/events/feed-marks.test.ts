@@ -38,7 +38,7 @@ test('markFeed: marks at most once in half a minute', async () => {
   expect(await lab.value('SELECT count(*) FROM feed_marks')).toBe(2)
 })
 
-test('markFeed: removes higher numbers than the present one and reports them, once', async () => {
+test('markFeed: removes marks with a higher number than the current one, and reports them once', async () => {
   await markAt(Date.now() - dayMs)
   await lab.pool.query(`INSERT INTO feed_marks VALUES (now(), '4611686018427387904')`)
   expect(await markFeed(lab.pool)).toBe('went_back')
@@ -46,7 +46,7 @@ test('markFeed: removes higher numbers than the present one and reports them, on
   expect(await lab.value('SELECT count(*) FROM feed_marks')).toBe(2)
 })
 
-test('findFeedPositionAt: without an earlier mark, and with one of another cluster, the feed is read from its start', async () => {
+test('findFeedPositionAt: without an earlier mark, or with a mark of another cluster, the feed is read from its start', async () => {
   expect(await findFeedPositionAt(lab.pool, Date.now())).toEqual(feedStart)
   await markAt(Date.now())
   expect(await findFeedPositionAt(lab.pool, Date.now())).toEqual(feedStart)
@@ -54,7 +54,7 @@ test('findFeedPositionAt: without an earlier mark, and with one of another clust
   expect(await findFeedPositionAt(lab.pool, Date.now())).toEqual(feedStart)
 })
 
-test('findFeedPositionAt: no event that was received at the time or later is before the position, also from the spool', async () => {
+test('findFeedPositionAt: every event received at or after the given time is after the position, including spooled events', async () => {
   const startMs = Date.now() - dayMs
   const seed = Math.random()
   const pick = (count: number, at: number) => Math.floor(((Math.sin(at * 12.9898 + seed) + 1) / 2) * count)

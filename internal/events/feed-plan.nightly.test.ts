@@ -127,7 +127,7 @@ describe('plans beside 90 000 events of one tenant', () => {
       },
       1_000,
     ],
-  ])('%s reads by index alone', async (_name, work, blocksMax) => {
+  ])('%s reads only indexes', async (_name, work, blocksMax) => {
     const plans = await plansOf(work)
     const nodes = plans.flatMap(nodesOf)
     const whole = nodes.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))

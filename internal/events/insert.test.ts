@@ -85,14 +85,14 @@ describe('storeBatch', () => {
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
 
-  test('storeBatch: an event either waits for a pull or is delivered, and a verified one does neither', async () => {
+  test('storeBatch: an event either waits for a pull or is delivered, and a verified event does neither', async () => {
     const [pulled, delivered] = [receivedEvent({ isPullOnly: true }), receivedEvent()]
     await store([pulled, delivered, receivedEvent({ state: 'verified' })])
     expect(await rowsOf('SELECT event_id AS id FROM pulls_due')).toEqual([{ id: pulled.id }])
     expect(await rowsOf('SELECT event_id AS id FROM deliveries_due')).toEqual([{ id: delivered.id }])
   })
 
-  test('storeBatch: a repeat after a lost database reply returns stored and not duplicate', async () => {
+  test('storeBatch: a repeat after a lost database reply returns `stored`, not `duplicate`', async () => {
     const events = many(3)
     await store(events)
     expect(await acceptancesOf(events)).toEqual(['stored', 'stored', 'stored'])
@@ -110,7 +110,7 @@ describe('storeBatch', () => {
     expect(reported).toEqual([`${fresh.id} stored`])
   })
 
-  test('storeBatch: reports new events of a batch in which Postgres rejects another one', async () => {
+  test('storeBatch: reports the new events of a batch in which Postgres rejects another event', async () => {
     const [fresh, bad] = [receivedEvent(), receivedEvent({ rawType: 'order\u0000created' })]
     const reported: string[] = []
     const options = { pool, wake: () => undefined, onError: () => undefined }
@@ -125,7 +125,7 @@ describe('storeBatch', () => {
     expect(notified).toEqual([[]])
   })
 
-  test('storeBatch: wakes a sleeping tenant queue and does not write a due one', async () => {
+  test('storeBatch: wakes a sleeping tenant queue, and does not write to a tenant queue that is already due', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
       `INSERT INTO tenant_queues (tenant_id, destination, next_due_at, idle_checks) VALUES ($1, 'callback', 'infinity', 2), ($2, 'callback', '2026-01-01', 0)`,
@@ -188,7 +188,7 @@ describe('storeBatch: an event that Postgres rejects', () => {
 })
 
 describe('storeBatch without Postgres', () => {
-  test('storeBatch: returns only unavailable when Postgres is unavailable', async () => {
+  test('storeBatch: returns `unavailable` for every event when Postgres is unavailable', async () => {
     const gone = poolOf('postgres://nobody@127.0.0.1:1/nothing')
     expect(await acceptancesOf(many(2), { pool: gone })).toEqual(['away'])
     expect(errors).toEqual(['unavailable'])

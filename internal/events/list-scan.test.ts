@@ -190,7 +190,7 @@ function attemptFilters(): EventFilter[] {
 }
 
 describe('scanEvents', () => {
-  test('scanEvents: filters by the last attempt and by a family of types return each match once and in order', async () => {
+  test('scanEvents: filters by the last attempt and by an event type family return each match once and in order', async () => {
     const found = new Set<number>()
     for (const filter of attemptFilters()) {
       const common = { filter, range: rangeOf(filter, nowMs) }
@@ -218,7 +218,7 @@ describe('scanEvents', () => {
     expect(ids).toEqual(expected(filter).toReversed())
   })
 
-  test('withDeliveryFacts: adds the last attempt of any cycle, and the next one', async () => {
+  test('withDeliveryFacts: adds the last attempt of any delivery cycle, and the next attempt', async () => {
     const scan = { filter: {}, range: rangeOf({}, nowMs), order: 'newest' as const, examinedMax: 2_000 }
     const { events } = await scanEvents(lab.pool, { ...scan, rowsMax: 100 })
     const listed = await withDeliveryFacts(lab.pool, events)

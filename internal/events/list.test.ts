@@ -202,7 +202,7 @@ describe('readEvent', () => {
     expect(idsOf(failedOnes)).toEqual([id])
   })
 
-  test('readEvent: returns the latest 200 attempts of an event with more', async () => {
+  test('readEvent: returns the latest 200 attempts of an event with more than 200 attempts', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
@@ -216,7 +216,7 @@ describe('readEvent', () => {
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
-  test('readAttemptsAt: returns only the named attempts with their event, also one before the latest 200, and nothing for another tenant', async () => {
+  test('readAttemptsAt: returns only the requested attempts with their event, also attempts before the latest 200, and nothing for another tenant', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
@@ -270,7 +270,7 @@ test.each([
     { kind: 'provider' },
   ],
 ] as const)(
-  'readEvent: an event without a stored origin %s has the origin of its headers',
+  'readEvent: an event %s, and without a stored origin, gets its origin from its headers',
   async (_what, headers, origin) => {
     const [id] = await lab.accept(tenantId, 1, { headers: JSON.stringify(headers) })
     if (id === undefined) throw new Error('no event')

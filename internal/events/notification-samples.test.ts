@@ -4,11 +4,11 @@ import { type NoticeType, noticeProblems, noticeSamples, testNoticeType } from '
 
 const types = Object.keys(noticeSamples) as NoticeType[]
 
-test('samples of notifications: each type has one, and no other text has', () => {
+test('samples of notifications: exactly the notification types have a sample', () => {
   expect(new Set<string>(types)).toEqual(new Set([...notificationTypes, testNoticeType]))
 })
 
-test.each(types)('sample of %s: has the schema of its type', (type) => {
+test.each(types)('sample of %s: matches the schema of its type', (type) => {
   expect(noticeProblems(type, noticeSamples[type].sample)).toEqual([])
   const { tenant: _tenant, ...rest } = noticeSamples[type].sample
   expect(noticeProblems(type, rest)).not.toEqual([])

@@ -33,7 +33,7 @@ async function store(payload: object): Promise<EventId> {
   return id
 }
 
-test('scanPayloads: stops at 16 MiB and continues there, and skips payloads above 1 MiB', async () => {
+test('scanPayloads: stops at 16 MiB, continues from there in the next call, and skips payloads above 1 MiB', async () => {
   const nowMs = Date.now()
   const oldest = await store({ needle: 'wanted' })
   for (let nth = 0; nth < 17; nth += 1) await store({ filler: 'x'.repeat(1_000_000), nth })

@@ -46,7 +46,7 @@ function testEvent(fields: Partial<ReceivedEvent> = {}, receivedAtMs = Date.now(
 
 const view = (event: ReceivedEvent) => readEvent(lab.pool, { id: event.id }, Date.now())
 
-test('test event: until its response is stored it is failed without an attempt, and not queued', async () => {
+test('test event: until its response is stored, the event is failed without an attempt, and is not queued', async () => {
   const event = await storeTestEvent(lab.pool, testEvent())
   const stored = await view(event)
   expect(stored?.event).toMatchObject({ state: 'delivery_failed', completedAtMs: expect.any(Number) })
@@ -55,7 +55,7 @@ test('test event: until its response is stored it is failed without an attempt, 
   expect(await lab.value('SELECT count(*) FROM tenant_queues')).toBe(0)
 })
 
-test('test event: an accepted one is processed and keeps the response', async () => {
+test('test event: an accepted test event becomes processed and keeps the response', async () => {
   const event = await storeTestEvent(lab.pool, testEvent())
   await completeTestEvent(lab.pool, event.id, attempt)
   expect(await view(event)).toMatchObject({
@@ -75,7 +75,7 @@ test('test event: an accepted one is processed and keeps the response', async ()
   expect(await lab.value('SELECT count(*) FROM failed_deliveries')).toBe(0)
 })
 
-test('test event: a repeat with the same key returns id and time of the stored event', async () => {
+test('test event: a repeat with the same key returns the id and time of the stored event', async () => {
   const first = testEvent({}, Date.now() - dayMs)
   expect(await storeTestEvent(lab.pool, first)).toEqual(first)
   const { id, receivedAtMs } = await storeTestEvent(lab.pool, testEvent())
@@ -83,7 +83,7 @@ test('test event: a repeat with the same key returns id and time of the stored e
   expect(await lab.value('SELECT count(*) FROM events')).toBe(1)
 })
 
-test('test event: attempts beyond the largest number are not kept, and the state still follows', async () => {
+test('test event: attempts beyond the maximum number are not stored, but the state is still updated', async () => {
   const event = await storeTestEvent(lab.pool, testEvent())
   await completeTestEvent(lab.pool, event.id, attempt)
   await lab.pool.query('UPDATE attempts SET attempt = 32767')
@@ -97,12 +97,12 @@ test('test event: attempts beyond the largest number are not kept, and the state
 test.each([
   ['whose retention has ended', (): ReceivedEvent['id'] => createEventId(Date.now() - 9 * dayMs, 1)],
   ['that was removed', (): ReceivedEvent['id'] => createEventId(Date.now(), 90)],
-])('test event: the response to one %s is dropped', async (_what, id) => {
+])('test event: the response to a test event %s is dropped', async (_what, id) => {
   await completeTestEvent(lab.pool, id(), attempt)
   expect(await lab.value('SELECT count(*) FROM attempts')).toBe(0)
 })
 
-test('test event: completing one changes no event of another origin', async () => {
+test('test event: completing a test event changes no event of another origin', async () => {
   const [id] = await lab.accept(tenantId, 1, { expiresOn: dayAfter(Date.now(), 90) })
   if (id === undefined) throw new Error('no event')
   await completeTestEvent(lab.pool, id, attempt)

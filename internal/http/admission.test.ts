@@ -81,7 +81,7 @@ function start(budget = new BodyBudget({ bytesMax: 1000 })) {
 const shop = '/t/shop%20%C3%A9/webhooks'
 
 describe('admission', () => {
-  test('admission: admit receives the decoded path parameters, and the handler receives the result of admit', async () => {
+  test('admission: `admit` receives the decoded path parameters, and the handler receives the result of `admit`', async () => {
     const { send, events } = start()
     const response = await send(`${shop}/card?from=vendor`)
     const params = { slug: 'shop é', provider: 'card' }
@@ -109,7 +109,7 @@ describe('admission', () => {
     expect(echoed).toEqual(['efbbbf00ff0d0a', 'efbbbf00ff0d0a'])
   })
 
-  test('admission: the body is charged only after an asynchronous admit resolves, and to the owner that admit returns', async () => {
+  test('admission: the body is charged only after an asynchronous `admit` resolves, to the owner that `admit` returns', async () => {
     mayEnter = Promise.withResolvers()
     const budget = new BodyBudget({ bytesMax: 10 })
     const { send, events } = start(budget)
@@ -121,7 +121,7 @@ describe('admission', () => {
     expect(events.map(({ tenant }) => tenant)).toEqual(['shop é', undefined])
   })
 
-  test('admission: admit can respond without the handler, with a response or an error', async () => {
+  test('admission: `admit` can respond instead of the handler, with a response or an error', async () => {
     const { send, events } = start()
     const refused = await send(`${shop}/card`, 'x', { 'x-stop': '1' })
     expect([refused.status, await refused.text()]).toEqual([403, refusal.body])
@@ -132,7 +132,7 @@ describe('admission', () => {
     ])
   })
 
-  test('admission: admit decides before the body is read', async () => {
+  test('admission: `admit` runs before the body is read', async () => {
     const { port } = start()
     let received = ''
     const socket = await Bun.connect({
@@ -180,7 +180,7 @@ describe('admission', () => {
     expect(budget.taken).toBe(0)
   })
 
-  test('admission: the log fields of admit are logged even if the handler throws', async () => {
+  test('admission: the log fields that `admit` returns are logged even if the handler throws', async () => {
     const { send, events } = start()
     expect((await send(`${shop}/card`, '')).status).toBe(500)
     expect(events).toEqual([expect.objectContaining({ outcome: 'internal', fields: { provider: 'card' } })])
@@ -192,7 +192,7 @@ describe('admission', () => {
     ['that is not UTF-8', '/t/a%ff/webhooks/card'],
     ['that is not percent-encoding', '/t/50%/webhooks/card'],
     ['with a control character', '/t/a%00/webhooks/card'],
-  ])('admission: a parameter %s causes 404 without a call of admit', async (_case, path) => {
+  ])('admission: a parameter %s causes 404 without a call of `admit`', async (_case, path) => {
     const { send } = start()
     const response = await send(path)
     expect(response.status).toBe(404)

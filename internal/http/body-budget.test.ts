@@ -58,7 +58,7 @@ describe('shares of the budget', () => {
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
-  test('budget: after one body above its share, an owner gets few other large bodies and any number of small ones', () => {
+  test('budget: while an owner has one body above its share, the budget admits few other large bodies of this owner and any number of small bodies', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     const wide = wait('a', {})
     if (!wide) throw new Error('nothing is needed for it')

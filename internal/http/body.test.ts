@@ -226,7 +226,7 @@ describe('readBody of pieces', () => {
     })
   })
 
-  test('readBody: an unfinished body above the budget causes body_dropped and closes the connection', async () => {
+  test('readBody: an unfinished body above the budget causes `body_dropped` and closes the connection', async () => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
     budget.grow(holding('b'), 40 * mebibyte, 0)
     const { body } = await readLong(postPieces([filled(65 * kibibyte), filled(mebibyte)], {}, false), budget)
@@ -240,7 +240,7 @@ describe('readBody of pieces', () => {
   test.each<[string, readonly Uint8Array[], Record<string, string>]>([
     ['without a length', [filled(mebibyte)], {}],
     ['with its last piece', [filled(30), filled(mebibyte)], { 'content-length': String(mebibyte + 30) }],
-  ])('readBody: a complete body above the budget causes overloaded: %s', async (_case, pieces, headers) => {
+  ])('readBody: a complete body above the budget causes `overloaded`: %s', async (_case, pieces, headers) => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
     budget.grow(holding('b'), 40 * mebibyte - 8 * kibibyte, 0)
     const { body } = await readLong(postPieces(pieces, headers), budget)
@@ -250,7 +250,7 @@ describe('readBody of pieces', () => {
   test.each<[string, Partial<Pace>, 'read' | 'invalid_request']>([
     ['aborts a body below the minimum rate', { pauseMsMax: 0, bytesPerSecondMin: 1e15 }, 'invalid_request'],
     ['aborts a body past the longest time', { longMsMax: 0 }, 'invalid_request'],
-    ['does not hold a long body to the time of a short one', { shortMsMax: 0 }, 'read'],
+    ['does not apply the deadline of a short body to a long body', { shortMsMax: 0 }, 'read'],
   ])('readBody: %s', async (_case, pace, code) => {
     const budget = new BodyBudget({ bytesMax: mebibyte, pace })
     const pieces = code === 'read' ? [filled(70_000), filled(30_000)] : [filled(70_000)]
@@ -403,7 +403,7 @@ describe('charges of unfinished bodies', () => {
   })
 })
 
-test('readBody: a body that arrives whole with its head is charged without being registered as unfinished', async () => {
+test('readBody: a body that arrives completely together with the request head is charged without being registered as unfinished', async () => {
   const budget = new BodyBudget({ bytesMax: mebibyte })
   let registered = 0
   budget.begin = () => {

@@ -56,26 +56,29 @@ describe('error link', () => {
   test.each([
     ['an unknown path', 'GET', '/unknown', 404, 'route-unknown'],
     ['another method', 'POST', '/done', 405, 'method-not-allowed'],
-    ['an error with headers of its own', 'GET', '/limited', 429, 'limit-exceeded'],
+    ['an error with additional headers', 'GET', '/limited', 429, 'limit-exceeded'],
     ['a bug', 'GET', '/bug', 500, 'internal'],
     ['a refusal without the envelope', 'GET', '/refused', 400, 'invalid-request'],
-  ])('error link: %s leads to its page', async (_case, method, path, status, page) => {
-    const link = `<${docsUrl}/reference/errors/${page}>; rel="help"`
-    expect(await linkAt(path, docsUrl, method)).toEqual([status, link])
-  })
+  ])(
+    'error link: %s contains the URL of its documentation page',
+    async (_case, method, path, status, page) => {
+      const link = `<${docsUrl}/reference/errors/${page}>; rel="help"`
+      expect(await linkAt(path, docsUrl, method)).toEqual([status, link])
+    },
+  )
 
-  test('error link: a success has none', async () => {
+  test('error link: a successful response has no error link', async () => {
     expect(await linkAt('/done', docsUrl)).toEqual([200, null])
   })
 
   test.each(['/unknown', '/bug', '/refused'])(
-    'error link: %s has none without the address of the documentation',
+    'error link: %s has no link if the URL of the documentation is not configured',
     async (path) => {
       expect((await linkAt(path, undefined))[1]).toBe(null)
     },
   )
 
-  test('error link: each code leads to a page that exists', () => {
+  test('error link: each error code links to an existing page', () => {
     const root = `${import.meta.dir}/../..`
     const pages = errorCodes.map(
       (code) => /^<\/(.+)>; rel="help"$/.exec(createErrorLinks('/docs')(code))?.[1],

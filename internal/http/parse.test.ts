@@ -197,7 +197,7 @@ describe('createParser', () => {
     ['a word outside the enum', { name: 'a', choice: 'three' }, '"choice" must be one of one, two'],
     ['a number in place of an enum word', { name: 'a', choice: 1 }, '"choice" must be one of one, two'],
     [
-      'a number below a minimum alone',
+      'a number below a minimum without a maximum',
       { name: 'a', least: 0 },
       '"least" must be a whole number of at least 1',
     ],

@@ -140,7 +140,7 @@ describe('server', () => {
     ['a handler that throws', 'GET', '/bug', 'anna', 'internal', undefined],
     ['a public handler that throws', 'GET', '/away', undefined, 'store_unavailable', undefined],
   ] as const)(
-    'server: reports whether any caller can cause an answer: %s',
+    'server: reports whether any caller can cause a response: %s',
     async (_what, method, path, sent, outcome, unverified) => {
       const { url, events } = start({
         routes: [...routes, choosing],
@@ -281,7 +281,7 @@ describe('exceptions of handlers', () => {
     ])
   })
 
-  test('server: an expected exception causes the error that `explain` returns', async () => {
+  test('server: an expected exception causes the error response that `explain` returns', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/away`)
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
@@ -654,7 +654,7 @@ test('server: sends the JSON envelope if `present` does not render an error', as
   expect(await answer.json()).toMatchObject({ statusCode: 404, code: 'route_unknown' })
 })
 
-test('server: answerUnknown handles GET of an unknown path, and other methods cause 404', async () => {
+test('server: `answerUnknown` handles GET of an unknown path, and other methods cause 404', async () => {
   const { url, events } = startPages(
     [get('/known', () => ({ kind: 'answer', status: 200, outcome: 'done', body: '' }))],
     ({ requestId }) => ({ kind: 'answer', status: 404, outcome: 'nowhere', body: `nothing at ${requestId}` }),
@@ -672,7 +672,7 @@ test('server: answerUnknown handles GET of an unknown path, and other methods ca
   ])
 })
 
-test('server: renders an error of answerUnknown like any other error', async () => {
+test('server: renders an error of `answerUnknown` like any other error', async () => {
   const { url } = startPages([], () => {
     throw new TypeError('inside')
   })
@@ -697,7 +697,7 @@ test.each([
   ['a longer path', '/v1/record/extend/more', []],
   ['a shorter path', '/v1', []],
   ['another letter case', '/V1/record', []],
-  ['the pattern itself as a path', '/v1/t/:tenantSlug/webhooks', []],
+  ['a path that is literally the pattern', '/v1/t/:tenantSlug/webhooks', []],
   ['the root', '/', []],
 ])('allowedMethods: returns the methods for %s', (_case, pathname, methods) => {
   expect(allowedMethods(served, pathname)).toEqual(methods)

@@ -41,7 +41,7 @@ test.each([
     '203.0.113.5',
   ],
   ['an IPv6 address behind an IPv6 proxy', proxies, 'fd00::1', '2001:db8::5', '2001:db8::5'],
-  ['the last valid address before a malformed one', proxies, '10.0.0.1', '203.0.113.5, <script>', '10.0.0.1'],
+  ['the last valid address before an invalid text', proxies, '10.0.0.1', '203.0.113.5, <script>', '10.0.0.1'],
   ['the proxy’s address without X-Forwarded-For', proxies, '10.0.0.1', undefined, '10.0.0.1'],
   ['the first address when all are trusted', proxies, '10.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
   ['null for a closed connection', proxies, null, '203.0.113.5', null],

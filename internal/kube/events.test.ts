@@ -47,7 +47,7 @@ test.each<[string, Partial<Occurrence>]>([
   expect(events.due(0, 10)).toHaveLength(2)
 })
 
-test('event series: a repetition after silentMsMax is a new event', () => {
+test('event series: a repetition after `silentMsMax` is a new event', () => {
   const events = book()
   events.add(missing, 0)
   for (const series of events.due(0, 10)) events.sent(series, 1, 0)
@@ -55,7 +55,7 @@ test('event series: a repetition after silentMsMax is a new event', () => {
   expect(events.due(600_000, 10)).toMatchObject([{ count: 1, name: 'event-2' }])
 })
 
-test('event series: an object with perObjectMax events gets no further event until its earlier events are silent', () => {
+test('event series: an object with `perObjectMax` events gets no further event until its earlier events have stopped occurring', () => {
   const events = book({ perObjectMax: 2 })
   for (const note of ['a', 'b', 'c', 'a']) events.add(noted(note), 0)
   events.add(about('other'), 0)
@@ -87,7 +87,7 @@ test('event series: an event that the server deleted is written again under a ne
   expect(events.due(0, 10)).toMatchObject([{ name: 'event-2', sentCount: 0 }])
 })
 
-test('event series: due returns at most the given number of events, new events first', () => {
+test('event series: `due` returns at most the given number of events, new events first', () => {
   const events = book({ countEveryMs: 0 })
   events.add(about('old'), 0)
   for (const series of events.due(0, 10)) events.sent(series, 1, 0)

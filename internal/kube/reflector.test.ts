@@ -307,7 +307,7 @@ test('reflector: five consecutive failed watches cause a list', async () => {
   expect(watchesSeen().at(-1)?.query['resourceVersion']).toBe('20')
 })
 
-test('reflector: a list of more than objectsMax objects fails', async () => {
+test('reflector: a list of more than `objectsMax` objects fails', async () => {
   const { reflector, lists, troubles } = follow({ objectsMax: 1 })
   lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)]))
   await until(() => troubles.length === 1)

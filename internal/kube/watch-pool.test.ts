@@ -78,7 +78,7 @@ test('watch pool: a watch fails as exhausted when all connections are full', asy
   expect(pool.stats()).toEqual({ watches: 4, connections: 2 })
 })
 
-test('watch pool: opens at most opensMax watches concurrently', async () => {
+test('watch pool: opens at most `opensMax` watches concurrently', async () => {
   const gate = Promise.withResolvers<void>()
   let underWay = 0
   let underWayMost = 0

@@ -23,13 +23,13 @@ test('JSON lines: lines are complete regardless of how the bytes are split', () 
   )
 })
 
-test('JSON lines: an unfinished line is held back and an empty line is skipped', () => {
+test('JSON lines: an unfinished line is buffered, and an empty line is skipped', () => {
   const lines = new JsonLines(100)
   expect(lines.push(bytes('\n\r\n{"a":'))).toEqual([])
   expect(lines.push(bytes('1}\n'))).toEqual([{ kind: 'value', value: { a: 1 } }])
 })
 
-test('JSON lines: invalid JSON breaks the stream at that line', () => {
+test('JSON lines: a line with invalid JSON ends the stream with an error at this line', () => {
   expect(new JsonLines(100).push(bytes('1\n<html>\n2\n'))).toEqual([
     { kind: 'value', value: 1 },
     { kind: 'broken', why: 'a line that is not JSON' },
@@ -39,7 +39,7 @@ test('JSON lines: invalid JSON breaks the stream at that line', () => {
 test.each([
   ['unfinished', '"aaaaaaaaaaaa'],
   ['finished', '"aaaaaaaaa"\n'],
-])('JSON lines: a line over the maximum length breaks the stream (%s line)', (_case, text) => {
+])('JSON lines: a line over the maximum length ends the stream with an error (%s line)', (_case, text) => {
   expect(new JsonLines(10).push(bytes(text))).toEqual([
     { kind: 'broken', why: 'a line that exceeds the maximum length' },
   ])

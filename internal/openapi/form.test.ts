@@ -37,13 +37,16 @@ describe('form of the documents', () => {
     },
   )
 
-  test.each(documents)('$title document: no title outside the components names a class', ({ document }) => {
-    const { components: _components, info: _info, ...inline } = document
-    expect(keywordsOf(inline, 'title')).toEqual([])
-  })
+  test.each(documents)(
+    '$title document: no title outside the components produces a class name',
+    ({ document }) => {
+      const { components: _components, info: _info, ...inline } = document
+      expect(keywordsOf(inline, 'title')).toEqual([])
+    },
+  )
 
   test.each(documents)(
-    '$title document: an object has known names or says that any name may occur',
+    '$title document: every object lists its property names or states that any name may occur',
     ({ document }) => {
       const bare = (value: unknown): readonly unknown[] => {
         if (Array.isArray(value)) return value.flatMap(bare)
@@ -68,7 +71,7 @@ describe('form of the documents', () => {
   })
 
   test.each(documents)(
-    '$title document: an object with several fields is written once, as a component',
+    '$title document: an object with several fields is defined once, as a component',
     ({ document }) => {
       const inline = Object.values(document.components.schemas).flatMap((schema) =>
         Object.values(schema).flatMap(objectsIn),
@@ -78,7 +81,7 @@ describe('form of the documents', () => {
     },
   )
 
-  test.each(documents)('$title document: header parameters are texts or integers', ({ document }) => {
+  test.each(documents)('$title document: header parameters are strings or integers', ({ document }) => {
     const parameters = [
       ...Object.values(document.components.parameters),
       ...Object.values(document.paths).flatMap((methods) =>
@@ -112,7 +115,7 @@ describe('form of the documents', () => {
 })
 
 describe('patterns of the documents', () => {
-  test.each(documents)('$title document: has patterns', ({ document }) => {
+  test.each(documents)('$title document: contains at least one pattern', ({ document }) => {
     expect(patternsOf(document).length).toBeGreaterThan(10)
   })
 
@@ -143,7 +146,7 @@ describe('patterns of the documents', () => {
   })
 })
 
-test('public contract: a request line over 16 KiB is the documented 431 without a body', async () => {
+test('public contract: a request line over 16 KiB gets the documented 431 response without a body', async () => {
   const api = await startTestApi()
   try {
     const answer = await api.call('GET', `/v1/record?scope=${'x'.repeat(17 * 1024)}`)

@@ -74,17 +74,17 @@ function sentSets(document: object): Place[] {
 
 const sets = [publicContract(testLimits), internalDocument()].flatMap(sentSets)
 
-test('growing sets: finds sets of answers, of nested objects and of calls to callbacks', () => {
+test('growing sets: the check finds sets of values in responses, in nested objects and in calls to callbacks', () => {
   const places = sets.map(({ at }) => at)
   for (const at of ['Error.code', 'TenantDetail.spec.providers[].name', 'Event.headers.latchkey-origin'])
     expect(places).toContain(at)
 })
 
-test('growing sets: origins of events may grow by a variant', () => {
+test('growing sets: a new variant may be added to the origins of events', () => {
   expect(internalDocument().components.schemas['EventOrigin']).toHaveProperty('x-may-grow', true)
 })
 
-test('growing sets: every set of values that is sent has x-may-grow or is listed as closed', () => {
+test('growing sets: every set of values that is sent has `x-may-grow` or is listed as closed', () => {
   const withoutMark = sets.filter(({ schema }) => schema['x-may-grow'] !== true).map(({ at }) => at)
   expect([...new Set(withoutMark)].toSorted()).toEqual(closed)
 })

@@ -59,7 +59,7 @@ describe('internal API', () => {
   })
 
   test.each(['GET', 'POST'])(
-    'internal API: %s of an unknown path is 404 and names the document',
+    'internal API: %s of an unknown path responds 404, and the error names the document',
     async (method) => {
       const answer = await backoffice.call(method, '/internal/v1/nothing', { token: '' })
       expect([answer.status, answer.json]).toMatchObject([404, { code: 'route_unknown' }])

@@ -39,11 +39,14 @@ describe('validation errors of the public API', () => {
       'types=a',
       '"types" is not a parameter of this call, which takes the query parameters provider, type, after, limit',
     ],
-  ])('GET /v1/event-types?%s: the error names the parameter and what it takes', async (query, message) => {
-    const answer = await api.call('GET', `/v1/event-types?${query}`)
-    expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
-    expect(answer.text).not.toContain(mark)
-  })
+  ])(
+    'GET /v1/event-types?%s: the error names the parameter and its allowed values',
+    async (query, message) => {
+      const answer = await api.call('GET', `/v1/event-types?${query}`)
+      expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
+      expect(answer.text).not.toContain(mark)
+    },
+  )
 })
 
 describe('validation errors of the internal API', () => {
@@ -176,7 +179,7 @@ describe('validation errors of the internal API', () => {
       { amount: 1, currency: mark },
       '"currency" must be an ISO 4217 code of 3 letters',
     ],
-  ])('%s %s %j: the error names the field and what it takes', async (method, path, given, message) => {
+  ])('%s %s %j: the error names the field and its allowed values', async (method, path, given, message) => {
     const body = given && { ...(path === 'events' || path.startsWith('guard') ? { tenantId } : {}), ...given }
     const answer = await send(method, path, body)
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
@@ -191,7 +194,7 @@ describe('validation errors of the internal API', () => {
     ['DELETE', `T/limits/${mark}/override`, '"limit" must be the name of a limit: locksPerMinute, '],
     ['GET', 'settings/%00', '"name" must be the name of a setting'],
   ])(
-    '%s %s: the 404 of a malformed path parameter names it and what it takes',
+    '%s %s: the 404 error for a malformed path parameter names the parameter and its allowed values',
     async (method, path, message) => {
       const answer = await send(method, path)
       expect([answer.status, answer.json['message']]).toEqual([404, expect.stringMatching(start(message))])
@@ -208,11 +211,14 @@ describe('validation errors of the internal API', () => {
   test.each([
     ['', 'The header Idempotency-Key must be 1 to 255 printable ASCII characters'],
     [undefined, 'The header Idempotency-Key is required'],
-  ])('POST replays: the error for the Idempotency-Key %p says what it takes', async (key, message) => {
-    const headers = key === undefined ? {} : { 'Idempotency-Key': key }
-    const answer = await backoffice.call('POST', '/internal/v1/replays', { headers, body: {} })
-    expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
-  })
+  ])(
+    'POST replays: the error for the Idempotency-Key %p describes the allowed values',
+    async (key, message) => {
+      const headers = key === undefined ? {} : { 'Idempotency-Key': key }
+      const answer = await backoffice.call('POST', '/internal/v1/replays', { headers, body: {} })
+      expect([answer.status, answer.json['message']]).toEqual([400, expect.stringMatching(start(message))])
+    },
+  )
 })
 
 const start = (message: string) => new RegExp(`^${message.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')}`)

@@ -55,7 +55,7 @@ test.each([
   ['stripe', 'card'],
   ['paypal', 'wallet'],
 ])(
-  'simulation: the vendor’s name %s is accepted for %s, and both names are the same request',
+  'simulation: the vendor’s name %s is accepted for %s, and requests with either name count as the same request',
   async (vendor, neutral) => {
     const headers = { 'Idempotency-Key': `by-${vendor}` }
     const start = (provider: string) =>

@@ -94,7 +94,7 @@ const severalTypes: Readonly<Record<string, string>> = {
 }
 
 describe('vocabulary of both documents', () => {
-  test('vocabulary: finds the names of both documents', () => {
+  test('vocabulary: the check finds the names of both documents', () => {
     const names = new Set(words.map(({ name }) => name))
     for (const name of ['providerRawType', 'simulationId', 'tenantId', 'cycle', 'expectedVersion'])
       expect(names).toContain(name)
@@ -134,7 +134,7 @@ describe('vocabulary of both documents', () => {
     expect(several).toEqual([])
   })
 
-  test('vocabulary: a name that ends in At is a time', () => {
+  test('vocabulary: every name that ends in `At` has the type of a time', () => {
     const times = words.filter(({ name }) => /[a-z]At$/.test(name))
     expect(times.length).toBeGreaterThan(20)
     expect(times.filter(({ schema }) => typesOf(schema).join() !== 'string').map(({ name }) => name)).toEqual(

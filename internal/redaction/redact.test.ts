@@ -313,7 +313,7 @@ describe('headers', () => {
     })
   })
 
-  test('redactor headers: special names such as __proto__ are treated like other names', () => {
+  test('redactor headers: special names such as `__proto__` are treated like other names', () => {
     const headers = JSON.parse('{"__proto__":"token=abc"}') as Record<string, string>
     expect(JSON.stringify(redactor.headers(headers))).toBe('{"__proto__":"token=[redacted]"}')
   })

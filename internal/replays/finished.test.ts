@@ -84,7 +84,7 @@ const payloads = async () => {
   return rows.map(({ payload }) => JSON.parse(payload) as unknown)
 }
 
-test('finished replays: the owner is notified once, when all deliveries have ended, by any of several processes', async () => {
+test('finished replays: when all deliveries have ended, several processes together notify the owner only once', async () => {
   await replayed(5, tenant.id)
   const all = [parts(), parts(), parts()]
   const settled = async (laterMs: number) =>
@@ -110,7 +110,7 @@ test('finished replays: the owner is notified once, when all deliveries have end
   expect(all.flatMap(({ counted }) => counted)).toEqual(['latchkey.replay.finished'])
 })
 
-test('finished replays: one that fails each time is reported, and holds up no other', async () => {
+test('finished replays: a replay whose notification fails each time is reported and does not delay other replays', async () => {
   await replayed(1, tenant.id)
   await lab.pool.query("UPDATE replays SET queued = ARRAY['broken:2']")
   await replayed(1, tenant.id)
@@ -123,7 +123,7 @@ test('finished replays: one that fails each time is reported, and holds up no ot
   expect(await payloads()).toHaveLength(1)
 })
 
-test('finished replays: after a day the owner is notified although deliveries are pending', async () => {
+test('finished replays: after a day the owner is notified even if deliveries are still pending', async () => {
   await replayed(2, tenant.id)
   await notifyOfFinishedReplays(parts(), turn(Date.now() + 23 * hourMs))
   expect(await payloads()).toEqual([])
@@ -140,7 +140,7 @@ test('finished replays: the owner of a tenant without notifications is not notif
   expect(await lab.value('SELECT count(*) FROM replays WHERE notify_at IS NOT NULL')).toBe(0)
 })
 
-test('finished replays: a replay of all kinds of events leaves notifications out', async () => {
+test('finished replays: a replay of events of all kinds does not include notifications', async () => {
   await lab.accept(tenant.id, 1, { provider: 'latchkey', origin: { kind: 'notification' } })
   await replayed(1, tenant.id)
   expect(await lab.value('SELECT queued_count FROM replays')).toBe(1)

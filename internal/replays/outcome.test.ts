@@ -101,7 +101,7 @@ const none: ReplayOutcome = {
   otherCount: 0,
 }
 
-test('replay outcome: it follows the events until they end, and leaves out what was replayed once more', async () => {
+test('replay outcome: counts the events until their deliveries have ended, and excludes events that a later replay queued again', async () => {
   const ids = await failed(5)
   const started = await start()
   const id = started.kind === 'started' ? started.job.id : undefined
@@ -120,7 +120,7 @@ test('replay outcome: it follows the events until they end, and leaves out what 
   expect(await outcome()).toEqual({ examinedCount: 5, ...ended })
 })
 
-test('replay outcome: it covers the first 1 000 queued events', async () => {
+test('replay outcome: covers the first 1 000 queued events', async () => {
   await failed(1_100)
   const { id } = await replayed()
   await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 h'")
@@ -132,7 +132,7 @@ test('replay outcome: it covers the first 1 000 queued events', async () => {
   })
 })
 
-test('replay outcome: its failed events are found by their ids, and a replay of them covers exactly these', async () => {
+test('replay outcome: the failed events of a replay are found by their ids, and a replay of these ids covers exactly these events', async () => {
   const ids = await failed(6)
   const others = await failed(2)
   const job = await replayed({ ids, state: 'delivery_failed' })
@@ -163,7 +163,7 @@ test('replay outcome: its failed events are found by their ids, and a replay of 
   expect((await readReplayOutcome(pool, job.id, Date.now())).otherCount).toBe(3)
 })
 
-test('replay start: of an earlier replay’s events, a repeat must name the same ids and the same state', async () => {
+test('replay start: a repeated start for events of an earlier replay is a conflict unless ids and state are the same', async () => {
   const ids = await failed(3)
   const { id: replayId } = await replayed()
   const chosen = { replayId, ids: ids.slice(0, 2), fromMs: 0 }
@@ -200,7 +200,7 @@ test('replay outcome: the list and the replay have the same progress once a coun
   expect(await listed()).toEqual(done)
 })
 
-test('replay outcome: pending deliveries are counted again later, and what has ended is not', async () => {
+test('replay outcome: pending deliveries are counted again later, and ended deliveries are not', async () => {
   const ids = await failed(1)
   await replayed()
   const isDue = () => lab.value<boolean>('SELECT count_at IS NOT NULL FROM replays')
@@ -211,7 +211,7 @@ test('replay outcome: pending deliveries are counted again later, and what has e
   expect(await isDue()).toBe(false)
 })
 
-test('replay outcome: a count that ends after a later one was saved does not replace it', async () => {
+test('replay outcome: a count that ends after a later count was saved does not replace the later count', async () => {
   const ids = await failed(1)
   const { id } = await replayed()
   const job = await readReplay(pool, { id })
@@ -226,7 +226,7 @@ test('replay outcome: a count that ends after a later one was saved does not rep
   expect(await lab.value<boolean>('SELECT count_at IS NULL FROM replays')).toBe(true)
 })
 
-test('replay outcome: a replay whose count fails each time is reported, and holds up no other', async () => {
+test('replay outcome: a replay whose count fails each time is reported and does not delay other replays', async () => {
   await failed(2)
   const broken = await replayed()
   await lab.pool.query("UPDATE replays SET queued = ARRAY['broken:2'], count_at = now() - interval '1 h'")
@@ -245,7 +245,7 @@ test('replay outcome: a replay whose count fails each time is reported, and hold
   expect(failedIds).toHaveLength(2)
 })
 
-test('replay outcome: a turn ends before the next replay once its signal aborts', async () => {
+test('replay outcome: after its signal aborts, a run stops before the next replay', async () => {
   await failed(1)
   const { id } = await replayed()
   await countDueOutcomes(pool, { ...turn(Date.now() + 1_000), signal: AbortSignal.abort() })
@@ -260,7 +260,7 @@ test.each([
   ['failed eight days ago', { failedCount: 1 }, 192 * hourMs, undefined],
   ['delivered', { deliveredCount: 1 }, 0, undefined],
 ] as const)(
-  'replay outcome: the time of the next count of a replay that is %s',
+  'replay outcome: the next count has the expected time for a replay that is %s',
   (_what, counts, sinceMs, expected) => {
     expect(countAgainMs({ ...none, ...counts }, sinceMs)).toBe(expected)
   },
@@ -281,7 +281,7 @@ test.each([
   expect(progressText(facts)).toBe(text)
 })
 
-test('replays of an event: each of its delivery cycles leads to the replay that began it, and other tenants’ do not', async () => {
+test('replays of an event: maps each delivery cycle to the replay that began this cycle, and ignores replays of other tenants', async () => {
   const [id] = (await failed(1)) as [EventId]
   const first = await replayed({ ids: [id] })
   await end('delivery_failed', [id])

@@ -47,7 +47,7 @@ const enable = (tenantId: string, stage: string) =>
   )
 
 describe('replayEvent', () => {
-  test('replay of an event: 40 concurrent calls and a later call for one cycle begin one new cycle', async () => {
+  test('replay of an event: 40 concurrent calls and a later call for the same cycle begin only one new cycle', async () => {
     const { tenant, id } = await ended('processed')
     const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', cycle: 1 }, Date.now())
     const results = await Promise.all(Array.from({ length: 40 }, seen))
@@ -136,7 +136,7 @@ describe('replayEvent', () => {
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(0)
   })
 
-  test('replay of an event: an event of a day without partitions is not found', async () => {
+  test('replay of an event: an event whose day has no partition is not found', async () => {
     const longAgo = createEventId(Date.now() - 80 * dayMs, 90)
     expect(dayAfter(Date.now(), 0) < dayAfter(Date.now() - 80 * dayMs, 90)).toBe(true)
     expect(await replay(longAgo)).toEqual({ kind: 'not_found' })
@@ -170,7 +170,7 @@ describe('retryEvent', () => {
     return { tenant, id }
   }
 
-  test('retry of an event: a waiting delivery is attempted now, as its next attempt', async () => {
+  test('retry of an event: a waiting delivery is attempted immediately, and this counts as its next attempt', async () => {
     const { tenant, id } = await waiting()
     const { stop } = lab.forwarder()
     expect(await retry(id, tenant.id)).toEqual({ kind: 'due_now', tenantId: tenant.id, cycle: 1 })
@@ -191,7 +191,7 @@ describe('retryEvent', () => {
     expect(await audited()).toHaveLength(1)
   })
 
-  test('retry of an event: an attempt in progress is left alone', async () => {
+  test('retry of an event: an attempt in progress is not changed', async () => {
     const { tenant, id } = await waiting()
     await lab.pool.query(`UPDATE deliveries_due SET lease = 'a', leased_until = now() + interval '1 minute'`)
     expect(await retry(id, tenant.id)).toMatchObject({ kind: 'already_queued' })
@@ -199,7 +199,7 @@ describe('retryEvent', () => {
     expect(await audited()).toEqual([])
   })
 
-  test('retry of an event: a failed event begins another cycle', async () => {
+  test('retry of an event: a failed event begins a new delivery cycle', async () => {
     const { tenant, id } = await ended('delivery_failed')
     expect(await retry(id, tenant.id)).toEqual({ kind: 'queued', tenantId: tenant.id, cycle: 2 })
     expect(await audited()).toEqual([{ action: 'events.replayed', detail: { eventId: id, cycle: 2 } }])

@@ -111,7 +111,7 @@ describe('replay jobs', () => {
     expect((await readReplay(pool, { id: job.id }))?.skipped).toEqual({})
   })
 
-  test('replay job: a filter by the last attempt and a family of types covers its events', async () => {
+  test('replay job: a filter by the last attempt and by an event type family covers exactly the matching events', async () => {
     const status = '5xx' as StatusFilter
     const [wanted, other] = [await failed(3), await failed(2)]
     const refund = await failed(2, tenantId, { type: 'refund.failed' })
@@ -341,7 +341,7 @@ describe('replay jobs', () => {
 })
 
 describe('startReplay', () => {
-  test('start of a replay: a repeated key returns the same job, and another request with this key is refused', async () => {
+  test('start of a replay: a repeated request with the same key returns the same job, and a different request with this key is refused', async () => {
     const filter = anHour()
     const job = await started({ filter })
     const repeats = await Promise.all(Array.from({ length: 10 }, () => start({ filter })))
@@ -369,7 +369,7 @@ describe('startReplay', () => {
     expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
   })
 
-  test('start of a replay: waiting jobs do not count, and some places are reserved for the platform', async () => {
+  test('start of a replay: waiting jobs do not count towards the limit, and some slots are reserved for the platform', async () => {
     const ofAnother = async (isByTenant: boolean) =>
       start({ filter: { ...anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
     const refused = { kind: 'too_many', whose: 'all', max: 15 } as const

@@ -29,7 +29,7 @@ describe('every setting', () => {
     },
   )
 
-  test('setting definitions: contain a pause for every provider, and the same limit defaults as usage', () => {
+  test('setting definitions: contain a pause for every provider, and the same limit defaults as the usage code', () => {
     for (const name of providerNames) expect(settingNames).toContain(`providers.${name}.paused`)
     const builtIn = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs: 0 })
     for (const name of limitNames) {
@@ -136,7 +136,7 @@ describe('a name', () => {
     ['providers.slak.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
     ['providers.slack-event.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
     ['providers.zzzzzz.paused', 'unknownProvider', '`latchkey providers list` shows those that are shipped'],
-  ])('checkSettingName: with the names of providers, %s is %s: %s', (name, kind, text) => {
+  ])('checkSettingName: with the names of providers given, %s is %s: %s', (name, kind, text) => {
     const own: Record<string, string> = {
       slack: 'slack',
       'slack-events': 'slack',

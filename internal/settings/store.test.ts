@@ -56,7 +56,7 @@ async function auditRows(): Promise<unknown[]> {
 }
 
 describe('a write', () => {
-  test('settings: writing and clearing records.durability moves the records of tenants', async () => {
+  test('settings: writing and clearing `records.durability` moves the records of tenants', async () => {
     const tenantId = await addTenant()
     const storeOf = async () => {
       const text = 'SELECT record_store AS store, record_store_generation AS moves FROM tenants WHERE id = $1'
@@ -179,7 +179,7 @@ describe('a write', () => {
     expect(await set('forwarding.paused', true, { tenantId })).toMatchObject({ kind: 'refused' })
   })
 
-  test('settings: a write for more tenants than the maximum is refused', async () => {
+  test('settings: a write is refused if more tenants than the maximum would have own settings', async () => {
     const tenantId = await addTenant()
     const another = await addTenant()
     await pool.query(
@@ -196,7 +196,7 @@ describe('a write', () => {
 describe('pauses of declared providers', () => {
   const pause = 'providers.slack.paused'
 
-  test('settings: the pause of a declared provider is listed for its owner while it is stored, or if it is asked for', async () => {
+  test('settings: the pause of a declared provider is listed for its owner while the pause is stored, or if the provider is requested', async () => {
     const listed = async (owner: TenantId | null, asked: readonly string[] = []) =>
       (await listSettings(pool, owner, asked)).flatMap(({ name, value }) => (name === pause ? [value] : []))
     const tenantId = await addTenant()
@@ -205,7 +205,7 @@ describe('pauses of declared providers', () => {
     expect([await listed(null), await listed(tenantId)]).toEqual([[], [true]])
   })
 
-  test('settings: 1000 pauses of declared providers can be stored, which can be changed and cleared', async () => {
+  test('settings: at most 1000 pauses of declared providers can be stored, and stored pauses can be changed and cleared', async () => {
     await pool.query(
       `INSERT INTO settings SELECT '', 'providers.p' || n || '.paused', 'true', 1, now(), 'x' FROM generate_series(1, $1::integer) n`,
       [declaredPausesMax],
@@ -224,7 +224,7 @@ describe('pauses of declared providers', () => {
 describe('limits on emitted kinds', () => {
   const hardOf = (kind: string) => `limits.${kind}PerMonth.hard`
 
-  test('settings: a limit on an emitted kind is listed while it is stored, or if it is asked for', async () => {
+  test('settings: a limit on an emitted kind is listed while the limit is stored, or if the kind is requested', async () => {
     const listed = async (asked?: string) =>
       (await listSettings(pool, null, asked === undefined ? [] : [asked])).flatMap(({ name, value }) =>
         name === hardOf('exports.rows') ? [value] : [],
@@ -237,7 +237,7 @@ describe('limits on emitted kinds', () => {
     expect(await listed()).toEqual([])
   })
 
-  test('settings: limits can be set on 50 emitted kinds, and on those again, but on no other', async () => {
+  test('settings: limits can be set on 50 emitted kinds and changed later, but not on a 51st kind', async () => {
     await pool.query(
       `INSERT INTO settings SELECT '', 'limits.k' || n || 'PerMonth.hard', '9', 1, now(), 'x' FROM generate_series(1, 50) n`,
     )
@@ -252,19 +252,19 @@ describe('limits on emitted kinds', () => {
   const problem =
     'There is no limit eventPerMonth: did you mean eventsPerMonth? Otherwise first limit the kind event in spec.limits.emitted of a Tenant that uses it'
 
-  test('settings: a limit whose name seems to misspell eventsPerMonth is refused', async () => {
+  test('settings: a limit whose name looks like a misspelled `eventsPerMonth` is refused', async () => {
     const emitted = JSON.stringify({ limits: { emitted: [{ kind: 'event', hard: 1 }] } })
     await pool.query('UPDATE tenants SET spec = $1 WHERE id = $2', [emitted, await addTenant(true)])
     expect(await set(hardOf('event'), 9)).toEqual({ kind: 'refused', problem })
   })
 
-  test('settings: a limit whose name seems to misspell eventsPerMonth is set if a Tenant limits the kind', async () => {
+  test('settings: a limit whose name looks like a misspelled `eventsPerMonth` is accepted if a Tenant limits this kind', async () => {
     const emitted = JSON.stringify({ limits: { emitted: [{ kind: 'event', hard: 1 }] } })
     await pool.query('UPDATE tenants SET spec = $1 WHERE id = $2', [emitted, await addTenant()])
     expect(await set(hardOf('event'), 9)).toMatchObject({ kind: 'written' })
   })
 
-  test('settings: a limit whose name seems to misspell eventsPerMonth is set if the kind has a setting', async () => {
+  test('settings: a limit whose name looks like a misspelled `eventsPerMonth` is accepted if this kind already has a setting', async () => {
     await pool.query(`INSERT INTO settings VALUES ('', 'limits.eventPerMonth.soft', '9', 1, now(), 'x')`)
     expect(await set(hardOf('event'), 9)).toMatchObject({ kind: 'written' })
   })

@@ -62,7 +62,7 @@ test('tellSettings: publishes a message on the settings channel', async () => {
   await redis.close()
 })
 
-test('settings watch: reads all settings when the version is lower than before, as in a restored database', async () => {
+test('settings watch: reads all settings again when the version is lower than before, for example after a database restore', async () => {
   await set('log.sampling', 0.5)
   await watch.look()
   const before = watch.current.version
@@ -131,7 +131,7 @@ test('toRuntimeSettings: intake and forwarding are paused by a setting of the in
   expect(settings.forwardingPausedFor).toEqual(new Set([two]))
 })
 
-test('toRuntimeSettings: a declared provider is paused as a built-in one is', () => {
+test('toRuntimeSettings: a declared provider is paused like a built-in provider', () => {
   const slack = parseProviderName('slack')
   if (slack === undefined) throw new Error('slack is not the name of a provider')
   const settings = of(row('providers.slack.paused', true, one), row('providers.gone.paused', true))

@@ -91,7 +91,7 @@ test.each([
   expect(payload).toMatchObject({ note: 'ü' })
 })
 
-test('POST simulate/event: overrides are merged object by object, and each call is another event', async () => {
+test('POST simulate/event: overrides are merged into nested objects, and each call creates another event', async () => {
   const body = {
     provider: 'stripe',
     type: 'chargeback.created',
@@ -147,7 +147,7 @@ test.each(refusals)('POST simulate/event: %s is refused', async (_what, body, ap
   expectDocumented('POST', path, answer)
 })
 
-test('POST simulate/event: the limit of the tenant holds', async () => {
+test('POST simulate/event: the usage limit of the tenant applies', async () => {
   // Counts of the minute reach the process with a delay.
   await until(async () => {
     const { status } = await post({ provider: 'generic', type: 'a.b' }, simulationKeyOf('tight'))
@@ -164,7 +164,7 @@ test.each([
     'pull_request.merged',
   ],
   ['a raw type of its table', 'Push Hook', 'Push Hook', 'code.pushed'],
-  ['a raw type that it does not list', 'Wiki Page Hook', 'Wiki Page Hook', 'gitlab.wiki.page.hook'],
+  ['a raw type that the provider does not list', 'Wiki Page Hook', 'Wiki Page Hook', 'gitlab.wiki.page.hook'],
 ])('POST simulate/event: a declared provider of the tenant, %s', async (_what, type, rawType, normalized) => {
   const answer = await post({ provider: 'gitlab', type, overrides: { more: 1 } })
   expectDocumented('POST', path, answer)
@@ -179,7 +179,7 @@ test.each([
   expect(headers).not.toHaveProperty('x-gitlab-token')
 })
 
-test('POST simulate/event: an event of a provider with a private key is accepted without a signature, and says so', async () => {
+test('POST simulate/event: an event of a provider with a private key is accepted without a signature, and the response states this', async () => {
   const answer = await post({ provider: 'telnyx', type: 'message.received' })
   expectDocumented('POST', path, answer)
   expect([answer.status, answer.json['isSigned']]).toEqual([202, false])
@@ -202,7 +202,7 @@ const samples = eventCatalogue.flatMap(({ type, providers: each }) =>
     .filter(({ provider }) => provider !== 'gateway')
     .map(({ provider, providerRawType, example }) => ({ type, provider, providerRawType, example })),
 )
-test('simulated events: every type of the catalogue is verified and leads to its type', async () => {
+test('simulated events: every type of the catalogue passes verification and is stored with the same type', async () => {
   const signer = new CallSigner()
   const nowMs = Date.now()
   const settings = {

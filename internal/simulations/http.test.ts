@@ -293,7 +293,7 @@ describe('unavailable provider', () => {
       'spec.providers',
     ],
   ])(
-    'POST simulate/chargeback: the error says what to change if the provider or tenant is %s (tenant %s)',
+    'POST simulate/chargeback: the error describes the necessary change if the provider or tenant is %s (tenant %s)',
     async (_name, tenant, body, status, code, text) => {
       const answer = await post(body, {}, simulationKeyOf(tenant))
       expect([answer.status, answer.json.code]).toEqual([status, code])

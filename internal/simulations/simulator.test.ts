@@ -195,7 +195,7 @@ describe('retried steps', () => {
 })
 
 describe('changed tenant', () => {
-  test('simulator: simulations of a suspended tenant wait, and simulations without their provider fail', async () => {
+  test('simulator: simulations of a suspended tenant wait, and simulations whose provider was removed fail', async () => {
     const card = await lab.start('acme', { stepSeconds: 60 })
     await lab.simulator().runOnce()
     await lab.apply(yamlOf({ spec: ['suspended: true'] }))

@@ -75,7 +75,7 @@ const eventsOf = async ({ result }: ReturnType<typeof startPull>) => {
   return pulled.kind === 'pulled' ? pulled.events.map(({ id }) => id) : pulled.kind
 }
 
-test('pullOrWait: returns an event as soon as there is news, and holds no lease before', async () => {
+test('pullOrWait: returns an event as soon as new events are announced, and takes no lease before', async () => {
   const pull = startPull()
   await waiting([pull])
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({
@@ -88,14 +88,14 @@ test('pullOrWait: returns an event as soon as there is news, and holds no lease 
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({ isLeased: true })
 }, 30_000)
 
-test('pullOrWait: an event whose news is lost is returned within some seconds', async () => {
+test('pullOrWait: an event whose announcement is lost is returned within a few seconds', async () => {
   const pull = startPull()
   await waiting([pull])
   const ids = await lab.accept(tenantId)
   expect(await eventsOf(pull)).toEqual(ids)
 }, 30_000)
 
-test('pullOrWait: of several waiting pulls of a subscription one gets the event, and the others end', async () => {
+test('pullOrWait: of several waiting pulls of a subscription, one gets the event and the others end', async () => {
   const pulls = [startPull(), startPull(), startPull()]
   await waiting(pulls)
   const ids = await lab.accept(tenantId)
@@ -104,7 +104,7 @@ test('pullOrWait: of several waiting pulls of a subscription one gets the event,
   expect(given.toSorted((one, other) => other.length - one.length)).toEqual([ids, [], []])
 }, 30_000)
 
-test('pullOrWait: without events it ends after its time, having read the feed once', async () => {
+test('pullOrWait: without events, a pull ends after its wait time and reads the feed only once', async () => {
   reads = 0
   const startedMs = performance.now()
   expect(await eventsOf(startPull({ waitMs: 300 }))).toEqual([])
@@ -112,7 +112,7 @@ test('pullOrWait: without events it ends after its time, having read the feed on
   expect(reads).toBe(1)
 })
 
-test('pullOrWait: news of other tenants, and events that do not match, do not end it', async () => {
+test('pullOrWait: events of other tenants and events that do not match do not end the wait', async () => {
   await writeSubscription(pool, { tenantId, name, providers: [], types: ['payment.*'] })
   const pull = startPull({ waitMs: 6_000 })
   await waiting([pull])
@@ -128,7 +128,7 @@ test('pullOrWait: news of other tenants, and events that do not match, do not en
 test.each<[string, (gone: AbortController) => void]>([
   ['the end of the process', () => ending.abort()],
   ['a caller that disconnects', (gone) => gone.abort()],
-])('pullOrWait: %s ends it without events', async (_name, end) => {
+])('pullOrWait: %s ends the wait without events', async (_name, end) => {
   const gone = new AbortController()
   const pull = startPull({ gone: gone.signal })
   await waiting([pull])
@@ -136,7 +136,7 @@ test.each<[string, (gone: AbortController) => void]>([
   expect(await eventsOf(pull)).toEqual([])
 })
 
-test('pullOrWait: a pull that may not go on after its wait returns and leases no events', async () => {
+test('pullOrWait: a pull that is no longer permitted after its wait returns and leases no events', async () => {
   const aside = async (wait: () => Promise<unknown>) => {
     await lab.accept(tenantId)
     news.notify('all')
@@ -147,7 +147,7 @@ test('pullOrWait: a pull that may not go on after its wait returns and leases no
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({ isLeased: false })
 })
 
-test('pullOrWait: a tenant has a hundred waiting pulls in a process, others still wait, and an ended one makes room', async () => {
+test('pullOrWait: a tenant can have 100 waiting pulls per process, other tenants can still wait, and each ended pull makes room for another', async () => {
   const gone = new AbortController()
   const pulls = Array.from({ length: 100 }, () => startPull({ gone: gone.signal }))
   await waiting(pulls)

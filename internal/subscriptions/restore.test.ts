@@ -11,7 +11,7 @@ import type { SubscriptionName } from './subscription.ts'
 
 const statements = blockNamed('docs/operate/restore.md', 'statements').text
 
-test('docs/operate/restore.md: after its statements, subscriptions of a restored dump give all unacknowledged and all new events', async () => {
+test('docs/operate/restore.md: after the documented statements, subscriptions of a restored dump return all unacknowledged and all new events', async () => {
   const lab = await createDeliveryLab()
   const bounds = { connectionsMax: 2, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
   const pool = createPool({

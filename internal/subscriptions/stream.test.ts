@@ -99,7 +99,7 @@ nightlyTest(
   60_000,
 )
 
-test('streams: one whose caller may not receive events any more ends', async () => {
+test('event stream: ends when its caller loses the permission to receive events', async () => {
   const { id } = await lab.addTenant()
   const place = await subscribe(id, 'shop')
   const { streams, ending } = openStreams()
@@ -118,7 +118,7 @@ test('streams: one whose caller may not receive events any more ends', async () 
   )
 }, 20_000)
 
-test('streams: one that is closed before its first page releases its lease', async () => {
+test('event stream: a stream that is closed before its first page releases its lease', async () => {
   const { id } = await lab.addTenant()
   const place = await subscribe(id, 'shop')
   const { streams, ending } = openStreams()

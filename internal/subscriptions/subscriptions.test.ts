@@ -83,7 +83,7 @@ async function storeUncommitted(client: PoolClient, fields: Partial<ReceivedEven
 }
 
 describe('subscriptions', () => {
-  test('a subscription is created, found, changed and deleted', async () => {
+  test('subscription: can be created, found, changed and deleted', async () => {
     expect((await write({ types: ['order.*'] })).kind).toBe('created')
     expect((await write({ types: ['order.*'] })).kind).toBe('unchanged')
     expect((await write({ types: ['payment.*'] })).kind).toBe('changed')
@@ -106,7 +106,7 @@ describe('subscriptions', () => {
     expect(await pull()).toEqual({ kind: 'unknown' })
   })
 
-  test('a tenant has at most 20, also by concurrent calls; an unknown tenant has none', async () => {
+  test('subscriptions: a tenant can have at most 20, even with concurrent calls, and an unknown tenant cannot have any', async () => {
     const results = await Promise.all(
       Array.from({ length: subscriptionsMax + 5 }, (_, at) => write({ name: `s${at}` as SubscriptionName })),
     )
@@ -117,7 +117,7 @@ describe('subscriptions', () => {
     expect(await listSubscriptions(pool, tenantId)).toEqual([])
   })
 
-  test('a subscription that is unused for its days is deleted when the tenant creates another one', async () => {
+  test('subscription: is deleted after its configured days without use, when the tenant creates another subscription', async () => {
     const idle = { deleteAfterIdleDays: 14 }
     for (const each of ['unused', 'used', 'held', 'acked'] as SubscriptionName[])
       await write({ name: each, ...idle })
@@ -142,13 +142,13 @@ describe('subscriptions', () => {
     expect(names).toEqual(['acked', 'held', 'kept', 'new', 'used'])
   })
 
-  test('a subscription that lasts cannot become one that is deleted when it is unused', async () => {
+  test('subscription: a permanent subscription cannot be changed to a subscription that expires when unused', async () => {
     await write()
     expect((await write({ deleteAfterIdleDays: 14 })).kind).toBe('lasting')
     expect(await readSubscription(pool, { tenantId, name })).toMatchObject({ deleteAfterIdleDays: null })
   })
 
-  test('a subscription whose days without use are changed counts as used', async () => {
+  test('subscription: changing its allowed days without use counts as use', async () => {
     await write({ deleteAfterIdleDays: 90 })
     await pool.query(
       `UPDATE subscriptions SET created_at = now() - interval '15 days', used_at = now() - interval '15 days'`,
@@ -158,7 +158,7 @@ describe('subscriptions', () => {
     expect(await readSubscription(pool, { tenantId, name })).toBeDefined()
   })
 
-  test('a subscription is that of its tenant', async () => {
+  test('subscription: is accessible only to its own tenant', async () => {
     await write()
     const { id: other } = await lab.addTenant()
     expect(await listSubscriptions(pool, other)).toEqual([])
@@ -174,7 +174,7 @@ describe('subscriptions', () => {
 })
 
 describe('pull', () => {
-  test('a new subscription returns the events from its creation on, and from a time those before it', async () => {
+  test('pull: a new subscription returns events from its creation on, or from an earlier start time if one is given', async () => {
     const [before] = await lab.accept(tenantId)
     await write()
     await write({ name: 'all' as SubscriptionName, fromMs: 0 })
@@ -188,7 +188,7 @@ describe('pull', () => {
     expect(all.kind === 'pulled' && all.events.map(({ id }) => id)).toEqual([before, after] as EventId[])
   })
 
-  test('events are given in pages with their payloads, each once', async () => {
+  test('pull: events are returned in pages with their payloads, each event once', async () => {
     await write({ fromMs: 0 })
     const payload = '{"amount":820982911946154508}'
     const ids = await lab.accept(tenantId, 25, { payload, payloadBytes: payload.length })
@@ -201,7 +201,7 @@ describe('pull', () => {
     expect((await readSubscription(pool, place()))?.acknowledgedAtMs).toBeGreaterThan(Date.now() - 60_000)
   })
 
-  test('while a lease lasts nothing is given; after it the same events are given under another token', async () => {
+  test('pull: leased events are not returned during the lease, and afterwards are returned under another token', async () => {
     await write({ fromMs: 0 })
     const ids = await lab.accept(tenantId, 3)
     const first = await pulled({ leaseSeconds: 1 })
@@ -217,7 +217,7 @@ describe('pull', () => {
     expect(await acknowledge(second)).toBe('repeated')
   })
 
-  test('an acknowledgement after the lease counts until the events are leased again', async () => {
+  test('pull: an acknowledgement after the lease has expired is valid until the events are leased again', async () => {
     await write({ fromMs: 0 })
     await lab.accept(tenantId)
     const first = await pulled({ leaseSeconds: 1 })
@@ -226,7 +226,7 @@ describe('pull', () => {
     expect((await pulled()).ids).toEqual([])
   })
 
-  test('released events are returned again after the delay, and a lease can be extended', async () => {
+  test('pull: released events are returned again after the delay, and a lease can be extended', async () => {
     await write({ fromMs: 0 })
     const ids = await lab.accept(tenantId)
     const first = await pulled()
@@ -241,7 +241,7 @@ describe('pull', () => {
     expect(await extendLease(pool, { ...place(), ackToken: first.ackToken ?? '' }, 60)).toBe('lost')
   })
 
-  test('concurrent pulls give the events once', async () => {
+  test('pull: concurrent pulls return each event once', async () => {
     await write({ fromMs: 0 })
     const ids = await lab.accept(tenantId, 30)
     const results = await Promise.all(Array.from({ length: 8 }, () => pulled()))
@@ -259,7 +259,7 @@ describe('pull', () => {
       { providers: ['card'], types: ['payment.*', 'order.created'] },
       ['card payment.succeeded', 'card order.created'],
     ],
-  ])('%s returns the events that match', async (_name, filter, expected) => {
+  ])('pull: %s returns the events that match', async (_name, filter, expected) => {
     await write({ fromMs: 0, ...filter })
     await lab.accept(tenantId, 1, { provider: 'card', type: 'payment.succeeded' })
     await lab.accept(tenantId, 1, { provider: 'card', type: 'order.created' })
@@ -270,7 +270,7 @@ describe('pull', () => {
     expect(events.map(({ provider, type }) => `${provider} ${type}`)).toEqual(expected)
   })
 
-  test('a rare event is found behind many that do not match, by several pulls', async () => {
+  test('pull: a matching event after many events that do not match is found by several pulls', async () => {
     await write({ fromMs: 0, types: ['rare.one'] })
     await lab.accept(tenantId, 6_500)
     const [rare] = await lab.accept(tenantId, 1, { type: 'rare.one' })
@@ -278,7 +278,7 @@ describe('pull', () => {
     expect(await drain()).toEqual([rare as EventId])
   }, 30_000)
 
-  test('a pull stays below 4 MiB of payloads, unless one event has more', async () => {
+  test('pull: returns at most 4 MiB of payloads, unless a single event is larger', async () => {
     await write({ fromMs: 0 })
     const payload = JSON.stringify({ text: 'x'.repeat(1_500_000) })
     const ids = await lab.accept(tenantId, 3, { payload, payloadBytes: payload.length })
@@ -292,7 +292,7 @@ describe('pull', () => {
     expect((await pulled()).ids).toHaveLength(1)
   })
 
-  test('an event whose payload has expired is given without it, an expired event is not given', async () => {
+  test('pull: an event with an expired payload is returned without payload, and an expired event is not returned', async () => {
     await write({ fromMs: 0 })
     const [kept, gone] = await lab.accept(tenantId, 2)
     await lab.pool.query('DELETE FROM event_payloads')
@@ -322,7 +322,7 @@ describe('acknowledgement without a callback', () => {
     expect(await statesOf(ids)).toEqual(['processed', 'processed', 'accepted'])
   })
 
-  test('acknowledgeEvents: released, late and lost tokens process what they acknowledge, and nothing else', async () => {
+  test('acknowledgeEvents: an acknowledgement by a released, late or lost token processes only the events that it acknowledges', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     const first = await pulled()
     await releaseEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 0)
@@ -351,7 +351,7 @@ describe('acknowledgement without a callback', () => {
     expect(await acknowledgeEvents(pool, token, Date.now())).toBe('done')
   })
 
-  test('acknowledgeEvents: events that a filter passes over still wait', async () => {
+  test('acknowledgeEvents: events that the filter excludes still wait', async () => {
     await write({ types: ['payment.*'] })
     const types = ['order.created', 'payment.failed', 'order.paid', 'payment.succeeded']
     const ids = []
@@ -360,7 +360,7 @@ describe('acknowledgement without a callback', () => {
     expect(await statesOf(ids)).toEqual(['accepted', 'processed', 'accepted', 'processed'])
   })
 
-  test('writeSubscription: a change of the filter ends the lease, so that only events under the new one are acknowledged', async () => {
+  test('writeSubscription: a change of the filter ends the lease, so that only events that match the new filter are acknowledged', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     const before = await pulled()
     await write({ types: ['payment.*'] })
@@ -369,7 +369,7 @@ describe('acknowledgement without a callback', () => {
     expect(await statesOf(ids)).toEqual(['accepted'])
   })
 
-  test('acknowledgeEvents: with a callback, the delivery stands for itself; after its removal an acknowledgement completes it', async () => {
+  test('acknowledgeEvents: an acknowledgement does not affect the delivery while the tenant has a callback, and completes it after the callback is removed', async () => {
     const tenant = await lab.addTenant()
     tenantId = tenant.id
     await write({ fromMs: 0 })
@@ -401,7 +401,7 @@ describe('acknowledgement without a callback', () => {
 })
 
 describe('order of commits', () => {
-  test('an event that commits later is given, also with an older id, and never passed', async () => {
+  test('order of commits: an event that commits later is returned and never skipped, even if its id is older', async () => {
     await write({ fromMs: 0 })
     // Makes the partitions and the tenant queue.
     await lab.accept(tenantId)
@@ -419,7 +419,7 @@ describe('order of commits', () => {
     }
   })
 
-  test('under concurrent commits in any order, each event is given once', async () => {
+  test('order of commits: under concurrent commits in any order, each event is returned once', async () => {
     await write({ fromMs: 0 })
     const expected = await lab.accept(tenantId)
     let isStoring = true
@@ -452,7 +452,7 @@ describe('order of commits', () => {
     expect(new Set(given).size).toBe(given.length)
   }, 60_000)
 
-  test('a position beyond all transactions is reported', async () => {
+  test('subscription: a position beyond all transactions is reported', async () => {
     await write()
     await lab.pool.query("UPDATE subscriptions SET position_transaction = '4611686018427387904'")
     expect(await pull()).toEqual({ kind: 'beyond_end' })
@@ -462,7 +462,7 @@ describe('order of commits', () => {
 })
 
 describe('seek', () => {
-  test('a subscription is moved to a time and to the present, which ends its lease', async () => {
+  test('seek: a subscription can be moved to a given time or to the present, which ends its lease', async () => {
     await write({ fromMs: 0 })
     const hour = 3_600_000
     const nowMs = Date.now()
@@ -480,7 +480,7 @@ describe('seek', () => {
     expect(await drain()).toContain(next as EventId)
     expect(await seekSubscription(pool, { tenantId, name: 'none' as SubscriptionName }, 0)).toBeUndefined()
   })
-  test('seekSubscription: the first pull from a time returns its events beside many earlier ones', async () => {
+  test('seekSubscription: the first pull after a seek to a time returns the events from this time on, despite many earlier events', async () => {
     await write()
     const nowMs = Date.now()
     const hour = 3_600_000

@@ -197,7 +197,7 @@ describe('a receiver', () => {
     expect(lost).toEqual([1])
   })
 
-  test('tracing: a hanging receiver costs limited memory, and excess spans are dropped', async () => {
+  test('tracing: a hanging receiver causes only limited memory use, and excess spans are dropped', async () => {
     let release: (response: Response) => void = () => undefined
     const hung = new Promise<Response>((resolve) => {
       release = resolve

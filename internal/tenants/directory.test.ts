@@ -230,7 +230,7 @@ describe('changes', () => {
     expect(tookMs).toBeLessThan(2_000)
   })
 
-  test('directory: notify causes a read immediately, even while another read is running', async () => {
+  test('directory: `notify` causes a read immediately, even while another read is running', async () => {
     const directory = directoryOf({ pollMs: 3_600_000 })
     await directory.start()
     for (const name of ['a', 'b', 'c']) {
@@ -293,7 +293,7 @@ describe('changes', () => {
     expect(directory.findTenantBySlug('slow')?.suspended).toBe(true)
   })
 
-  test('directory: a version lower than before, as after a restore, causes a complete read', async () => {
+  test('directory: a version lower than before, for example after a database restore, causes a complete read', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await put('one')
     await put('two')
@@ -371,7 +371,7 @@ describe('callbacks and secrets', () => {
     return { field, ordinal, value, sourceName: 's', sourceVersion: '1', createdAtMs: nowMs }
   }
 
-  test('directory: a tenant has its callback, wallet stage and enabled providers', async () => {
+  test('directory: contains each tenant’s callback, wallet stage and enabled providers', async () => {
     const providers = [
       { name: 'stripe', secretRef: { name: 's' } },
       { name: 'github', secretRef: { name: 's' }, enabled: false },
@@ -391,7 +391,7 @@ describe('callbacks and secrets', () => {
     })
   })
 
-  test('directory: live secrets decrypt in order and only with their key ring, and are never stored in plain text', async () => {
+  test('directory: valid secrets are decrypted in order and only with their key ring, and are never stored in plain text', async () => {
     const secrets = [
       secretOf('provider:card', 1, 'second'),
       secretOf('provider:card', 0, 'x'.repeat(400)),
@@ -417,7 +417,7 @@ describe('callbacks and secrets', () => {
   })
 })
 
-test('directory: a tenant without a callback has none', async () => {
+test('directory: a tenant without a callback is read without a callback', async () => {
   await put('one', { spec: { callback: undefined } })
   await put('two')
   const directory = directoryOf()
@@ -451,7 +451,7 @@ describe('size', () => {
     expect(bytesPerTenant).toBeLessThan(1_536)
   }, 10_000)
 
-  test('directory: tenants beyond tenantsMax are not served and cause an error log, and are added when there is room', async () => {
+  test('directory: tenants beyond `tenantsMax` are not served and cause an error log, and are added when there is room', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await put(name)
     const directory = directoryOf({ tenantsMax: 3, pollMs: 5, pageRows: 2 })
     await directory.start()

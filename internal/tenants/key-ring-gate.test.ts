@@ -82,8 +82,8 @@ test.each<[string, KeyRing[], boolean, GateOpening | 'shut']>([
   ['only the last of 250 secrets can be decrypted', [...many(249, other), right], false, 'opens'],
   ['the ring lacks the key id of the secrets', [other, other], false, 'shut'],
   ['the ring has another key of the same id', [sameIdOtherKey], false, 'shut'],
-  ['the ring replaces a lost one and no secret can be decrypted', [other], true, 'replacesLost'],
-  ['the ring replaces a lost one and one secret can be decrypted', [other, right], true, 'opens'],
+  ['the ring replaces a lost ring and no secret can be decrypted', [other], true, 'replacesLost'],
+  ['the ring replaces a lost ring and one secret can be decrypted', [other, right], true, 'opens'],
 ])(
   'key ring gate: opens or stays closed as expected when %s',
   async (_case, sealedWith, replacesLost, expected) => {

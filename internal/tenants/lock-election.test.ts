@@ -54,7 +54,7 @@ function stand(name: string, intervalMs = 50) {
   return { election, terms, events }
 }
 
-test('lock election: one of two candidates leads, and the other one as soon as it stops, with a higher fence', async () => {
+test('lock election: one of two candidates leads, and as soon as it stops, the other candidate leads with a higher fence', async () => {
   const first = stand('first')
   await until(() => first.terms.length === 1)
   const second = stand('second')
@@ -80,7 +80,7 @@ test('lock election: a leader whose connection ends stops its work, and leads ag
   expect(only.events.map(({ kind }) => kind)).toEqual(['leading', 'lost', 'leading'])
 })
 
-test('lock election: a candidate whose connection breaks in a query tries again', async () => {
+test('lock election: a candidate whose connection breaks during a query tries again', async () => {
   const leader = stand('leader')
   await until(() => leader.terms.length === 1)
   const waiting = stand('waiting', 1)

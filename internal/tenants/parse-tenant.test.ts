@@ -47,7 +47,7 @@ describe('defaults', () => {
     })
   })
 
-  test('parseTenant: fills defaults in list entries and in partly given objects', () => {
+  test('parseTenant: fills in defaults in list entries and in incomplete objects', () => {
     const spec = specOf(
       tenantWith({
         providers: [{ name: 'card', secretRef: { name: 'a' } }],
@@ -89,7 +89,7 @@ describe('annotated sample', () => {
     expect(specOf(sample).callback?.retry.schedule).toEqual([...retryScheduleDefault])
   })
 
-  test('annotated sample: contains every field of the schema, and one of two that exclude each other', () => {
+  test('annotated sample: contains every field of the schema, and only one of two fields that exclude each other', () => {
     expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([
       'spec.notifications.urlSecretRef',
     ])
@@ -137,7 +137,7 @@ describe('refused manifests', () => {
     expect(problemsOf(tenantWith(spec))).toContain(path)
   })
 
-  test('parseTenant: the table of refused specs breaks every rule that the API server checks, too', () => {
+  test('parseTenant: the table of refused specs violates every rule that the API server also checks', () => {
     const rules = rulesIn(Tenant.properties.spec).filter(({ rule, holds }) => rule && holds)
     const parsed = refusedSpecs.map(([, spec]) => parseTenant(tenantWith(spec)))
     const messages = new Set(
@@ -158,7 +158,7 @@ describe('refused manifests', () => {
       { ...tenantWith(), metadata: { name: 'a', namspace: 'b' } },
       'metadata.namspace',
     ],
-    ['a field beside spec', { ...tenantWith(), specs: {} }, 'specs'],
+    ['an unknown field next to `spec`', { ...tenantWith(), specs: {} }, 'specs'],
   ])('parseTenant: refuses %s and names the field', (_case, value, path) => {
     expect(problemsOf(value)).toContain(path)
   })

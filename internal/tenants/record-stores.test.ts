@@ -71,7 +71,7 @@ const inRedis: RecordStoreOfTenant = { current: 'redis', before: null, generatio
 const startedInPostgres: RecordStoreOfTenant = { current: 'postgres', before: null, generation: 1, fence: 0 }
 const movedToPostgres: RecordStoreOfTenant = { ...startedInPostgres, before: 'redis' }
 
-test('record store: a new tenant starts in the store of its durability, and has no earlier one', async () => {
+test('record store: a new tenant starts in the store of its durability, and has no earlier store', async () => {
   await apply({ own: 'postgres', open: null })
   expect(await shown()).toEqual({ own: startedInPostgres, open: inRedis })
   await setDefault('postgres')
@@ -79,7 +79,7 @@ test('record store: a new tenant starts in the store of its durability, and has 
   expect((await shown())['other']).toEqual(startedInPostgres)
 })
 
-test('record store: a change of the spec moves the tenant, and each further one raises the generation', async () => {
+test('record store: a change of the spec moves the tenant, and each further change increments the generation', async () => {
   await apply({ own: 'redis' })
   await apply({ own: 'postgres' })
   expect(await shown()).toEqual({ own: movedToPostgres })
@@ -89,7 +89,7 @@ test('record store: a change of the spec moves the tenant, and each further one 
   expect(await shown()).toEqual({ own: { current: 'redis', before: 'postgres', generation: 2, fence: 0 } })
 })
 
-test('record store: a change of the default moves the tenants without a durability of their own', async () => {
+test('record store: a change of the default moves all tenants that do not set their own durability', async () => {
   await apply({ own: 'redis', open: null, other: 'postgres' })
   await setDefault('postgres')
   expect(await shown()).toEqual({ own: inRedis, open: movedToPostgres, other: startedInPostgres })
@@ -104,7 +104,7 @@ const untilBlocked = () =>
     return (await pool.query(text)).rowCount === 1
   })
 
-test('record store: a tenant that is created while the default changes starts with the new one', async () => {
+test('record store: a tenant that is created while the default changes starts with the new default', async () => {
   const { created } = await withTx(pool, async (client) => {
     await client.query('SELECT FROM settings_version FOR UPDATE')
     await client.query(
@@ -119,7 +119,7 @@ test('record store: a tenant that is created while the default changes starts wi
   expect(await shown()).toEqual({ open: startedInPostgres })
 })
 
-test('record store: a change of the default waits for a tenant that is being created, and moves it', async () => {
+test('record store: a change of the default waits for a tenant that is being created, and then moves this tenant', async () => {
   await apply({ open: null })
   await pool.query("UPDATE tenants SET record_store = 'postgres'")
   const { changed } = await withTx(pool, async (client) => {
@@ -133,7 +133,7 @@ test('record store: a change of the default waits for a tenant that is being cre
   expect(await shown()).toEqual({ open: movedToPostgres })
 })
 
-test('record store: a running directory learns of a change of the default', async () => {
+test('record store: a running directory is notified of a change of the default', async () => {
   await apply({ open: null })
   const ignore = () => undefined
   const log = { info: ignore, warn: ignore, error: ignore }

@@ -64,7 +64,7 @@ describe('client in TypeScript', () => {
     expect(await compile()).toEqual({ exitCode: 0, output: '' })
   })
 
-  test('openapi-fetch: a program that reads a field of another result does not compile', async () => {
+  test('openapi-fetch: a program that reads a field that belongs to another result does not compile', async () => {
     const path = join(folder, 'wrong.ts')
     writeFileSync(
       path,

@@ -71,7 +71,7 @@ async function allowed(actor: Actor, place: TenantPlace | 'all') {
 }
 
 describe('token', () => {
-  test('authentication: a token for our audience returns its user, groups, extra fields and expiry', async () => {
+  test('authentication: for a token with Latchkey’s audience, returns the user, groups, extra fields and expiry', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'ada' })
     const askedAtMs = Date.now()
     const found = await access.authenticate(await tokenOf('ada', ['latchkey']))
@@ -89,7 +89,7 @@ describe('token', () => {
     expect(endsInMs).toBeLessThan(610_000)
   })
 
-  test('authentication: a token for another audience is refused, even if the token also names our audience', async () => {
+  test('authentication: a token for another audience is refused, even if it also names Latchkey’s audience', async () => {
     const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'bob' })
     const own = await ask()
     const { aud } = JSON.parse(Buffer.from(own.split('.')[1] ?? '', 'base64url').toString()) as {

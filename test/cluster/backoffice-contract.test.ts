@@ -106,7 +106,7 @@ test('internal API: a user with read rights sees its namespace, but cannot chang
 })
 
 describe('internal API', () => {
-  test('internal API: the support role can replay and simulate in its namespace only', async () => {
+  test('internal API: the support role can replay events and start simulations only in its namespace', async () => {
     const rights = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
     const token = await userWith('support', rights)
     expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { cycle: 1 })).toBe(202)
@@ -118,7 +118,7 @@ describe('internal API', () => {
     expect(actors).toContain(`user:${users.account('support')}`)
   })
 
-  test('internal API: a user with a right on one tenant can reveal payloads of that tenant only', async () => {
+  test('internal API: a user with permissions on one tenant can reveal payloads of this tenant only', async () => {
     const token = await userWith('one-tenant', ['get tenants', 'get tenants/payloads'], 'acme')
     expect(await statusOf(token, 'GET', `events/${acme.eventId}/payload`)).toBe(200)
     expect(await statusOf(token, 'GET', 'tenants/lookup?slug=bolt')).toBe(404)

@@ -202,7 +202,7 @@ describe('chart', () => {
       'https://docs.example.com',
     ],
   ])(
-    'documentation: with %s, errors lead to the address that the chart knows',
+    'documentation: with %s, errors link to the documentation URL that the chart determines',
     async (_case, values, api, backoffice) => {
       const objects = await render({ values })
       const docsUrlOf = (process: string) => environmentOf(objects, process)['LATCHKEY_DOCS_URL']
@@ -240,7 +240,7 @@ describe('chart', () => {
     expect(Object.keys(named(objects, 'HorizontalPodAutoscaler'))).toEqual([])
   })
 
-  test('autoscaling by external metrics: uses the two recorded series', async () => {
+  test('autoscaling by external metrics: uses the two series recorded by rules', async () => {
     const objects = await render(forwarder({ mode: 'hpa', hpa: { selector: ours } }))
     const spec = named(objects, 'HorizontalPodAutoscaler')['latchkey-forwarder']?.spec as {
       metrics: { external: { metric: { name: string; selector: object }; target: object } }[]
@@ -306,7 +306,7 @@ test('pod values: values of all processes are merged with values of one process'
   expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
 })
 
-test('sidecars: those for all processes are not added to Jobs or the test pod', async () => {
+test('sidecars: sidecars for all processes are not added to Jobs or the test pod', async () => {
   const beside = (name: string) => [{ name, image: 'busybox' }]
   const objects = await render({
     values: {

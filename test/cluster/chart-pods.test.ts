@@ -106,7 +106,7 @@ describe.each(helms)('%s', (helm) => {
         expect(contexts).toEqual([expect.objectContaining({ readOnlyRootFilesystem: true })])
     })
 
-    test('chart pods: only those that call the API server have a service account token', () => {
+    test('chart pods: only pods that call the API server have a service account token', () => {
       const tokens = pods.filter(({ spec }) => spec.automountServiceAccountToken !== false)
       const expected = [
         'Deployment latchkey-backoffice',

@@ -56,7 +56,7 @@ describe.each(helms)('%s', (helm) => {
       'extraEnv',
     ],
     ['a bind address', { extraEnv: [{ name: 'LATCHKEY_BIND_ADDRESS', value: '127.0.0.1' }] }, 'extraEnv'],
-    ['a setting beside its value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
+    ['a setting with a chart value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
     [
       'external metrics without a selector',
       { forwarder: { autoscaling: { mode: 'hpa' } } },

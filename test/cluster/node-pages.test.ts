@@ -76,7 +76,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
     }, stepMsMax)
 
     test(
-      'tutorials/cluster.md: its commands lead from an empty cluster to a delivered and a pulled event',
+      'tutorials/cluster.md: after the commands, an empty cluster has delivered one event and returned one event by a pull',
       async () => {
         const blocks = commandsOf('docs/tutorials/cluster.md')
         const parts = blocks.map(({ text }, index) => `printf '\\n=== %s\\n' ${index}\n${text}`)

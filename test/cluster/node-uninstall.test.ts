@@ -32,7 +32,7 @@ beforeAll(async () => {
 
 describe('uninstall', () => {
   test(
-    'uninstall: keeps the CRD, Tenants without our finalizer, the key ring and the volumes',
+    'uninstall: keeps the CRD, the Tenants (without Latchkey’s finalizer), the key ring and the volumes',
     async () => {
       // Garbage collection removes the Job of the failed upgrade after its owner, the Deployment.
       const collected = await poll(

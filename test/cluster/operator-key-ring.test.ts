@@ -18,7 +18,7 @@ async function sealedWith(): Promise<Record<string, number>> {
 }
 
 test(
-  'operator: with a wrong key ring, it is not ready, does not lead and encrypts no secret again',
+  'operator: with a wrong key ring, the operator is not ready, does not lead and re-encrypts no secrets',
   async () => {
     const { lab, shops } = stage
     await lab.addSecret(
@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'operator: leads and encrypts all secrets again, with a warning, after its key ring replaced a lost key ring',
+  'operator: with a new key ring after the previous key ring was lost, leads and re-encrypts all secrets with a warning',
   async () => {
     const { lab, shops } = stage
     await stage.operator.stop()

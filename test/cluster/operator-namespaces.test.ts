@@ -141,7 +141,7 @@ async function lookAtSize(): Promise<void> {
 }
 
 test(
-  `operator: ${count} Tenants in as many granted namespaces are Ready within 2 min of the operator’s start`,
+  `operator: ${count} Tenants, each in a permitted namespace of its own, are Ready within 2 min of the operator’s start`,
   async () => {
     const startedMs = performance.now()
     operator = await lab.operator()

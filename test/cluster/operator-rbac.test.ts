@@ -19,7 +19,7 @@ const role = 'latchkey-operator-secrets'
 const subject = '--serviceaccount=latchkey:latchkey-operator'
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
 
-test('operator: without rights to a namespace, shows on the Tenant a command that grants them', async () => {
+test('operator: without permissions in a namespace, the status of the Tenant shows a command that grants these permissions', async () => {
   const shops = await stage.lab.namespace({ granted: false })
   await stage.lab.addSecret(
     { namespace: shops, name: 'acme-card', tenant: 'acme-rbac' },
@@ -36,7 +36,7 @@ test('operator: without rights to a namespace, shows on the Tenant a command tha
   expect(status?.secrets?.every(({ version }) => version !== undefined)).toBe(true)
 })
 
-test('operator: when rights in a namespace are revoked, tenants keep their secrets and a new Tenant names the right', async () => {
+test('operator: when permissions in a namespace are revoked, tenants keep their secrets, and the status of a new Tenant names the missing permission', async () => {
   const shops = await stage.lab.namespace()
   await stage.lab.create(shops, 'narrowed')
   await stage.lab.ready(shops, 'narrowed')

@@ -60,7 +60,7 @@ test.each(yaml.filter(isManifest).map((block) => [nameOf(block), block] as const
   },
 )
 
-test('page: a misspelt member of a manifest is found', async () => {
+test('page: a misspelled field of a manifest is found', async () => {
   const block = fencesOf(gitops).find(isManifest)
   const text = block?.text.replace('releaseName:', 'releasesName:') ?? ''
   const apply = ['kubectl', 'apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-']
@@ -69,7 +69,7 @@ test('page: a misspelt member of a manifest is found', async () => {
 })
 
 test.each(yaml.filter(isSpec).map((block) => [nameOf(block), block] as const))(
-  'page: the API server accepts a Tenant with the part in %s',
+  'page: the API server accepts a Tenant with the fragment in %s',
   async (_name, { text }) => {
     const { spec } = parse(text) as { spec: object }
     const tenant = {
@@ -91,7 +91,7 @@ test.each(
   expect(parseObjects(await renderText({ values })).length).toBeGreaterThan(0)
 })
 
-test('operate/store-tls.md: the commands create what the values name', async () => {
+test('operate/store-tls.md: the commands create the objects that the values refer to', async () => {
   const blocks = fencesOf('docs/operate/store-tls.md')
   const commands = blocks.filter(({ marker }) => marker?.name === 'pages.test.ts').map(({ text }) => text)
   const namespace = 'latchkey'
@@ -120,13 +120,13 @@ describe('docs/operate/gitops.md', () => {
     expect(await runProgram(['kubectl', 'diff', ...flags], without)).toMatchObject({ exitCode: 0, out: '' })
   })
 
-  test('key ring: renderings without a cluster are equal only if a Secret is named', async () => {
+  test('key ring: rendering without a cluster gives the same result each time only if an existing Secret is configured', async () => {
     const keyRing = { existingSecret: 'latchkey-key-ring' }
     expect(await renderText({ values: { keyRing } })).toBe(await renderText({ values: { keyRing } }))
     expect(await renderText()).not.toBe(await renderText())
   })
 
-  test('migration: without a cluster the Job is no hook, and has another name for another image', async () => {
+  test('migration: rendered without a cluster, the Job is not a hook, and its name changes with the image', async () => {
     const jobs = await Promise.all(
       ['1.0.0', '1.0.1'].map(async (tag) =>
         Object.values(named(await render({ values: { image: { tag } } }), 'Job')).filter(({ metadata }) =>

@@ -94,7 +94,7 @@ const guarded: [field: string, wanted: unknown, before: unknown][] = [
   ['records', { bodyBytesMax: 16_777_216 }, { requireLockToken: true }],
 ]
 
-describe.each(guarded)('platform policy: spec.%s as %j in place of %j', (field, wanted, before) => {
+describe.each(guarded)('platform policy: spec.%s as %j instead of %j', (field, wanted, before) => {
   const set = `${field} ${JSON.stringify(wanted)}`
 
   test(`policy: only the platform may create a tenant with ${set}`, async () => {

@@ -69,7 +69,7 @@ beforeAll(async () => {
   await run(['wait', '--for=condition=Established', '--timeout=30s', 'crd/providers.latchkey.dev'])
 })
 
-test('Provider: an applied one is put in force, and its status says what was run', async () => {
+test('Provider: an applied Provider takes effect, and its status reports the test vectors that were run', async () => {
   await run(['apply', '-f', '-'], providerYaml({ id: 'id' }, '  aliases: [door-keeper]\n'))
   const object = await settled('InForce')
   expect(object.status).toMatchObject({
@@ -81,7 +81,7 @@ test('Provider: an applied one is put in force, and its status says what was run
   expect(String((await inForce())?.['declaration'])).toContain('"json":"id"')
 })
 
-test('Provider: a Tenant names it, and its status lists the URLs of name and alias', async () => {
+test('Provider: the status of a Tenant that uses a Provider lists the URLs of its name and alias', async () => {
   await stage.lab.addSecret(
     { namespace: stage.shops, name: 'acme-doors', tenant: 'acme' },
     { a: 'a-door-secret' },
@@ -97,7 +97,7 @@ test('Provider: a Tenant names it, and its status lists the URLs of name and ali
   ])
 })
 
-test('Provider: an update is in force in Postgres within 2 s', async () => {
+test('Provider: an update takes effect in Postgres within 2 s', async () => {
   await run(['apply', '-f', '-'], providerYaml({ id: 'other' }, '  aliases: [door-keeper]\n'))
   const startedAtMs = performance.now()
   await poll(
@@ -108,7 +108,7 @@ test('Provider: an update is in force in Postgres within 2 s', async () => {
   expect((await settled('InForce')).status?.inForceGeneration).toBe(2)
 })
 
-test('Provider: an update whose vectors fail leaves the generation before in force', async () => {
+test('Provider: an update whose test vectors fail leaves the previous generation in force', async () => {
   await run(['apply', '-f', '-'], providerYaml({ id: 'id', expected: 'wrong' }))
   const object = await settled('VectorsFailed')
   expect(object.status).toMatchObject({ observedGeneration: 3, inForceGeneration: 2 })
@@ -128,7 +128,7 @@ test.each([
   expect([exitCode === 0, error]).toEqual([false, expect.stringContaining(message)])
 })
 
-test('Provider: who may write providers but not providers/platform is refused by the admission policy', async () => {
+test('Provider: the admission policy refuses a user who may write `providers` but not `providers/platform`', async () => {
   const user = `${name}-author`
   const role = [
     'create',
@@ -161,7 +161,7 @@ test('Provider: who may write providers but not providers/platform is refused by
   await run(['delete', 'clusterrolebinding,clusterrole', user])
 })
 
-test('guides/add-provider.md: its commands put the declaration of the page in force, and print the shown output', async () => {
+test('guides/add-provider.md: the commands activate the declaration on the page, and print the shown output', async () => {
   const page = 'docs/guides/add-provider.md'
   const fences = fencesOf(page)
   const at = fences.findIndex(({ marker }) => marker?.kind === 'cluster-test')
@@ -182,7 +182,7 @@ test('guides/add-provider.md: its commands put the declaration of the page in fo
   }
 })
 
-test('Provider: a deleted one waits while a Tenant uses it, and goes when none does', async () => {
+test('Provider: deletion waits while a Tenant uses the Provider, and completes when no Tenant does', async () => {
   await run(['delete', 'provider', name, '--wait=false'])
   const waiting = await settled('Deleted')
   const condition = waiting.status?.conditions?.find(({ type }) => type === 'DeletionWaiting')

@@ -38,17 +38,17 @@ const loadCompose = (text: string, env: Readonly<Record<string, string>> = given
 const verifyUnit = (text: string) =>
   check('latchkey.service', text, (path) => [join(import.meta.dir, 'check-unit'), path])
 
-test('compose.yaml: fits the Compose Specification', async () => {
+test('compose.yaml: conforms to the Compose Specification', async () => {
   expect(await loadCompose(compose)).toEqual({ exitCode: 0, text: 'latchkey\npostgres\nredis\n' })
 })
 
-test('compose.yaml: names the variables that are not set', async () => {
+test('compose.yaml: the error names the variables that are not set', async () => {
   const { exitCode, text } = await loadCompose(compose, {})
   expect(exitCode).toBe(1)
   for (const name of Object.keys(given)) expect(text).toContain(`required variable ${name}`)
 })
 
-test('compose.yaml: a misspelt member is found', async () => {
+test('compose.yaml: a misspelled field is found', async () => {
   const { exitCode, text } = await loadCompose(compose.replace('restart:', 'restarts:'))
   expect(exitCode).toBe(1)
   expect(text).toContain('services.latchkey.restarts')
@@ -65,7 +65,7 @@ test('compose.yaml: the environment of latchkey is a valid configuration of latc
   expect(readConfig(env, { process: 'run' })).toMatchObject({ kind: 'ok' })
 })
 
-test('latchkey.service: is valid to systemd', async () => {
+test('latchkey.service: is accepted as valid by systemd', async () => {
   expect(await verifyUnit(unit)).toEqual({ exitCode: 0, text: '' })
 })
 

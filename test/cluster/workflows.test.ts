@@ -13,7 +13,7 @@ beforeAll(async () => {
   await run([`${import.meta.dir}/build`, 'actionlint'])
 }, buildMsMax)
 
-test('workflows: actionlint has no finding', async () => {
+test('workflows: actionlint reports no problems', async () => {
   expect(workflows.length).toBeGreaterThan(0)
   const { exitCode, out, err } = await runProgram([
     tool('actionlint'),
@@ -22,7 +22,7 @@ test('workflows: actionlint has no finding', async () => {
   expect({ exitCode, text: out + err }).toEqual({ exitCode: 0, text: '' })
 })
 
-test('workflows: actionlint refuses an unknown member', async () => {
+test('workflows: actionlint refuses an unknown field', async () => {
   const scratch = scratchFolder()
   const path = join(scratch, 'wrong.yml')
   writeFileSync(path, 'on: push\njobs:\n  a: {runs-on: ubuntu-24.04, step: []}\n')
@@ -39,12 +39,15 @@ interface Workflow {
   >
 }
 
-test.each(workflows)('workflows: %s may only read, and each of its jobs has a time limit', async (name) => {
-  const { permissions, concurrency, jobs }: Workflow = parse(await Bun.file(join(folder, name)).text())
-  expect(permissions).toEqual({ contents: 'read' })
-  expect(concurrency).toBeDefined()
-  for (const job of Object.values(jobs)) {
-    expect(job['timeout-minutes']).toBeLessThanOrEqual(150)
-    expect(job.permissions).toBeUndefined()
-  }
-})
+test.each(workflows)(
+  'workflows: %s has only read permissions, and each of its jobs has a time limit',
+  async (name) => {
+    const { permissions, concurrency, jobs }: Workflow = parse(await Bun.file(join(folder, name)).text())
+    expect(permissions).toEqual({ contents: 'read' })
+    expect(concurrency).toBeDefined()
+    for (const job of Object.values(jobs)) {
+      expect(job['timeout-minutes']).toBeLessThanOrEqual(150)
+      expect(job.permissions).toBeUndefined()
+    }
+  },
+)

@@ -40,7 +40,7 @@ test('contract: every listed breaking difference exists', () => {
     )
 })
 
-test('contract: what is recorded does not differ from what was read', async () => {
+test('contract: a contract that is recorded and read again has no differences', async () => {
   const surface = await readSurface()
   const recorded = JSON.parse(jsonText(surface)) as Surface
   expect(compareSurfaces(recorded, surface)).toEqual([])

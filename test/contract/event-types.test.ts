@@ -23,7 +23,7 @@ const rows: Rows = {
 }
 const recorded = readEventTypes([tableOf(rows)])
 
-test('event types: every value of a condition and every default is a sample', () => {
+test('event types: every value of a condition and every default occurs in the samples', () => {
   expect(recorded).toEqual({
     card: {
       paid: { '{}': 'payment.succeeded' },
@@ -70,12 +70,12 @@ test.each<[what: string, change: Rows, expected: readonly string[]]>([
     },
     [`${won}: chargeback.won became chargeback.updated`],
   ],
-])('event types comparison: where %s, the breaking differences are reported', (_what, change, expected) => {
+])('event types comparison: if %s, the breaking differences are reported', (_what, change, expected) => {
   const found = compareEventTypes(recorded, [tableOf({ ...rows, ...change })])
   expect(found.filter(({ breaking }) => breaking).map(lineOf)).toEqual([...expected])
 })
 
-test('event types comparison: a type for what had none is no breaking difference, the loss of a type is one', () => {
+test('event types comparison: adding a type where there was none is not a breaking difference, and removing a type is', () => {
   const unlisted = { card: { paid: { '{}': 'card.paid' } } }
   expect(compareEventTypes(unlisted, [tableOf(rows)])).toMatchObject([{ breaking: false }])
   expect(compareEventTypes(recorded, [tableOf({ ...rows, paid: [] })]).map(lineOf)).toEqual([

@@ -98,7 +98,7 @@ const cases: readonly Case[] = [
   ['a set of values becomes closed', text, { ...text, enum: ['a'] }, 'breaking', 'compatible'],
   ['a set of values becomes open', { ...text, enum: ['a'] }, text, 'compatible', 'breaking'],
   [
-    'alternatives that may grow get another one',
+    'another alternative is added to alternatives that may grow',
     { anyOf: [object({ kind: { enum: ['a'] } }, ['kind'])], 'x-may-grow': true },
     {
       anyOf: [object({ kind: { enum: ['a'] } }, ['kind']), object({ kind: { enum: ['b'] } }, ['kind'])],
@@ -108,7 +108,7 @@ const cases: readonly Case[] = [
     'compatible',
   ],
   [
-    'closed alternatives get another one, and may grow from now on',
+    'another alternative is added to closed alternatives, which may grow from now on',
     { anyOf: [object({ kind: { enum: ['a'] } }, ['kind'])] },
     {
       anyOf: [object({ kind: { enum: ['a'] } }, ['kind']), object({ kind: { enum: ['b'] } }, ['kind'])],
@@ -205,7 +205,7 @@ test('schema comparison: equal schemas with other names of fields, order and spe
   expect(differences('request', older, newer)).toEqual([])
 })
 
-test('schema comparison: a named schema is reported once under its name, also where several places refer to it', () => {
+test('schema comparison: a difference in a named schema is reported once under its name, even if several places refer to it', () => {
   const refers = object({
     a: { $ref: '#/components/schemas/Part' },
     b: { $ref: '#/components/schemas/Part' },

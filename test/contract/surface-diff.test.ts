@@ -88,7 +88,7 @@ test.each<[what: string, change: Partial<typeof version>, expected: readonly str
   ])
 })
 
-test('definition comparison: a version that is removed is reported', () => {
+test('definition comparison: a removed version is reported', () => {
   expect(breakingOf(compareDefinitions({ v1: version }, { v2: version }))).toEqual(['v1: removed'])
 })
 
@@ -107,10 +107,10 @@ test('metrics of sources: every form of declaration is read, with its labels', (
   })
 })
 
-test('metrics of sources: a name outside a declaration is an error that names the file', () => {
+test('metrics of sources: a metric name outside a declaration causes an error that names the file', () => {
   expect(() => metricsOf(new Map([['a.ts', `const name = 'latchkey_a_total'`]]))).toThrow('a.ts')
 })
 
-test('policy comparison: an expression that is added is breaking, one that is removed is not', () => {
+test('policy comparison: an added expression is a breaking difference, and a removed expression is not', () => {
   expect(breakingOf(comparePolicies(['a == b'], ['a == c']))).toEqual(['a == c: added'])
 })

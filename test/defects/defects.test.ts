@@ -9,7 +9,7 @@ test('seeded defects: ids are unique', () => {
   expect(new Set(defects.map(({ id }) => id)).size).toBe(defects.length)
 })
 
-test.each(defects)('seeded defects: $id names one line of the sources and a test file', (defect) => {
+test.each(defects)('seeded defects: $id refers to exactly one source line and to a test file', (defect) => {
   expect(findPlace(defect, files)).toMatchObject({ kind: 'found' })
   expect(defect.put).not.toBe(defect.find)
 })

@@ -250,7 +250,7 @@ describe('api process, migration', () => {
 
 describe('SIGTERM', () => {
   test(
-    'api: on SIGTERM, a check that waits for a busy key is answered immediately, and the exit code is 0',
+    'api: on SIGTERM, a call that waits for a locked key gets a response immediately, and the exit code is 0',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       const address = { scope: 'e2e', key: 'held over the end' }
@@ -352,7 +352,7 @@ async function sendHalf(url: string, body: string) {
 
 const goOn = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-test('api process: its document shows the limits and the public URL of its environment, and 3601 s is refused where 3600 is the maximum', async () => {
+test('api process: the OpenAPI document shows the configured limits and public URL, and 3601 s is refused if the maximum is 3600 s', async () => {
   const started = keep(
     await startApiProcess({
       ...env,

@@ -343,7 +343,7 @@ describe('accessibility of replacement pages', () => {
 })
 
 test(
-  'event list: no column is cut off at 1440 px with a long type, a replayed event and a suspended tenant',
+  'event list: at 1440 px no column is cut off, even with a long type, a replayed event and a suspended tenant',
   async () => {
     const event = receivedEvent({ tenantId: acme.tenantId, type: 'customer.subscription.updated' })
     await acceptEvents(backoffice.pool, [event])

@@ -36,12 +36,12 @@ test.each([
   ['a page', '/docs/runbooks/redis-full', 200, null],
   ['an unknown page', '/docs/runbooks/no-such', 404, null],
   ['a path out of the site', '/docs/..%2f..%2fetc%2fpasswd', 404, null],
-])('documentation: %s is answered as a browser expects', async (_case, path, status, location) => {
+])('documentation: %s gets the response that a browser expects', async (_case, path, status, location) => {
   const answer = await get(path)
   expect([answer.status, answer.headers.get('location')]).toEqual([status, location])
 })
 
-test('documentation: a page is answered 304 while its entity tag is the same, and a script may be kept for a year', async () => {
+test('documentation: a page with an unchanged entity tag responds 304, and a script may be cached for a year', async () => {
   const page = await get('/docs/runbooks/redis-full')
   const etag = page.headers.get('etag') ?? ''
   expect([etag.length, page.headers.get('cache-control')]).toEqual([22, 'no-cache'])
@@ -51,7 +51,7 @@ test('documentation: a page is answered 304 while its entity tag is the same, an
   expect((await get(script)).headers.get('cache-control')).toContain('immutable')
 })
 
-test('documentation: a caller that takes no gzip gets the plain page', async () => {
+test('documentation: a caller that does not accept gzip gets the uncompressed page', async () => {
   const [plain, packed] = await Promise.all([
     get('/docs/runbooks/redis-full', { 'Accept-Encoding': 'identity' }),
     get('/docs/runbooks/redis-full', { 'Accept-Encoding': 'gzip' }),
@@ -63,7 +63,7 @@ test('documentation: a caller that takes no gzip gets the plain page', async () 
   expect(await plain.text()).toBe(await packed.text())
 })
 
-test('documentation: search finds a page by a word in it, and opens it without a violation of the content policy', async () => {
+test('documentation: search finds a page by one of its words, and opens the page without a violation of the content policy', async () => {
   const visitor = await browser.visitor(dashboard.origin)
   const { page } = visitor
   await page.goto('/docs/reference/configuration')
@@ -80,7 +80,7 @@ test('documentation: search finds a page by a word in it, and opens it without a
   await visitor.close()
 })
 
-test('documentation: follows the theme of the system, and keeps another one by a click', async () => {
+test('documentation: follows the theme of the system, and remembers another theme after a click', async () => {
   const visitor = await browser.visitor(dashboard.origin, { colorScheme: 'dark' })
   const { page } = visitor
   await page.goto('/docs/runbooks/redis-full')
@@ -101,7 +101,7 @@ test.each([
   ['/docs/runbooks/redis-full', 320, 'light'],
   ['/docs/architecture/', 1_440, 'light'],
 ] as const)(
-  'documentation: %s at %d px, %s: axe finds nothing serious, and it does not scroll sideways',
+  'documentation: %s at %d px, %s: axe finds no serious problem, and the page does not scroll horizontally',
   async (path, width, colorScheme) => {
     const visitor = await browser.visitor(dashboard.origin, { width, colorScheme })
     await visitor.page.goto(path)

@@ -157,7 +157,7 @@ test(
 )
 
 test(
-  'events: new events wait behind a link, rows stay under pointer and focus, and updates can be paused',
+  'events: new events appear only after a click on a link, rows do not move under pointer and focus, and updates can be paused',
   () =>
     visit(async (page) => {
       receiver.answer(() => new Response(null, { status: 204 }))

@@ -70,7 +70,7 @@ describe('frame', () => {
       expect(page.url()).toEndWith('/?range=7d')
     }))
 
-  test('sign-in: the URL printed by the dev server fills in the token, which then disappears from the URL', () =>
+  test('sign-in: the URL printed by the dev server fills in the token, which is then removed from the address bar', () =>
     visit(async (page) => {
       await page.goto(`/sign-in#token=${dashboard.token}`)
       expect(await page.getByLabel(/token/i).inputValue()).toBe(dashboard.token)

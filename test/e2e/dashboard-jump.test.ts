@@ -44,7 +44,7 @@ const focused = (page: Page) => page.evaluate<string>('document.activeElement.ge
 const selected = (page: Page) => page.locator('dialog [role=option][aria-selected=true]')
 
 test(
-  'jump: Ctrl+K opens a dialog that finds while typing, Escape returns the focus, and Enter opens the chosen result',
+  'jump: Ctrl+K opens a dialog that searches while typing, Escape returns the focus, and Enter opens the chosen result',
   () =>
     visit('/events', async (page) => {
       await page.getByLabel('Event/provider id').focus()
@@ -118,7 +118,7 @@ test(
 )
 
 test(
-  'charts: a click on a point opens the list of its time, and without scripts the values and the legend do',
+  'charts: a click on a point opens the list for its time, and without scripts the values and the legend are links to this list',
   async () => {
     const isListOf = async (page: Page, minutes: number) => {
       await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()

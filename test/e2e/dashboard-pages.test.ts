@@ -157,7 +157,7 @@ test(
 )
 
 test(
-  'dashboard: a pause and its end reach an open page within two seconds, with the way to resume',
+  'dashboard: an open page shows a pause, with a way to resume, and its end within two seconds',
   () =>
     visit(async (page) => {
       const context = page.context()
@@ -182,7 +182,7 @@ test(
 )
 
 test(
-  'dashboard: a pause and its end change the badges within two seconds, and move nothing under the pointer or the focus',
+  'dashboard: a pause and its end change the badges within two seconds, without moving anything under the pointer or the focus',
   () =>
     visit(async (page) => {
       const context = page.context()

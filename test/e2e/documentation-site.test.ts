@@ -37,7 +37,7 @@ test('site: is not built again while its pages and its generator are unchanged',
   expect(await buildSite()).toBeUndefined()
 })
 
-test('site: has no inline script, no inline style and no handler in an attribute, as the content policy of the dashboard demands', () => {
+test('site: has no inline script, inline style or event handler attribute, as the content policy of the dashboard requires', () => {
   const found = ending('html').flatMap(([path, html]) =>
     [...html.matchAll(/<script(?![^>]* src=)[^>]*>|<style|<[a-z][^<>]* (style|on[a-z]+)=/g)].map(
       ([text]) => `${path}: ${text}`,
@@ -68,7 +68,7 @@ test('site: loads nothing from another origin', () => {
   expect([...tags, ...styles, ...calls]).toEqual([])
 })
 
-test('site: every link within it leads to a page, and to an anchor of that page', () => {
+test('site: every internal link points to an existing page and anchor', () => {
   const anchors = new Map(
     ending('html').map(([path, html]) => [
       path,
@@ -88,12 +88,12 @@ test('site: every link within it leads to a page, and to an anchor of that page'
   expect([...new Set(dead)]).toEqual([])
 })
 
-test('site: all compressed files together are smaller than 5 MB, which the image contains', () => {
+test('site: all compressed files, which the image contains, are smaller than 5 MB together', () => {
   process.stdout.write(`documentation: ${(bytes / 1e6).toFixed(2)} MB in ${files.size} files\n`)
   expect(bytes).toBeLessThan(siteBytesMax)
 })
 
-test('site generator: its version is exact', () => {
+test('site generator: its version is pinned exactly', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(generatorFolder, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>
   }

@@ -154,7 +154,7 @@ describe('forwarder process', () => {
     expect(await count('attempts')).toBe(1)
   }, 60_000)
 
-  test('forwarder: listens before each offer to intake', async () => {
+  test('forwarder: listens for messages before each offer that it sends to intake', async () => {
     const { redisUrl } = await testStores()
     const redis = openRedis({ url: redisUrl, onError: () => undefined })
     const listeners: Promise<number>[] = []
@@ -182,7 +182,7 @@ describe('forwarder process', () => {
     }
   }, 60_000)
 
-  test('forwarder: is handed the events of a tenant without a backlog, and delivers them without claims', async () => {
+  test('forwarder: receives events of a tenant without a backlog directly from intake, and delivers them without claims', async () => {
     const forwarder = startProcess('forwarder', env)
     const opsUrl = await started(forwarder)
     const handed = async () => {
@@ -210,7 +210,7 @@ describe('forwarder process', () => {
     expect(forwarder.errors()).toBe('')
   }, 60_000)
 
-  test('forwarder: after a kill, another forwarder claims the deliveries when their leases expire', async () => {
+  test('forwarder: after a forwarder is killed, another forwarder claims the deliveries when their leases expire', async () => {
     const answer = holdAnswers()
     const first = startProcess('forwarder', env)
     await started(first)

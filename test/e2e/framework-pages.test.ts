@@ -34,7 +34,7 @@ afterAll(async () => {
   await api.close()
 })
 
-test('pages of frameworks: each has a program that a test runs', () => {
+test('pages of frameworks: each page has a program that a test runs', () => {
   expect(servers.map(([name]): string => name).toSorted()).toEqual([
     'elysia in Bun',
     'express in Bun',
@@ -62,7 +62,7 @@ test.each(servers)(
   },
 )
 
-test.each(['node', bun])('page of Next.js: the route handlers guard and receive, in %s', async (runtime) => {
+test.each(['node', bun])('page of Next.js: guards calls and receives webhooks, in %s', async (runtime) => {
   const [charges, webhooks] = blocksNamed(`${folder}/nextjs.md`, 'nextjs').map(({ text }) =>
     application.write(text),
   )
@@ -86,15 +86,18 @@ createServer(async (incoming, outgoing) => {
   })
 })
 
-test.each(['node', bun])('README: the program in TypeScript charges and receives, in %s', async (runtime) => {
-  const port = await freePort()
-  const program = blockNamed('README.md', 'readme-typescript')
-    .text.replace('http://127.0.0.1:8080', api.url)
-    .replace('9000', String(port))
-  const served = { command: [runtime, application.write(program)], port }
-  const printed = await runServed(served, async (url) => void (await expectReceived(url, secret)))
-  expect(printed).toBe('ch_1\npayment.succeeded card\n')
-})
+test.each(['node', bun])(
+  'README: the program in TypeScript charges once and receives an event, in %s',
+  async (runtime) => {
+    const port = await freePort()
+    const program = blockNamed('README.md', 'readme-typescript')
+      .text.replace('http://127.0.0.1:8080', api.url)
+      .replace('9000', String(port))
+    const served = { command: [runtime, application.write(program)], port }
+    const printed = await runServed(served, async (url) => void (await expectReceived(url, secret)))
+    expect(printed).toBe('ch_1\npayment.succeeded card\n')
+  },
+)
 
 test('README and pages of frameworks: the programs have no type errors', async () => {
   const typed = programs.map(({ text }) =>

@@ -98,7 +98,7 @@ const read = async (path: string) => {
   }>
 }
 
-test('notifications: a callback that answers 410 causes one event at the second receiver, which the lists and pages show', async () => {
+test('notifications: a callback that responds 410 causes one notification at the second receiver, which the lists and pages show', async () => {
   await sendWebhook(testApiKey)
   const [call] = await owner.received(1)
   expect(call?.verified).toBe(true)

@@ -189,18 +189,21 @@ test.each(['guides/webhooks.md', 'architecture/delivery.md'])(
   },
 )
 
-test.each(figures)('pages: %s says "%s" as %s has it', (page, text, file, constant, factor) => {
-  expect(readFileSync(join(root, 'docs', page), 'utf8')).toContain(text)
-  const [number = ''] = /\d[\d ]*(?:\.\d+)?/.exec(text) ?? []
-  expect(Number(number.replaceAll(' ', ''))).toBe(constantOf(file, constant) / factor)
-})
+test.each(figures)(
+  'pages: %s states "%s", the value that is defined in %s',
+  (page, text, file, constant, factor) => {
+    expect(readFileSync(join(root, 'docs', page), 'utf8')).toContain(text)
+    const [number = ''] = /\d[\d ]*(?:\.\d+)?/.exec(text) ?? []
+    expect(Number(number.replaceAll(' ', ''))).toBe(constantOf(file, constant) / factor)
+  },
+)
 
 test.each([
   ['api', ['cmd/api/app.ts', 'cmd/api/events.ts', 'cmd/api/intake.ts', 'cmd/api/records.ts']],
   ['forwarder', ['app', 'deliveries', 'replays', 'retention'].map((name) => `cmd/forwarder/${name}.ts`)],
   ['operator', ['cmd/operator/app.ts']],
   ['backoffice', ['cmd/backoffice/app.ts', 'cmd/backoffice/port.ts']],
-])('pages: operate/capacity.md has the connections to Postgres that %s opens', (process, files) => {
+])('pages: operate/capacity.md states the number of Postgres connections that %s opens', (process, files) => {
   const counts = files.flatMap((file) =>
     [...readFileSync(join(root, file), 'utf8').matchAll(/^.*\bconnectionsMax: (\w+ \+ )?(\d+)/gm)].map(
       ([, searches, count]) =>

@@ -104,38 +104,47 @@ function enteredAs(kind: CalledKind): Entered {
   return found
 }
 
-test.each(originKinds)('origin %s: the callback receives its headers and no forged ones', (kind) => {
-  const { id, headers } = enteredAs(kind)
-  const call = stack.receiver.calls.find((each) => each.id === id)
-  expect(call?.verified).toBe(true)
-  const delivered = JSON.parse(call?.body ?? '') as { id: string; headers: Record<string, string> }
-  const own = Object.entries(delivered.headers).filter(([each]) =>
-    /^latchkey-(origin|simulation)$/.test(each),
-  )
-  expect(delivered.id).toBe(id)
-  expect(Object.fromEntries(own)).toEqual(headers)
-})
+test.each(originKinds)(
+  'origin %s: the callback receives the headers of this origin, and no forged headers',
+  (kind) => {
+    const { id, headers } = enteredAs(kind)
+    const call = stack.receiver.calls.find((each) => each.id === id)
+    expect(call?.verified).toBe(true)
+    const delivered = JSON.parse(call?.body ?? '') as { id: string; headers: Record<string, string> }
+    const own = Object.entries(delivered.headers).filter(([each]) =>
+      /^latchkey-(origin|simulation)$/.test(each),
+    )
+    expect(delivered.id).toBe(id)
+    expect(Object.fromEntries(own)).toEqual(headers)
+  },
+)
 
-test.each(originKinds)('origin %s: is stored, with who or what brought the event', async (kind) => {
-  const { id, origin } = enteredAs(kind)
-  const { rows } = await backoffice.pool.query('SELECT origin, origin_by FROM events WHERE id = $1', [id])
-  const by = 'actor' in origin ? origin.actor : 'simulationId' in origin ? origin.simulationId : null
-  expect(rows).toEqual([{ origin: kind, origin_by: by }])
-})
+test.each(originKinds)(
+  'origin %s: is stored, together with the actor or simulation that caused the event',
+  async (kind) => {
+    const { id, origin } = enteredAs(kind)
+    const { rows } = await backoffice.pool.query('SELECT origin, origin_by FROM events WHERE id = $1', [id])
+    const by = 'actor' in origin ? origin.actor : 'simulationId' in origin ? origin.simulationId : null
+    expect(rows).toEqual([{ origin: kind, origin_by: by }])
+  },
+)
 
-test.each(originKinds)('origin %s: the internal API returns it and filters by it', async (kind) => {
-  const { id, origin } = enteredAs(kind)
-  const read = async (path: string) => {
-    const url = `${backoffice.url}/internal/v1/events${path}`
-    return (await fetch(url, { headers: { Authorization: `Bearer ${adminToken}` } })).json()
-  }
-  expect(await read(`/${id}`)).toMatchObject({ event: { id, origin } })
-  expect(await read(`?origin=${kind}`)).toMatchObject({ items: [{ id, origin }] })
-  await until('the delivery', async () => {
-    const { items } = (await read(`?origin=${kind}&state=processed`)) as { items: { id: string }[] }
-    return items.length === 1 && items[0]?.id === id
-  })
-})
+test.each(originKinds)(
+  'origin %s: the internal API returns this origin and can filter by it',
+  async (kind) => {
+    const { id, origin } = enteredAs(kind)
+    const read = async (path: string) => {
+      const url = `${backoffice.url}/internal/v1/events${path}`
+      return (await fetch(url, { headers: { Authorization: `Bearer ${adminToken}` } })).json()
+    }
+    expect(await read(`/${id}`)).toMatchObject({ event: { id, origin } })
+    expect(await read(`?origin=${kind}`)).toMatchObject({ items: [{ id, origin }] })
+    await until('the delivery', async () => {
+      const { items } = (await read(`?origin=${kind}&state=processed`)) as { items: { id: string }[] }
+      return items.length === 1 && items[0]?.id === id
+    })
+  },
+)
 
 /** Texts of the event page, besides those of the other origins. */
 const texts: Record<CalledKind, readonly string[]> = {
@@ -145,18 +154,21 @@ const texts: Record<CalledKind, readonly string[]> = {
   test: ['operator:dev sent this event to test the callback', 'never retried or replayed', 'Test</span>'],
 }
 
-test.each(originKinds)('origin %s: the dashboard filters by it and says how the event came', async (kind) => {
-  const { id } = enteredAs(kind)
-  const list = (await session.get(`/events?origin=${kind}`)).html
-  const linked = [...list.matchAll(/href="\/events\/(evt_\w+)/g)].map(([, each]) => each ?? '')
-  expect([...new Set(linked)]).toEqual([id])
-  const page = `${(await session.get(`/events/${id}`)).html} ${list}`
-  for (const [each, parts] of Object.entries(texts)) {
-    for (const part of parts) {
-      const isBadge = part.endsWith('</span>')
-      if (each === kind) expect(page).toContain(part)
-      else if (!isBadge && part !== 'No provider sent it') expect(page).not.toContain(part)
+test.each(originKinds)(
+  'origin %s: the dashboard can filter by this origin and states how the event was created',
+  async (kind) => {
+    const { id } = enteredAs(kind)
+    const list = (await session.get(`/events?origin=${kind}`)).html
+    const linked = [...list.matchAll(/href="\/events\/(evt_\w+)/g)].map(([, each]) => each ?? '')
+    expect([...new Set(linked)]).toEqual([id])
+    const page = `${(await session.get(`/events/${id}`)).html} ${list}`
+    for (const [each, parts] of Object.entries(texts)) {
+      for (const part of parts) {
+        const isBadge = part.endsWith('</span>')
+        if (each === kind) expect(page).toContain(part)
+        else if (!isBadge && part !== 'No provider sent it') expect(page).not.toContain(part)
+      }
     }
-  }
-  expect(page.includes('/replay"')).toBe(kind !== 'test')
-})
+    expect(page.includes('/replay"')).toBe(kind !== 'test')
+  },
+)

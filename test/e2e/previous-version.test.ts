@@ -153,11 +153,11 @@ async function replay(version: RunningVersion, eventId: EventId): Promise<string
   return id
 }
 
-test('versions: API and backoffice of both are ready on the schema of N', async () => {
+test('versions: API and backoffice of both N and N−1 are ready on the schema of N', async () => {
   for (const { api } of [pair.previous, pair.current]) expect(await readiness(api.opsUrl, 200)).toBe(200)
 })
 
-test('versions: the migrations of N keep what N−1 reads, and demand nothing that N−1 does not write', async () => {
+test('versions: the migrations of N keep everything that N−1 reads, and require nothing that N−1 does not write', async () => {
   const before = pair.previousSchema
   const after = await readSchema(pair.pool)
   const isSame = (one: Column, other: Column) => one.table === other.table && one.name === other.name
@@ -178,7 +178,7 @@ test('versions: the migrations of N keep what N−1 reads, and demand nothing th
   expect([before.columns.length > 100, before.rules.length > 20]).toEqual([true, true])
 })
 
-test('versions: the migration of N−1 leaves the schema of N as it is, as in a rollback', async () => {
+test('versions: the migration of N−1 does not change the schema of N, as needed for a rollback', async () => {
   const read = () => valueOf<number>('SELECT max(version) FROM schema_migrations')
   const before = await read()
   await pair.previous.latchkey('migrate')
@@ -201,7 +201,7 @@ test.each(orders)('versions: a tenant reconciled by %s calls the API of %s', asy
   expect(await valueOf<string>('SELECT id FROM tenants WHERE slug = $1', slug)).toBe(tenantId)
 })
 
-test('versions: a tenant with a limit that only N knows is served by both', async () => {
+test('versions: a tenant with a limit that only N knows is served by both N and N−1', async () => {
   const { previous, current } = pair
   const limits = 'limits: {locksPerMinute: {hard: 0}, emitted: [{kind: exports.rows, hard: 5}]}'
   await current.tenants.apply(manifest(slug, [limits]))
@@ -219,7 +219,7 @@ function inTenMinutes() {
   return { expiresAtMs, untilMs: expiresAtMs }
 }
 
-test('versions: an override that only N knows leaves the others in force at N−1, which keeps it', async () => {
+test('versions: an override that only N knows is kept by N−1, and does not affect the other overrides there', async () => {
   const { previous, current } = pair
   const override = { tenantId, by: 'test', hard: 0, ...inTenMinutes(), reason: 'Test' }
   const limit = 'exports.rowsPerMonth'
@@ -237,7 +237,7 @@ test('versions: an override that only N knows leaves the others in force at N−
 })
 
 test.each(orders)(
-  'versions: a key locked by %s is entered, extended, saved and read by %s',
+  'versions: a key locked by %s can be re-entered, extended, saved and read by %s',
   async (_one, _other, both) => {
     const [one, other] = both()
     const key = { scope: 'payments', key: crypto.randomUUID() }
@@ -299,7 +299,7 @@ test('versions: N−1 refuses a tenant in Postgres that was suspended for a roll
 })
 
 test.each(orders)(
-  'versions: locks acquired at %s and %s count into one usage, and into one history',
+  'versions: locks acquired at %s and %s are counted in the same usage and listed in the same history',
   async (_one, _other, both) => {
     const [one, other] = both()
     const used = async (version: RunningVersion) => {
@@ -352,7 +352,7 @@ test.each(orders)(
 )
 
 test.each(orders)(
-  'versions: an override written by %s applies at %s, which clears it',
+  'versions: an override written by %s applies at %s, which can clear it',
   async (_one, _other, both) => {
     const [one, other] = both()
     const [setter, clearer] = await Promise.all(
@@ -369,7 +369,7 @@ test.each(orders)(
   },
 )
 
-test('versions: N−1 works on beside limits on emitted kinds of N, which count what N−1 records', async () => {
+test('versions: N−1 continues to work while N has limits on emitted kinds, and these limits include usage that N−1 records', async () => {
   const { previous, current } = pair
   const [nowMs, kind] = [systemClock.now(), `kind_${crypto.randomUUID().slice(0, 8)}`]
   const { commitUsage } = await current.load<typeof Emissions>(emissionsPath)
@@ -469,7 +469,7 @@ test.each(orders)(
   },
 )
 
-test('versions: an event that N stored under the lease of a forwarder that is gone is delivered by the forwarder of N−1', async () => {
+test('versions: an event that N stored with a lease for a forwarder that has ended is delivered by the forwarder of N−1', async () => {
   const { redisUrl } = await testStores()
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   try {
@@ -497,7 +497,7 @@ test('versions: an event that N stored under the lease of a forwarder that is go
 })
 
 test.each(orders)(
-  'versions: a callback that the forwarder of %s suspended stays so at %s, which resumes it',
+  'versions: a callback that the forwarder of %s suspended stays suspended at %s, which can resume it',
   async (_one, _other, both) => {
     const [one, other] = both()
     receiver.answer(() => new Response(null, { status: 410 }))
@@ -593,7 +593,7 @@ test.each(orders)('versions: a session of the dashboard of %s is valid at %s', a
 })
 
 test.each(orders)(
-  'versions: an event spooled by %s while its Postgres is away is stored by %s',
+  'versions: an event spooled by %s while Postgres is unavailable is stored by %s',
   async (_one, _other, both) => {
     const [one, other] = both()
     one.apiPostgres.cut()
@@ -637,7 +637,7 @@ test.each([
   ['N−1', () => pair.previous],
   ['N', () => pair.current],
 ] as const)(
-  'versions: every answer of the internal API of %s over data of both fits its document',
+  'versions: with data of both versions, every response of the internal API of %s matches its OpenAPI document',
   async (_name, of) => {
     const version = of()
     const { internalDocument } = await version.load<typeof OpenApi>('internal/openapi/index.ts')

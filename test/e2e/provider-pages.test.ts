@@ -65,7 +65,7 @@ test('add a provider: the declaration of the page is written, valid, and verifie
   expect(await run('check')).toBe(shown)
 }, 60_000)
 
-test('add a provider: the parts with the signed path and the ping verify such calls', async () => {
+test('add a provider: the page’s fragments for a signed path and for a ping verify calls of these kinds', async () => {
   const provider = parse(blockNamed(page, 'declaration').text)
   Object.assign(provider.spec, parse(blockNamed(page, 'signed-path').text))
   const url = '/v1/t/parcels/webhooks/parcelwise'
@@ -114,7 +114,7 @@ test('add a provider: the command line simulates a signed call and lists the eve
   expect(printed.match(/ parcelwise /g)?.length).toBe(2)
 }, 60_000)
 
-test('add a provider: a wrong signature is refused, with a line of dev and its cause in the list', async () => {
+test('add a provider: a call with a wrong signature is refused, printed by `npm run dev`, and listed with its cause', async () => {
   expect(await run('wrong')).toBe(blockNamed(page, 'wrong').shown)
   await dev.prints('parcelwise refused: signature_mismatch → parcels')
   const [variables = ''] = blockNamed(page, 'trigger').text.split('\n')
@@ -125,7 +125,7 @@ test('add a provider: a wrong signature is refused, with a line of dev and its c
   expect(listed).toBe(true)
 }, 60_000)
 
-test('add a provider: a change of the file is in force within 2 s', async () => {
+test('add a provider: a change of the file takes effect within 2 s', async () => {
   const changed = readFileSync(declaration(), 'utf8').replaceAll('Parcel-Signature', 'Parcel-Sig')
   writeFileSync(declaration(), changed)
   const seen = await poll(async () => ((await status()) === '400' ? true : undefined), {
@@ -138,7 +138,7 @@ test('add a provider: a change of the file is in force within 2 s', async () => 
   ).toBe(true)
 }, 60_000)
 
-test('add a provider: with a failing vector the log says why, and the declaration before stays in force', async () => {
+test('add a provider: if a test vector fails, the log states the reason, and the previous declaration stays in force', async () => {
   const before = readFileSync(declaration(), 'utf8')
   writeFileSync(declaration(), before.replace('ts=1794300002;sig=2', 'ts=1794300002;sig=3'))
   await dev.prints(

@@ -58,7 +58,7 @@ test('guide of records: the program without a library prints the shown output', 
   expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
 })
 
-test('guide of records: the commands for an unfinished attempt save its result, and a later call gets it', async () => {
+test('guide of records: the commands for an unfinished attempt save its result, and a later call gets this result', async () => {
   const { text, shown } = blockNamed(records, 'unfinished')
   const env = { LATCHKEY_URL: api.url, LATCHKEY_API_KEY: 'lk_demo_0000000000000000000000000000' }
   const check = async () => {
@@ -116,7 +116,7 @@ async function createOutcomesTable(): Promise<void> {
   await pool.end()
 }
 
-test('guide of own services: the curl commands print the shown answers with the tenant of npm run dev', async () => {
+test('guide of own services: the curl commands print the shown responses with the tenant of `npm run dev`', async () => {
   expect(manifests).toContain(blockNamed(services, 'limits').text.replace('spec:\n', '').trimEnd())
   const backoffice = await startTestBackoffice(manifests)
   try {

@@ -133,7 +133,7 @@ test('run: serves the tenants of a folder, delivers their events, and knows oper
   expect(await one.errorLink()).toBe(`<${docs}/reference/errors/route-unknown>; rel="help"`)
 })
 
-test('run: errors link to the documentation that LATCHKEY_DOCS_URL names, also without a backoffice', async () => {
+test('run: errors link to the documentation at LATCHKEY_DOCS_URL, even without a backoffice', async () => {
   const more = { LATCHKEY_RUN_PROCESSES: 'api', LATCHKEY_DOCS_URL: 'https://latchkey.example/docs/' }
   const named = await run(more)
   expect(await named.errorLink()).toBe(
@@ -143,7 +143,7 @@ test('run: errors link to the documentation that LATCHKEY_DOCS_URL names, also w
   expect(await unnamed.errorLink()).toBeNull()
 })
 
-test('run: latchkey tenants why names the manifest of a suspended tenant, and edits of it apply', async () => {
+test('run: `latchkey tenants why` names the manifest of a suspended tenant, and edits of this manifest take effect', async () => {
   await write(manifest())
   const one = await run()
   await serves(one)
@@ -163,7 +163,7 @@ test('run: latchkey tenants why names the manifest of a suspended tenant, and ed
   await until('the end of the suspension', async () => (await why()).out.includes('nothing blocks'))
 })
 
-test('run: an empty folder deletes no tenant, also after a restart, until a manifest asks for it', async () => {
+test('run: an empty folder deletes no tenant, even after a restart, until a manifest requests the deletion', async () => {
   await write(manifest())
   const one = await run()
   await serves(one)
@@ -179,7 +179,7 @@ test('run: an empty folder deletes no tenant, also after a restart, until a mani
   await isDeleted(two)
 }, 120_000)
 
-test('run: another machine takes over when the one that reconciles is killed, and generates no Secret again', async () => {
+test('run: when the reconciling machine is killed, another machine takes over and generates no Secret again', async () => {
   await write(manifest())
   const one = await run()
   await serves(one)
@@ -197,7 +197,7 @@ test('run: another machine takes over when the one that reconciles is killed, an
   await until('the restored file is found', async () => !(await why()).includes('SecretElsewhere'))
 })
 
-test('run: chosen processes on two machines make one service', async () => {
+test('run: two machines that run different processes form one service', async () => {
   await write(manifest())
   const front = await run({ LATCHKEY_RUN_PROCESSES: 'api' })
   expect(front.ports).not.toHaveProperty('backofficePort')
@@ -220,14 +220,17 @@ test.each([
     async () => void (env['LATCHKEY_RUN_PROCESSES'] = 'api,worker'),
     'LATCHKEY_RUN_PROCESSES: expected some of',
   ],
-])('run: %s ends the start with exit code 2 and the setting', async (_case, spoil, problem) => {
-  await spoil()
-  const process = startProcess('run', env)
-  expect(await process.exited).toBe(2)
-  expect(process.errors()).toContain(problem)
-})
+])(
+  'run: %s ends the start with exit code 2 and an error that names the setting',
+  async (_case, spoil, problem) => {
+    await spoil()
+    const process = startProcess('run', env)
+    expect(await process.exited).toBe(2)
+    expect(process.errors()).toContain(problem)
+  },
+)
 
-test('run: a missing tenants folder ends the start with what to do', async () => {
+test('run: a missing tenants folder ends the start with an error that says what to do', async () => {
   const process = startProcess('run', { ...env, LATCHKEY_TENANTS_DIR: join(dir, 'none') })
   expect(await process.exited).not.toBe(0)
   expect(process.output() + process.errors()).toContain('create it, or set LATCHKEY_TENANTS_DIR')

@@ -78,7 +78,7 @@ test('store TLS: migration, commands and API work with stores that require certi
 })
 
 describe('store TLS failures', () => {
-  test('store TLS: /readyz and the log name an untrusted CA of both stores, without secrets', async () => {
+  test('store TLS: /readyz and the log report an untrusted CA for both stores, and contain no secrets', async () => {
     const api = await startApiProcess({
       ...env,
       LATCHKEY_DATABASE_TLS_CA_FILE: foreign.ca,
@@ -105,7 +105,7 @@ describe('store TLS failures', () => {
     expect(all).not.toContain(new URL(postgres.url).password)
   })
 
-  test('store TLS: /readyz and the log name a certificate for another host name, without secrets', async () => {
+  test('store TLS: /readyz and the log report a certificate for another host name, and contain no secrets', async () => {
     const api = await startApiProcess({ ...env, LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db.example' })
     const { schema } = await readyWhen(api.opsUrl, ({ checks }) =>
       checks.some(({ reason }) => reason?.includes('TLS: certificate for another name')),

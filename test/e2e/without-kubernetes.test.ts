@@ -52,7 +52,7 @@ async function finish(started: TestProcess): Promise<string> {
   return started.output()
 }
 
-test('without Kubernetes: the commands of the page lead from nothing to an event of a tenant', async () => {
+test('without Kubernetes: the commands of the page install the service and store the first event of a tenant', async () => {
   service = start('start')
   const { port, backofficePort } = await service.logged('listening')
   const key = join(dir, 'latchkey/data/secrets/shops.acme-key-default.yaml')
@@ -121,7 +121,7 @@ case "\${args[0]}" in useradd | systemctl) echo "\${args[*]}" >>"$MACHINE/asked"
   expect(readFileSync(join(machine, 'asked'), 'utf8')).toContain('systemctl enable --now latchkey')
 })
 
-test('without Kubernetes: the commands for Docker Compose write what compose.yaml needs and add an operator', async () => {
+test('without Kubernetes: the commands for Docker Compose write the files that compose.yaml needs, and add an operator', async () => {
   const folder = join(dir, 'clone')
   mkdirSync(join(folder, 'config'), { recursive: true })
   const docker = `echo "$*" >>"$ASKED"; case "$*" in *' run '*) shift $(($# - 6)); "$@" --file "$PWD/operators.yaml" ;; esac`

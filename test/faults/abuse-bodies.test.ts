@@ -193,7 +193,7 @@ test(
     console.log(`one source address: 1 000 concurrent calls that arrive in two parts: ${succeeded} succeeded`)
     expect(succeeded).toBe(1_000)
     const attacked = await expectUnharmed(
-      'one address, and an attack from it',
+      'one address, and an attack from the same address',
       {
         connections: 840,
         begin: headOf,

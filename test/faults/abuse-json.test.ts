@@ -106,7 +106,7 @@ const ways: readonly (readonly [
     [400, tooDeep],
   ],
   [
-    'POST /v1/record/batch, one check of it',
+    'POST /v1/record/batch, one check of the batch',
     (levels) => record('POST', '/v1/record/batch', `{"checks":[{"deep":${nested(levels - 3)}}]}`),
     [200, '"statusCode":400'],
     [400, tooDeep],
@@ -163,7 +163,7 @@ test.each(ways)(
   },
 )
 
-test('abuse, JSON: every route refuses 4 000 levels of nesting, and the process keeps serving', async () => {
+test('abuse, JSON: every route refuses 4 000 levels of nesting, and the process continues to serve calls', async () => {
   for (const [, call, , refused] of ways) {
     const { status, text } = await call(4000)
     expect([status, text]).toEqual([refused[0], expect.stringContaining(refused[1])])

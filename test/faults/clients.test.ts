@@ -66,7 +66,7 @@ const faults: readonly (readonly [name: string, cause: (load: ClientLoad) => Pro
   ],
   ['Redis emptied', () => command(scene.redis, ['FLUSHALL'])],
   [
-    'Redis killed, an empty one in its place',
+    'Redis killed and replaced by an empty Redis',
     async () => {
       scene.redis.signal('SIGKILL')
       await Bun.sleep(pauseMs)
@@ -106,7 +106,7 @@ async function readEffects(): Promise<Effect[]> {
 }
 
 test(
-  'client libraries: no effect is committed twice, and none is lost whose caller was told that it ran',
+  'client libraries: no effect is committed twice, and no effect is lost that was reported to its caller as done',
   async () => {
     const worker = resolve(import.meta.dir, 'client.worker.py')
     const load = new ClientLoad({

@@ -144,7 +144,7 @@ describe('records in Postgres', () => {
     await scene?.close()
   })
 
-  test('records in Postgres: no operation is lost or doubled while their clock jumps by minutes', async () => {
+  test('records in Postgres: no operation is lost or run twice while the clock of Postgres jumps by minutes', async () => {
     const setShift = (minutes: number) =>
       pool.query(
         `CREATE OR REPLACE FUNCTION record_clock() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -162,7 +162,7 @@ describe('records in Postgres', () => {
   }, 60_000)
 
   test.each(Object.entries(faults))(
-    'records in Postgres: no operation is lost or doubled by this fault under load: %s',
+    'records in Postgres: under load, no operation is lost or run twice after this fault: %s',
     async (name, fault) => {
       await runFault(name, scene, fault)
     },
@@ -170,7 +170,7 @@ describe('records in Postgres', () => {
   )
 
   // Redis is still gone.
-  test('records in Postgres: a process that starts without Redis becomes ready, and refuses tenants in Redis only', async () => {
+  test('records in Postgres: a process that starts without Redis becomes ready, and refuses only calls of tenants with records in Redis', async () => {
     const acquireAt = (url: string, apiKey: string) =>
       fetch(`${url}/v1/record`, {
         method: 'POST',
@@ -249,7 +249,7 @@ describe('records in Postgres with a synchronous standby', () => {
     await pair?.standby.stop()
   })
 
-  test('records in Postgres: no operation is lost or doubled by a failover to a synchronous standby', async () => {
+  test('records in Postgres: no operation is lost or run twice after a failover to a synchronous standby', async () => {
     const { primary, standby } = pair
     await runFault('standby hung for 3 s, then the primary killed and the standby promoted', scene, {
       statuses: [503],

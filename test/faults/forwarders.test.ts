@@ -184,7 +184,7 @@ async function expectCompletedOnce(events: number): Promise<void> {
   expect(rows).toEqual([{ processed: events, attempts: events }])
 }
 
-test('SIGKILL of a forwarder: its calls in progress and its waiting claims are delivered by another within 5 s', async () => {
+test('SIGKILL of a forwarder: another forwarder delivers the calls in progress and the waiting claims within 5 s', async () => {
   await acceptLarge()
   await untilRenewed()
   second = await scene.startForwarder()
@@ -211,7 +211,7 @@ test('SIGKILL of a forwarder: its calls in progress and its waiting claims are d
   expect(tookMs).toBeLessThan(takeoverMsMax)
 }, 90_000)
 
-test('SIGKILL of a forwarder: events that intake handed to it are delivered by another within 5 s', async () => {
+test('SIGKILL of a forwarder: another forwarder delivers the events that intake handed to the killed forwarder within 5 s', async () => {
   const { rows: found } = await pool.query<{ id: TenantId }>('SELECT id FROM tenants WHERE slug = $1', [
     calledSlug,
   ])
@@ -248,7 +248,7 @@ test('SIGKILL of a forwarder: events that intake handed to it are delivered by a
   expect(tookMs).toBeLessThan(takeoverMsMax)
 }, 90_000)
 
-test('SIGSTOP of a forwarder beyond its leases: another delivers its events, and it repeats and completes none', async () => {
+test('SIGSTOP of a forwarder beyond its leases: another forwarder delivers its events, and the stopped forwarder repeats and completes none of them', async () => {
   await acceptLarge()
   second = await scene.startForwarder()
   first.signal('SIGSTOP')

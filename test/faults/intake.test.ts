@@ -137,7 +137,7 @@ describe('intake, Postgres unavailable', () => {
     await untilStored(ids)
   }, 60_000)
 
-  test('intake: returns 503 with Retry-After and stores nothing if Postgres is unavailable and Redis not durable', async () => {
+  test('intake: returns 503 with Retry-After and stores nothing if Postgres is unavailable and Redis is not durable', async () => {
     const id = crypto.randomUUID()
     await crashPostgres()
     const refused = await send(apis.lossy, genericBody(id))

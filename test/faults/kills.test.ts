@@ -70,7 +70,7 @@ const kills: readonly (readonly [
 ]
 
 test.each(kills)(
-  '%s under load: no acknowledged event is lost, and only deliveries without a written outcome are repeated, once',
+  '%s under load: no acknowledged event is lost, and only deliveries whose outcome was not written are repeated, at most once',
   async (fault, repeats, kill) => {
     const load = scene.startLoad()
     await load.untilMore(200)

@@ -140,7 +140,7 @@ async function countWaiting(slug: Slug): Promise<number> {
 }
 
 test.each(cases)(
-  'pull by tenant %s, %s under load: no acknowledged event is lost or passed',
+  'pull by tenant %s, %s under load: no acknowledged event is lost or skipped',
   async (slug, fault, inject) => {
     const reader = { slug, name: `s-${crypto.randomUUID().slice(0, 8)}` }
     await until('the subscription', async () => (await call('PUT', reader, '', {})) !== undefined)

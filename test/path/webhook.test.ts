@@ -5,7 +5,7 @@ import { describePath, measurePath, namesIn, readmePath, withPath } from './path
 const testMsMax = 120_000
 
 test(
-  'path: internal/README.md lists the files and types on the way of a webhook; otherwise run npm run path -- webhook --write',
+  'path: internal/README.md lists the files and types that a webhook passes through; otherwise run npm run path -- webhook --write',
   async () => {
     const readme = await Bun.file(readmePath).text()
     const measured = namesIn(withPath(readme, describePath(await measurePath())))

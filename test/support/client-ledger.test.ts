@@ -16,11 +16,11 @@ const count = (operations: readonly ClientOperation[], found: readonly Effect[] 
   countOperations(operations, found, 10)
 const clean = { twice: 0, lost: 0, different: 0, late: 0, undecided: 0 }
 
-test('client ledger: counts a right history', () => {
+test('client ledger: accepts and counts a correct history', () => {
   expect(count(right)).toEqual({ operations: 3, ran: 1, replayed: 1, other: 0, died: 1, ...clean })
 })
 
-test('client ledger: leaves out effects of other keys', () => {
+test('client ledger: ignores effects of other keys', () => {
   expect(count(right, [...effects, { key: 'c', by: '4' }])).toEqual(count(right))
 })
 

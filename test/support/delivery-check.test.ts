@@ -25,7 +25,7 @@ const delivered = (body: object, more: object = {}) => ({
   body: JSON.stringify(body),
 })
 
-test('delivery check: a delivery that fits the contract has no problem', () => {
+test('delivery check: a delivery that conforms to the contract causes no problem', () => {
   expect(problemsOf(delivered(event))).toEqual([])
 })
 
@@ -34,9 +34,9 @@ test.each([
   ['an id other than webhook-id', delivered({ ...event, id: `${id.slice(0, -1)}5` }), 'webhook-id is'],
   ['an undocumented field', delivered({ ...event, round: 1 }), '"round"'],
   ['a missing field', delivered({ ...event, receivedAt: undefined }), '"receivedAt"'],
-  ['a payload that is no object', delivered({ ...event, payload: [] }), 'body/payload'],
-  ['a header that is no text', delivered({ ...event, headers: { a: 1 } }), 'body/headers/a'],
-  ['a text that is no name of a provider', delivered({ ...event, provider: 'Letters!' }), 'body/provider'],
+  ['a payload that is not an object', delivered({ ...event, payload: [] }), 'body/payload'],
+  ['a header that is not a string', delivered({ ...event, headers: { a: 1 } }), 'body/headers/a'],
+  ['a text that is not a provider name', delivered({ ...event, provider: 'Letters!' }), 'body/provider'],
   [
     'a time that is not UTC',
     delivered({ ...event, occurredAt: '2026-11-10T08:40:00+01:00' }),
@@ -46,11 +46,11 @@ test.each([
   ['a signature of another form', delivered(event, { 'webhook-signature': 'v1a,x' }), 'webhook-signature is'],
   ['a timestamp that is text', delivered(event, { 'webhook-timestamp': 'now' }), 'webhook-timestamp is'],
   ['a body that is not JSON', { headers: new Headers(headers), body: '{' }, 'not JSON'],
-])('delivery check: %s is a problem', (_what, one, problem) => {
+])('delivery check: %s is reported as a problem', (_what, one, problem) => {
   expect(problemsOf(one).join('\n')).toContain(problem)
 })
 
-test('delivery check: a missing header is a problem', () => {
+test('delivery check: a missing header is reported as a problem', () => {
   expect(problemsOf({ headers: new Headers(), body: JSON.stringify(event) })).toEqual([
     'content-type is null',
     'header webhook-id is missing',

@@ -118,7 +118,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     await Promise.all(Array.from({ length: 1000 }, (_, index) => call(index)))
   })
 
-  test('Redis connection: reads the facts of every master', async () => {
+  test('Redis connection: reads the server information of every master', async () => {
     const redis = await connect()
     const facts = await redis.serverFacts()
     expect(facts.map((fact) => fact.maxmemoryPolicy)).toEqual(under.tags().map(() => 'noeviction'))
@@ -141,7 +141,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     expect(heard).not.toContain('after')
   })
 
-  test('Redis connection: a channel delivers a message once to each of its listeners, also to one added twice', async () => {
+  test('Redis connection: a channel delivers a message once to each listener, even if the listener was added twice', async () => {
     const redis = await connect()
     const channel = `{${under.tags()[0]}}:several`
     const heard: string[] = []
@@ -158,7 +158,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     expect(heard).toEqual(['one a', 'other a', 'one c'])
   })
 
-  test('Redis connection: the last of consecutive subscribe and unsubscribe calls counts', async () => {
+  test('Redis connection: of consecutive subscribe and unsubscribe calls, the last call takes effect', async () => {
     const redis = await connect()
     const heard: string[] = []
     const [tag = ''] = under.tags()

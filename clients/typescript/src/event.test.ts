@@ -4,7 +4,7 @@ import { eventCatalogue } from '../../../internal/providers/index.ts'
 import { isEvent } from './event.ts'
 import { eventSamples } from './event-samples.generated.ts'
 
-test('event samples: every type of the catalogue has its sample payloads', () => {
+test('event samples: every type of the catalogue has sample payloads', () => {
   const expected = eventCatalogue.map(({ type, providers }) => [
     type,
     providers.map(({ provider, providerRawType, example }) => ({
@@ -18,7 +18,7 @@ test('event samples: every type of the catalogue has its sample payloads', () =>
 })
 
 test.each(['index', 'fetch', 'express', 'fastify', 'postgres', 'webhooks'])(
-  'event samples: the bundle of %s has none of them',
+  'event samples: the bundle of %s does not contain the samples',
   async (entry) => {
     const built = await Bun.build({
       entrypoints: [join(import.meta.dir, `${entry}.ts`)],
@@ -45,6 +45,6 @@ const others: [what: string, value: unknown][] = [
   ['an object without an id', { ...fields, id: undefined }],
   ['a payload that is null', { ...fields, payload: null }],
 ]
-test.each(others)('isEvent: %s is no event', (_what, value) => {
+test.each(others)('isEvent: %s is not an event', (_what, value) => {
   expect(isEvent(value)).toBe(false)
 })

@@ -83,7 +83,7 @@ const writers: [what: string, write: RequestHandler][] = [
     },
   ],
 ]
-test.each(writers)('express: a response by %s is kept', async (_what, write) => {
+test.each(writers)('express: a response sent by %s is saved', async (_what, write) => {
   const port = await serve(guard(), write)
   const key = newKey()
   for (const replayed of [null, 'true']) {
@@ -97,7 +97,7 @@ test.each(writers)('express: a response by %s is kept', async (_what, write) => 
   }
 })
 
-test('express: middleware before the guard changes the response that is sent, not the one that is kept', async () => {
+test('express: middleware before the guard changes the response that is sent, but not the saved response', async () => {
   const addCookie: RequestHandler = (_request, response, next) => {
     const { writeHead } = response
     response.writeHead = ((...args: Parameters<typeof writeHead>) => {
@@ -143,7 +143,7 @@ test('express: a second response of a handler is ignored, and its headers are no
   }
 })
 
-test('express: a response whose headers are flushed is sent as it is written, and is not kept', async () => {
+test('express: a response whose headers are flushed early is streamed to the caller and not saved', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const port = await serve(guard(), (_request, response) => {
     response.flushHeaders()
@@ -166,7 +166,7 @@ async function hangUp(port: number, key: string, started: Promise<void>) {
   socket.destroy()
 }
 
-test('express: the response of a handler whose caller hung up is saved', async () => {
+test('express: the response of a handler is saved even if the caller has disconnected', async () => {
   const { promise: started, resolve: start } = Promise.withResolvers<void>()
   const port = await serve(guard(), (request, response) => {
     start()
@@ -184,7 +184,7 @@ test('express: the response of a handler whose caller hung up is saved', async (
   expect(await again?.text()).toBe('done')
 })
 
-test('express: a handler that never responds to a caller that hung up loses its lock', async () => {
+test('express: a handler that never responds to a disconnected caller loses its lock', async () => {
   const { promise: started, resolve: start } = Promise.withResolvers<void>()
   const port = await serve(guard(), () => start())
   const key = newKey()
@@ -193,7 +193,7 @@ test('express: a handler that never responds to a caller that hung up loses its 
   expect((await response.json()) as object).toMatchObject({ code: 'idempotency_outcome_unknown' })
 })
 
-test('express: a handler that never responds to a caller that hung up before it loses its lock', async () => {
+test('express: a handler that never responds to a caller that disconnected before the handler started loses its lock', async () => {
   const { promise: started, resolve: start } = Promise.withResolvers<void>()
   const { promise: called, resolve: begin } = Promise.withResolvers<void>()
   const principal = async (request: express.Request) => {
@@ -212,7 +212,7 @@ test('express: a handler that never responds to a caller that hung up before it 
   expect((await response.json()) as object).toMatchObject({ code: 'idempotency_outcome_unknown' })
 })
 
-test('express: a handler may respond after its lock was given up because its caller hung up', async () => {
+test('express: a handler may still respond after its lock was released because the caller disconnected', async () => {
   const { promise: started, resolve: start } = Promise.withResolvers<void>()
   const { promise: responded, resolve: respond } = Promise.withResolvers<unknown>()
   const { promise: released, resolve: release } = Promise.withResolvers<void>()

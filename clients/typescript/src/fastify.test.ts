@@ -72,7 +72,7 @@ test.each([
   ['before it runs', true],
   ['while it runs', false],
 ])(
-  'fastify: a handler that never responds to a caller that hung up %s loses its lock',
+  'fastify: a handler that never responds to a caller that disconnected %s loses its lock',
   async (_what, isBefore) => {
     const { promise: started, resolve: start } = Promise.withResolvers<void>()
     const { promise: called, resolve: begin } = Promise.withResolvers<void>()

@@ -35,7 +35,7 @@ test('Hono: a body that an earlier middleware has read is part of the fingerprin
   expect((await post('{"amount":2}')).status).toBe(422)
 })
 
-test('Fetch API: a body that was read before is an error that says what to do', async () => {
+test('Fetch API: a body that was already read causes an error that says what to do', async () => {
   const guarded = idempotent(latchkey, { principal: 'none' }, () => new Response('done'))
   const request = new Request('http://localhost/charges', {
     method: 'POST',

@@ -38,7 +38,7 @@ test('idempotent: runs a method once per key, with its `this`, and returns the s
   await expect(shop.charge({ id, cents: 6 })).rejects.toMatchObject({ outcome: { kind: 'reused_key' } })
 })
 
-test('idempotent: takes a scope and a fingerprint', async () => {
+test('idempotent: accepts a scope and a fingerprint', async () => {
   const options = {
     scope: 'jobs',
     key: (id: string, _attempt: number) => id,
@@ -60,12 +60,15 @@ test.each([
   expect(canonicalJson(one) === canonicalJson(other)).toBe(isEqual)
 })
 
-test('canonicalJson: sorts names as texts, also those that look like numbers', () => {
+test('canonicalJson: sorts member names as strings, including names that look like numbers', () => {
   expect(canonicalJson({ b: [null, { 9: 'ä', 10: 1.5 }], a: true })).toBe(
     '{"a":true,"b":[null,{"10":1.5,"9":"ä"}]}',
   )
 })
 
-test.each(canonical)('canonicalJson: $json is that of the library in Python', ({ json, canonical: text }) => {
-  expect(canonicalJson(JSON.parse(json))).toBe(text)
-})
+test.each(canonical)(
+  'canonicalJson: the result for $json equals the result of the Python library',
+  ({ json, canonical: text }) => {
+    expect(canonicalJson(JSON.parse(json))).toBe(text)
+  },
+)

@@ -68,7 +68,7 @@ describe.each(transient)('once: %s', (_name, fault) => {
   test.each([
     ['twice at the acquisition', check],
     ['twice at the save', save],
-  ] as const)('runs the work once and saves its result: %s', async (_when, name) => {
+  ] as const)('once: runs the work once and saves its result, with a fault %s', async (_when, name) => {
     const { latchkey, faults, address } = caller()
     faults.fail(name, fault, 2)
     let runs = 0
@@ -106,7 +106,7 @@ test.each([
   ['503 store_unavailable', () => errorAnswer(503, 'store_unavailable'), 'store_unavailable', 1000],
   ['503 starting', () => errorAnswer(503, 'starting'), 'store_unavailable', 1000],
 ] as const)(
-  'once: is unavailable within acquireMs, and the work does not run: %s',
+  'once: returns `unavailable` within `acquireMs` and does not run the work: %s',
   async (_name, fault, reason, retryAfterMs) => {
     const { latchkey, faults, address } = caller()
     faults.fail(check, fault, 100)
@@ -118,7 +118,7 @@ test.each([
   },
 )
 
-test('once: an outcome without an answer has the exception of fetch as its cause, also as an error', async () => {
+test('once: without a response, both the outcome and its error have the exception of `fetch` as their cause', async () => {
   const { latchkey, faults, address } = caller()
   faults.fail(check, 'call lost')
   const outcome = await latchkey.once({ ...address, acquireMs: 0 }, () => 1)
@@ -128,7 +128,7 @@ test('once: an outcome without an answer has the exception of fetch as its cause
   )
 })
 
-test('once: a call without an answer ends after waitMs and acquireMs together', async () => {
+test('once: a call without a response ends after the sum of `waitMs` and `acquireMs`', async () => {
   const { latchkey, faults, address } = caller()
   faults.fail(check, 'no answer', 100)
   const startedAtMs = performance.now()
@@ -155,7 +155,7 @@ test('once: does not repeat an acquisition that exceeds a usage limit', async ()
   expect(faults.calls).toEqual([check])
 })
 
-test("once: onUnavailable 'run' runs the work without a lock, and saves nothing", async () => {
+test("once: `onUnavailable: 'run'` runs the work without a lock, and saves nothing", async () => {
   const { latchkey, faults, address } = caller()
   faults.fail(check, 'call lost', 100)
   const options = { ...address, acquireMs: 100, onUnavailable: 'run' } as const
@@ -167,7 +167,7 @@ test("once: onUnavailable 'run' runs the work without a lock, and saves nothing"
   expect(faults.calls).not.toContain(save)
 })
 
-test('once: an error marked in work without a lock is not marked for an outer operation', async () => {
+test('once: an error marked by `nothingHappened` in work without a lock is not treated as marked by an outer operation', async () => {
   const { latchkey, faults, address } = caller()
   const inner = { ...address, key: crypto.randomUUID(), acquireMs: 100, onUnavailable: 'run' } as const
   const outcome = latchkey.once(address, () => {
@@ -181,7 +181,7 @@ test('once: an error marked in work without a lock is not marked for an outer op
   expect(await latchkey.once<unknown>(address, () => 1)).toEqual({ kind: 'taken_over', phase: 'before' })
 })
 
-test('once: an exception of debug changes nothing', async () => {
+test('once: an exception thrown by the `debug` callback changes nothing', async () => {
   const debug = () => {
     throw new Error('the log is full')
   }
@@ -195,7 +195,7 @@ test('once: an exception of debug changes nothing', async () => {
   expect(outcome).toEqual({ kind: 'ran', value: 1, guarded: true })
 })
 
-test('once: acquireMs 0 and saveMs 0 allow one call each, with the time of a call', async () => {
+test('once: `acquireMs` 0 and `saveMs` 0 each allow one call with the normal call timeout', async () => {
   const { latchkey, faults, address } = caller()
   const bounds = { acquireMs: 0, saveMs: 0 }
   expect(await latchkey.once({ ...address, ...bounds }, () => 1)).toMatchObject({ kind: 'ran' })
@@ -256,7 +256,7 @@ function endless(): ReadableStream<Uint8Array> {
 }
 
 describe('once: lock lost while the work runs', () => {
-  test('the signal aborts when the service says so', async () => {
+  test('once, lost lock: the signal aborts when the service reports the loss', async () => {
     const { latchkey, faults, address } = caller()
     const outcome: unknown = await latchkey.once({ ...address, lockSeconds: 1 }, async ({ signal }) => {
       const query = new URLSearchParams({ ...address, lockToken: faults.lockToken })
@@ -267,7 +267,7 @@ describe('once: lock lost while the work runs', () => {
     expect(faults.calls).toEqual([check, extend])
   })
 
-  test('the signal aborts when its time has passed without an extension, and the result is saved unless another caller took over', async () => {
+  test('once, lost lock: the signal aborts when the lock expires without an extension, and the result is saved unless another caller took over', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
     const startedAtMs = performance.now()
@@ -279,7 +279,7 @@ describe('once: lock lost while the work runs', () => {
     expect(outcome).toEqual({ kind: 'ran', value: 'late', guarded: true })
   })
 
-  test('an exception caused by the signal is taken_over, and the lock is shortened', async () => {
+  test('once, lost lock: an exception caused by the signal results in `taken_over`, and the lock is shortened', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
     const outcome: unknown = await latchkey.once({ ...address, lockSeconds: 1 }, async ({ signal }) => {
@@ -291,7 +291,7 @@ describe('once: lock lost while the work runs', () => {
     expect(faults.calls.at(-1)).toBe(extend)
   })
 
-  test('an exception is thrown within two seconds, also while an extension gets no answer', async () => {
+  test('once, lost lock: an exception is thrown within two seconds, even while an extension gets no response', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'no answer', 100)
     const own = new Error('own')
@@ -305,7 +305,7 @@ describe('once: lock lost while the work runs', () => {
     expect(performance.now() - thrownAtMs).toBeLessThan(2500)
   })
 
-  test('work does not run if the lock is lost while onTakenOver looks for the effect', async () => {
+  test('once, lost lock: the work does not run if the lock is lost while `onTakenOver` looks for the effect', async () => {
     const { latchkey, faults, address } = caller()
     await expect(latchkey.once(address, () => Promise.reject(new Error('lost')))).rejects.toThrow('lost')
     const onTakenOver = async ({ signal }: WorkContext) => {
@@ -320,7 +320,7 @@ describe('once: lock lost while the work runs', () => {
     expect(outcome).toEqual({ kind: 'taken_over', phase: 'before' })
   })
 
-  test('another exception is thrown unchanged', async () => {
+  test('once, lost lock: an exception not caused by the signal is thrown unchanged', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
     const own = new Error('own')
@@ -331,7 +331,7 @@ describe('once: lock lost while the work runs', () => {
     await expect(outcome).rejects.toBe(own)
   })
 
-  test('a result is refused after another caller took over and saved', async () => {
+  test('once, lost lock: a result is refused after another caller took over and saved its result', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(extend, 'call lost', 100)
     const outcome: unknown = await latchkey.once({ ...address, lockSeconds: 1 }, async ({ signal }) => {
@@ -347,7 +347,7 @@ describe('once: lock lost while the work runs', () => {
     expect(await latchkey.once<unknown>(address, () => 'never')).toEqual({ kind: 'replayed', value: true })
   })
 
-  test('a change of the wall clock does not abort the signal', async () => {
+  test('once, lost lock: a change of the wall clock does not abort the signal', async () => {
     const { latchkey, address, next } = caller()
     const now = Date.now
     try {
@@ -366,7 +366,7 @@ describe('once: lock lost while the work runs', () => {
 })
 
 describe('once: save', () => {
-  test('a conflict with a record that another program saved is taken_over', async () => {
+  test('once, save: a conflict with a record that another program saved results in `taken_over`', async () => {
     const { latchkey, address } = caller()
     const outcome: unknown = await latchkey.once(address, async () => {
       await api.call('PUT', '/v1/record', { ...address, status: 200, body: 'of another program' })
@@ -375,13 +375,13 @@ describe('once: save', () => {
     expect(outcome).toEqual({ kind: 'taken_over', phase: 'during' })
   })
 
-  test('a result that is too large is unknown, with the reason', async () => {
+  test('once, save: a result that is too large gives the outcome `unknown` with the reason', async () => {
     const { latchkey, address } = caller()
     const outcome = await latchkey.once(address, () => 'x'.repeat(300_000))
     expect(outcome).toMatchObject({ kind: 'unknown', reason: 'refused', code: 'invalid_request' })
   })
 
-  test('without an answer it is unknown, and complete saves it later, any number of times', async () => {
+  test('once, save: without a response the outcome is `unknown`, and `complete` can save the result later, any number of times', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(save, 'call lost', 100)
     const outcome = await latchkey.once({ ...address, saveMs: 100, ttlSeconds: 600 }, () => ({ id: 1 }))
@@ -395,7 +395,7 @@ describe('once: save', () => {
     expect(await latchkey.fetchRecord(address)).toEqual({ status: 200, headers: {}, body: { id: 1 } })
   })
 
-  test('complete is taken_over after another caller has saved', async () => {
+  test('once, save: `complete` returns `taken_over` after another caller has saved a result', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(save, 'call lost', 100)
     faults.fail(extend, 'call lost', 100)
@@ -407,7 +407,7 @@ describe('once: save', () => {
     expect(completed).toEqual({ kind: 'taken_over', phase: 'during' })
   })
 
-  test('the lock is extended while a save is repeated', async () => {
+  test('once, save: the lock is extended while the save is repeated', async () => {
     const { latchkey, faults, address, next } = caller()
     faults.fail(save, 'call lost', 100)
     void next('lock extended').then(() => faults.recover())
@@ -418,14 +418,14 @@ describe('once: save', () => {
 })
 
 describe("once: the caller's signal", () => {
-  test('aborted before the call: nothing is sent', async () => {
+  test('once, signal aborted before the call: nothing is sent', async () => {
     const { latchkey, faults, address } = caller()
     const signal = AbortSignal.abort(new Error('gone'))
     await expect(latchkey.once({ ...address, signal }, () => 1)).rejects.toThrow('gone')
     expect(faults.calls).toEqual([])
   })
 
-  test('aborted while an answer with the lock is missing: the lock is given back', async () => {
+  test('once, signal aborted before the response with the lock arrives: the lock is released', async () => {
     const { latchkey, faults, address } = caller()
     faults.fail(check, 'no answer')
     const controller = new AbortController()
@@ -440,7 +440,7 @@ describe("once: the caller's signal", () => {
     })
   })
 
-  test('aborted when the answer with the lock has just been read: the lock is given back', async () => {
+  test('once, signal aborted just after the response with the lock was read: the lock is released', async () => {
     const controller = new AbortController()
     const faults = new FaultyFetch()
     const fetch = async (url: string, init: RequestInit) => {
@@ -453,7 +453,7 @@ describe("once: the caller's signal", () => {
     expect(faults.calls).toEqual([check, check, release])
   })
 
-  test('aborted while it waits for a busy key: it rejects at once', async () => {
+  test('once, signal aborted while the call waits for a busy key: the call rejects immediately', async () => {
     const { latchkey, address } = caller()
     const controller = new AbortController()
     await latchkey.once(address, async () => {
@@ -465,7 +465,7 @@ describe("once: the caller's signal", () => {
     })
   })
 
-  test('aborted while onTakenOver looks for the effect: the lock is given back, and work does not run', async () => {
+  test('once, signal aborted while `onTakenOver` looks for the effect: the lock is released, and the work does not run', async () => {
     const { latchkey, address } = caller()
     await expect(latchkey.once(address, () => Promise.reject(new Error('lost')))).rejects.toThrow('lost')
     const controller = new AbortController()
@@ -482,7 +482,7 @@ describe("once: the caller's signal", () => {
     expect(next).toEqual({ kind: 'taken_over', phase: 'before' })
   })
 
-  test('aborted while the work runs: its signal aborts with the same reason, and its result is saved', async () => {
+  test('once, signal aborted while the work runs: the signal of the work aborts with the same reason, and the result is saved', async () => {
     const { latchkey, faults, address } = caller()
     const controller = new AbortController()
     const reason = new Error('gone')
@@ -497,7 +497,7 @@ describe("once: the caller's signal", () => {
     expect(faults.calls).toEqual([check, save])
   })
 
-  test('aborted while a save is repeated: it is unknown', async () => {
+  test('once, signal aborted while a save is repeated: the outcome is `unknown`', async () => {
     const { latchkey, faults, address, next } = caller()
     faults.fail(save, 'answer lost', 100)
     const controller = new AbortController()

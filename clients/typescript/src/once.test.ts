@@ -38,7 +38,7 @@ test.each([
   expect(await latchkey.once<unknown>(address, never)).toEqual({ kind: 'replayed', value: replayed })
 })
 
-test('once: of 50 callers at the same time one runs the work, and the others wait for its result', async () => {
+test('once: of 50 concurrent callers, one runs the work and the others wait for its result', async () => {
   const address = fresh()
   const callers = Array.from({ length: 50 }, (_, n) => latchkey.once(address, () => n))
   const outcomes = await Promise.all(callers)
@@ -47,7 +47,7 @@ test('once: of 50 callers at the same time one runs the work, and the others wai
   expect(new Set(outcomes.map(unwrap)).size).toBe(1)
 })
 
-test('once: waitMs 0 returns busy at once while another caller works', async () => {
+test('once: with `waitMs` 0, returns `busy` immediately while another caller works', async () => {
   const address = fresh()
   await latchkey.once(address, async () => {
     const outcome = await latchkey.once<unknown>({ ...address, waitMs: 0 }, never)
@@ -55,7 +55,7 @@ test('once: waitMs 0 returns busy at once while another caller works', async () 
   })
 })
 
-test('once: another fingerprint under the same key is reused_key', async () => {
+test('once: another fingerprint with the same key returns `reused_key`', async () => {
   const address = fresh()
   await latchkey.once({ ...address, fingerprint: 'one' }, () => 1)
   expect(await latchkey.once<unknown>({ ...address, fingerprint: 'two' }, never)).toEqual({
@@ -63,7 +63,7 @@ test('once: another fingerprint under the same key is reused_key', async () => {
   })
 })
 
-test('once: a lock that was waited for longer than a third of its time is renewed before the work', async () => {
+test('once: a lock that arrives after a wait of more than a third of its duration is renewed before the work runs', async () => {
   const address = fresh()
   const faults = new FaultyFetch()
   const other = new Latchkey({ url: api.url, apiKey: testApiKey, fetch: faults.fetch })
@@ -83,7 +83,7 @@ test('once: a lock that was waited for longer than a third of its time is renewe
 })
 
 describe('once: exception of the work', () => {
-  test('is thrown unchanged, and the next caller learns that the effect is uncertain', async () => {
+  test('once: an exception of the work is thrown unchanged, and the next caller learns that the effect is uncertain', async () => {
     const address = fresh()
     const error = new Error('no answer of the bank')
     await expect(latchkey.once(address, () => Promise.reject(error))).rejects.toBe(error)
@@ -95,17 +95,20 @@ describe('once: exception of the work', () => {
     ['an error', new Error('declined'), 'declined'],
     ['a text', 'declined', 'Nothing happened'],
     ['a frozen error', Object.freeze(new Error('declined')), 'Nothing happened'],
-  ])('marked by nothingHappened, %s: the next caller starts anew at once', async (_name, error, message) => {
-    const address = fresh()
-    const failing = latchkey.once(address, () => {
-      throw nothingHappened(error)
-    })
-    await expect(failing).rejects.toThrow(message)
-    const next = await latchkey.once({ ...address, waitMs: 0 }, ({ takenOver }) => takenOver)
-    expect(next).toEqual({ kind: 'ran', value: false, guarded: true })
-  })
+  ])(
+    'once: an exception marked by `nothingHappened`, %s, lets the next caller start again immediately',
+    async (_name, error, message) => {
+      const address = fresh()
+      const failing = latchkey.once(address, () => {
+        throw nothingHappened(error)
+      })
+      await expect(failing).rejects.toThrow(message)
+      const next = await latchkey.once({ ...address, waitMs: 0 }, ({ takenOver }) => takenOver)
+      expect(next).toEqual({ kind: 'ran', value: false, guarded: true })
+    },
+  )
 
-  test('marked by nothingHappened of an inner operation: the outer operation is uncertain', async () => {
+  test('once: an exception marked by `nothingHappened` in an inner operation leaves the outer operation uncertain', async () => {
     const [outer, inner] = [fresh(), fresh()]
     const failing = latchkey.once(outer, () =>
       latchkey.once(inner, () => {
@@ -116,7 +119,7 @@ describe('once: exception of the work', () => {
     expect(await latchkey.once<unknown>(outer, never)).toEqual({ kind: 'taken_over', phase: 'before' })
   })
 
-  test('a result that is not JSON counts as one', async () => {
+  test('once: a result that is not JSON is treated like an exception of the work', async () => {
     const address = fresh()
     const error = await latchkey.once<unknown>(address, () => 1n).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(TypeError)
@@ -136,7 +139,7 @@ describe('once: an earlier caller ended without a result', () => {
   }
 
   test.each<[string, OnceOptions<string>['onTakenOver'], unknown]>([
-    ['by default it refuses', undefined, { kind: 'taken_over', phase: 'before' }],
+    ['by default', undefined, { kind: 'taken_over', phase: 'before' }],
     ['refuse', 'refuse', { kind: 'taken_over', phase: 'before' }],
     ['run', 'run', { kind: 'ran', value: 'ran', guarded: true }],
     ['a callback that refuses', () => 'refuse', { kind: 'taken_over', phase: 'before' }],
@@ -146,15 +149,18 @@ describe('once: an earlier caller ended without a result', () => {
       ({ takenOver, fence }): Recovery<string> => ({ recovered: `${takenOver} ${typeof fence}` }),
       { kind: 'replayed', value: 'true number' },
     ],
-  ])('%s, and the next caller gets the saved result or is told too', async (_name, onTakenOver, expected) => {
-    const address = await abandoned()
-    const outcome: unknown = await latchkey.once({ ...address, onTakenOver }, () => 'ran')
-    expect(outcome).toEqual(expected)
-    const { kind } = await latchkey.once({ ...address, waitMs: 0 }, () => 'again')
-    expect(kind).toBe('value' in (expected as object) ? 'replayed' : 'taken_over')
-  })
+  ])(
+    'once: after a caller without a result, onTakenOver (%s) decides, and the next caller gets the saved result or `taken_over`',
+    async (_name, onTakenOver, expected) => {
+      const address = await abandoned()
+      const outcome: unknown = await latchkey.once({ ...address, onTakenOver }, () => 'ran')
+      expect(outcome).toEqual(expected)
+      const { kind } = await latchkey.once({ ...address, waitMs: 0 }, () => 'again')
+      expect(kind).toBe('value' in (expected as object) ? 'replayed' : 'taken_over')
+    },
+  )
 
-  test('an exception of the callback is thrown, and the next caller gets takenOver at once', async () => {
+  test('once: an exception of the onTakenOver callback is thrown, and the next caller gets `takenOver` immediately', async () => {
     const address = await abandoned()
     const onTakenOver = () => Promise.reject(new Error('search failed'))
     await expect(latchkey.once({ ...address, onTakenOver }, () => 1)).rejects.toThrow('search failed')
@@ -163,7 +169,7 @@ describe('once: an earlier caller ended without a result', () => {
   })
 })
 
-test('LatchkeyOutcomeError: a log of it has neither the lock token nor the result', () => {
+test('LatchkeyOutcomeError: a log of the error contains neither the lock token nor the result', () => {
   const pending = {
     scope: 's',
     key: 'k',
@@ -183,7 +189,7 @@ describe('cache', () => {
     return { faults, client: new Latchkey({ url: api.url, apiKey: testApiKey, fetch: faults.fetch, cache }) }
   }
 
-  test('replays a result without a call, and no caller changes what the next one gets', async () => {
+  test('cache: replays a result without a call, and a caller cannot change the result that the next caller gets', async () => {
     const { faults, client } = cached(10)
     const address = fresh()
     await client.once(address, () => ({ lines: [1] }))
@@ -206,7 +212,7 @@ describe('cache', () => {
         return client.once(address, () => 1)
       },
     ],
-  ])('calls the service for %s', async (_name, call) => {
+  ])('cache: calls the service for %s', async (_name, call) => {
     const { faults, client } = cached(10)
     const address = fresh()
     await client.once({ ...address, fingerprint: 'one' }, () => 1)
@@ -215,7 +221,7 @@ describe('cache', () => {
     expect(faults.calls.length).toBeGreaterThan(sent)
   })
 
-  test('removes the least recently used record, and those over their age', async () => {
+  test('cache: removes the least recently used record, and records over their maximum age', async () => {
     const { faults, client } = cached(2)
     const [one, two, three] = [fresh(), fresh(), fresh()]
     for (const each of [one, two, one, three]) await client.once(each, () => 1)
@@ -230,7 +236,7 @@ describe('cache', () => {
   })
 })
 
-test('debug and tracer: report an outcome without the API key, the key, a lock token or a body', async () => {
+test('debug and tracer: report an outcome without the API key, the idempotency key, a lock token or a body', async () => {
   const reported: unknown[] = []
   const faults = new FaultyFetch()
   const tracer = {
@@ -271,7 +277,7 @@ test.each<Outcome<number>>([
   expect(() => unwrap(outcome)).toThrow(outcome.kind)
 })
 
-test('fetchRecord and removeRecord: return what is saved, and reject without an answer or right', async () => {
+test('fetchRecord and removeRecord: return the saved record, and reject without a response or without permission', async () => {
   const address = fresh()
   expect(await latchkey.fetchRecord(address)).toBeUndefined()
   expect(await latchkey.removeRecord(address)).toBe(false)
@@ -283,7 +289,7 @@ test('fetchRecord and removeRecord: return what is saved, and reject without an 
 })
 
 test.each([
-  ['a text that is no address', { url: 'latchkey', apiKey: testApiKey }],
+  ['a text that is not a URL', { url: 'latchkey', apiKey: testApiKey }],
   ['an address of another protocol', { url: 'ftp://example.com', apiKey: testApiKey }],
   ['an address with a query', { url: 'https://example.com/?a=1', apiKey: testApiKey }],
   ['an API key with a line feed', { url: 'https://example.com', apiKey: `${testApiKey}\n` }],
@@ -295,7 +301,7 @@ test.each([
   ['url', undefined, 'undefined', 'LATCHKEY_URL'],
   ['apiKey', undefined, 'undefined', 'LATCHKEY_API_KEY'],
   ['apiKey', '', 'empty', 'LATCHKEY_API_KEY'],
-])('Latchkey: says of %s %p that it is missing', (name, value, state, variable) => {
+])('Latchkey: the error for %s %p says that the option is missing', (name, value, state, variable) => {
   const options = { url: 'https://example.com', apiKey: testApiKey, [name]: value }
   const message = `Latchkey: \`${name}\` is missing (${state}): if you pass process.env.${variable}, set it`
   expect(() => new Latchkey(options)).toThrow(message)

@@ -41,7 +41,7 @@ const declined = await latchkey.once({ ...address, key: address.key + '2' }, () 
 console.log(first.kind, second.kind, unwrap(first).fence === unwrap(second).fence, declined)
 `
 
-test('package: its core has no dependency, and at most 15 KiB minified and compressed', async () => {
+test('package: the core has no dependencies, and is at most 15 KiB minified and compressed', async () => {
   const built = await Bun.build({
     entrypoints: [join(import.meta.dir, 'index.ts')],
     target: 'browser',
@@ -64,7 +64,7 @@ test.each([
     'resolution of a bundler, libraries of a worker',
     ['--module', 'preserve', '--moduleResolution', 'bundler', '--lib', 'es2023,webworker'],
   ],
-])('package: its types compile in an application: %s', async (_name, options) => {
+])('package: the types compile in an application: %s', async (_name, options) => {
   const flags = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', ...options]
   const command = [...tsc, ...flags, '--noEmit', join(folder, 'application.ts')]
   expect(await runToEnd(command)).toEqual({ exitCode: 0, output: '' })
@@ -73,7 +73,7 @@ test.each([
 test.each([
   ['Node', 'node'],
   ['Bun', process.execPath],
-])('package: an application with it runs to its end in %s', async (_name, runtime) => {
+])('package: an application that uses the package runs to its end in %s', async (_name, runtime) => {
   const flags = ['--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom']
   const compiled = await runToEnd([...tsc, ...flags, join(folder, 'application.ts')])
   expect(compiled).toEqual({ exitCode: 0, output: '' })
@@ -86,20 +86,20 @@ test.each([
   expect(performance.now() - startedAtMs).toBeLessThan(10_000)
 })
 
-test('package: contains the compiled program, its types, the table, the licence and the README only', () => {
+test('package: contains only the compiled program, its types, the table, the licence and the README', () => {
   const files = readdirSync(join(folder, 'node_modules/@latchkey/client'), { recursive: true }).map(String)
   const others = files.filter((path) => !/^dist(\/[a-z-]+)*(\.generated)?(\.js|\.d\.ts)?$/.test(path))
   expect(others.toSorted()).toEqual(['LICENSE', 'README.md', 'latchkey-outcomes.sql', 'package.json'])
   expect(files.filter((path) => path.includes('.test.'))).toEqual([])
 })
 
-test('package: the table is the one in clients/README.md', () => {
+test('package: the table definition equals the definition in clients/README.md', () => {
   const behaviour = readFileSync(join(root, 'clients/README.md'), 'utf8')
   const shipped = readFileSync(join(folder, 'node_modules/@latchkey/client/latchkey-outcomes.sql'), 'utf8')
   expect(/```sql\n(.*?)```/s.exec(behaviour)?.[1]).toBe(shipped.replace(/^--.*\n/m, ''))
 })
 
-test('package: every entry loads in Node without the frameworks and drivers that it serves', async () => {
+test('package: every entry point loads in Node without the frameworks and drivers that it supports', async () => {
   const manifest = JSON.parse(
     readFileSync(join(folder, 'node_modules/@latchkey/client/package.json'), 'utf8'),
   ) as { readonly exports: Readonly<Record<string, unknown>> }

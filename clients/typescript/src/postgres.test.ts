@@ -148,7 +148,7 @@ describe.each(Object.entries(drivers))('withTransaction, %s', (name, open) => {
     expect((await latchkey.fetchRecord({ scope: 'charges', key }))?.body).toEqual({ key })
   })
 
-  test(`${name}: twenty callers without any lock have one effect`, async () => {
+  test(`${name}: twenty callers without any lock cause only one effect`, async () => {
     const alone = new Latchkey({ url: 'http://127.0.0.1:9', apiKey: 'x' })
     const options = { acquireMs: 0, onUnavailable: 'run' }
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => charge(options, alone)))
@@ -186,7 +186,7 @@ describe.each(Object.entries(drivers))('withTransaction, %s', (name, open) => {
     expect([await chargesOf(key), await rowsOf(key)]).toEqual([0, []])
   })
 
-  test(`${name}: a commit that never arrived is an exception, and the next call runs`, async () => {
+  test(`${name}: a commit that never arrived causes an exception, and the next call runs the work`, async () => {
     proxy.failNext('call')
     expect(await charge().catch((error: unknown) => error)).toBeInstanceOf(Error)
     expect(await chargesOf(key)).toBe(0)
@@ -194,7 +194,7 @@ describe.each(Object.entries(drivers))('withTransaction, %s', (name, open) => {
     expect(await chargesOf(key)).toBe(1)
   })
 
-  test(`${name}: a commit whose answer was lost is found out to have happened`, async () => {
+  test(`${name}: a commit whose response was lost is detected as successful`, async () => {
     proxy.failNext('answer')
     expect(await charge()).toEqual({ kind: 'ran', value: { key }, guarded: true })
     expect(await charge()).toEqual({ kind: 'replayed', value: { key } })
@@ -248,7 +248,7 @@ describe.each(Object.entries(drivers))('withTransaction, %s', (name, open) => {
   })
 })
 
-test('pg: a commit without an answer is found out to have happened', async () => {
+test('pg: a commit without a response is detected as successful', async () => {
   const pool = new pgDriver.Pool({ connectionString: proxy.url })
   const key = crypto.randomUUID()
   proxy.failNext('hang')
@@ -262,7 +262,7 @@ test('pg: a commit without an answer is found out to have happened', async () =>
   await pool.end()
 })
 
-test('a row of another fingerprint is not that of a lost commit, whatever its body', async () => {
+test('withTransaction: a row with another fingerprint is not treated as the row of a lost commit, regardless of its body', async () => {
   const key = crypto.randomUUID()
   const real = pg<pgDriver.PoolClient>(admin)
   let begun = 0
@@ -286,7 +286,7 @@ test('a row of another fingerprint is not that of a lost commit, whatever its bo
   expect(await withTransaction(latchkey, losing, options, () => 1)).toEqual({ kind: 'reused_key' })
 })
 
-test('onTakenOver: undefined means run, and a recovered value counts although it cannot be saved', async () => {
+test('onTakenOver: `undefined` means `run`, and a recovered value is used even if it cannot be saved', async () => {
   const database = pg<pgDriver.PoolClient>(admin)
   const faults = new FaultyFetch()
   const client = new Latchkey({ url: api.url, apiKey: testApiKey, fetch: faults.fetch })
@@ -308,7 +308,7 @@ test('onTakenOver: undefined means run, and a recovered value counts although it
   })
 })
 
-test('pg: a commit that Postgres refuses, as its backend is terminated, is an exception', async () => {
+test('pg: a commit that fails because Postgres terminates the backend causes an exception', async () => {
   await admin.query(`
     CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
@@ -325,7 +325,7 @@ test('pg: a commit that Postgres refuses, as its backend is terminated, is an ex
   await pool.end()
 })
 
-test('pg: a commit that cannot be found out is unknown, and a later call finds out', async () => {
+test('pg: a commit whose result cannot be determined is `unknown`, and a later call determines the result', async () => {
   const lost = await startCommitProxy(own.url)
   const pool = new pgDriver.Pool({ connectionString: lost.url })
   pool.on('error', () => undefined)
@@ -345,7 +345,7 @@ test('pg: a commit that cannot be found out is unknown, and a later call finds o
   expect(again).toEqual({ kind: 'replayed', value: 1 })
 })
 
-test('pg: a process killed between commit and save has had its effect once', async () => {
+test('pg: the effect of a process killed between commit and save happens only once', async () => {
   const key = crypto.randomUUID()
   const program = `
     import pgDriver from 'pg'
@@ -371,7 +371,7 @@ test('pg: a process killed between commit and save has had its effect once', asy
   expect(await chargesOf(key)).toBe(1)
 })
 
-test('pg: work has the lock_timeout of its session, not that of the claim', async () => {
+test('pg: the work runs with the `lock_timeout` of its session, not with the timeout of the claim', async () => {
   const pool = new pgDriver.Pool({ connectionString: `${own.url}?options=-c%20lock_timeout%3D7s` })
   const options = { scope: 'charges', key: crypto.randomUUID(), claimMs: 50 }
   const outcome = await withTransaction(latchkey, pg<pgDriver.PoolClient>(pool), options, async (tx) => {

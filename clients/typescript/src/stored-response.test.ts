@@ -22,6 +22,6 @@ test('stored response: a record of another program with status 204 has no body',
   })
 })
 
-test('stored response: set-cookie cannot be kept', () => {
+test('stored response: the header `set-cookie` cannot be kept', () => {
   expect(() => keptHeaderNames(['Set-Cookie'])).toThrow('set-cookie')
 })

@@ -84,7 +84,7 @@ test.each<[string, InvalidDelivery['reason'], (signed: ReturnType<typeof sign>) 
     ({ headers, ...rest }) => ({ ...rest, headers: { ...headers, 'webhook-signature': 'v1,AAAA' } }),
   ],
   ['whose body was changed', 'signature', (signed) => ({ ...signed, body: '{}' })],
-])('receiver: a delivery %s is refused with the reason %s', async (_case, reason, change) => {
+])('receiver: a delivery %s is refused with the reason `%s`', async (_case, reason, change) => {
   const refusals: InvalidDelivery[] = []
   const receive = receiver({ secrets, onInvalid: (error) => refusals.push(error) }, () => undefined)
   expect((await receive(new Request('http://receiver/', change(sign(newEvent()))))).status).toBe(400)
@@ -93,14 +93,14 @@ test.each<[string, InvalidDelivery['reason'], (signed: ReturnType<typeof sign>) 
   ])
 })
 
-test('receiver: a signed body that is no event is refused with the reason body', async () => {
+test('receiver: a signed body that is not an event is refused with the reason `body`', async () => {
   const refusals: string[] = []
   const receive = receiver({ secrets, onInvalid: ({ reason }) => refusals.push(reason) }, () => undefined)
   expect((await receive(new Request('http://receiver/', sign({ id: 'evt_1' })))).status).toBe(400)
   expect(refusals).toEqual(['body'])
 })
 
-test('receiver: a wrong secret is logged once in a while, without the secret and the signature', async () => {
+test('receiver: a wrong secret is logged at a limited rate, without the secret and the signature', async () => {
   const receive = receiver({ secrets: [otherSecret] }, () => undefined)
   const warned = spyOn(console, 'warn').mockImplementation(() => undefined)
   try {
@@ -116,7 +116,7 @@ test('receiver: a wrong secret is logged once in a while, without the secret and
   }
 })
 
-test('receiver: Express after a parser that keeps no bytes answers 500', async () => {
+test('receiver: in Express, after a parser that does not keep the raw bytes, responds 500', async () => {
   const handled: object[] = []
   const app = express()
   app.post('/hook', express.json(), expressReceiver(receiver({ secrets }, (event) => handled.push(event))))
@@ -134,7 +134,7 @@ const deliver = async (receive: Receiver, event: { id: string }) => {
   return { status, retryAfter: headers.get('retry-after'), delivery: headers.get('webhook-delivery') }
 }
 
-test('receiver: the handler gets the whole event', async () => {
+test('receiver: the handler gets the complete event', async () => {
   const handled: object[] = []
   const event = newEvent()
   await deliver(
@@ -154,7 +154,7 @@ test('receiver: an exception of the handler is reported', async () => {
   expect(errors).toEqual([error])
 })
 
-test('receiver: a refused API key is 503 and reported', async () => {
+test('receiver: a refused API key causes 503 and is reported', async () => {
   const errors: unknown[] = []
   const refused = new Latchkey({ url: api.url, apiKey: 'wrong' })
   const receive = receiver(
@@ -165,7 +165,7 @@ test('receiver: a refused API key is 503 and reported', async () => {
   expect(errors).toMatchObject([{ code: 'api_key_invalid' }])
 })
 
-test('receiver: in a transaction, the effect and the event are committed together, once', async () => {
+test('receiver: in a transaction, the effect and the record of the event are committed together, once', async () => {
   const receive = receiver({ secrets, transaction: pg<pgDriver.PoolClient>(pool) }, ({ id }, { tx }) =>
     tx.query('INSERT INTO handled VALUES ($1)', [id]),
   )
@@ -183,12 +183,15 @@ test.each<[string, unknown, string]>([
   ['an unset variable', [undefined], `\`secrets[0]\` ${missing}`],
   ['an unset variable after a secret', [secrets[0], undefined], `\`secrets[1]\` ${missing}`],
   ['an empty text', [''], '`secrets[0]` is missing (empty)'],
-  ['a prefix alone', ['whsec_'], '`secrets[0]` is malformed: a signing secret is `whsec_` and base64'],
+  ['only the prefix', ['whsec_'], '`secrets[0]` is malformed: a signing secret is `whsec_` and base64'],
   ['a text that is not base64', ['abc'], '`secrets[0]` is malformed'],
   ['a number', [7], '`secrets[0]` is malformed'],
-])('receiver: %s as secrets is refused at the start, by the name of the option', (_name, wrong, message) => {
-  expect(() => receiver({ secrets: wrong as string[] }, () => undefined)).toThrow(`Latchkey: ${message}`)
-})
+])(
+  'receiver: %s as `secrets` is refused at startup with an error that names the option',
+  (_name, wrong, message) => {
+    expect(() => receiver({ secrets: wrong as string[] }, () => undefined)).toThrow(`Latchkey: ${message}`)
+  },
+)
 
 test('receiver: the type of an event narrows its providers and raw types', () => {
   const read = (event: LatchkeyEvent) => {

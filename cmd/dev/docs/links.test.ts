@@ -28,7 +28,7 @@ function deadLinks(path: string, text: string): string[] {
   })
 }
 
-test('links: every relative link of a Markdown file leads to a file, and to a heading of it', () => {
+test('links: every relative link of a Markdown file points to an existing file and heading', () => {
   expect(markdownFiles.length).toBeGreaterThan(100)
   expect(markdownFiles.flatMap((path) => deadLinks(path, read(path)))).toEqual([])
 })
@@ -41,15 +41,15 @@ test.each([
     'README.md:3: CONTRIBUTING.md#no-such: no such heading',
   ],
   ['a missing picture in a link', '[![x](no.png)](LICENSE)', 'README.md:1: no.png: no such file'],
-])('links: %s is found', (_case, text, problem) => {
+])('links: a broken link is found: %s', (_case, text, problem) => {
   expect(deadLinks('README.md', text)).toEqual([problem])
 })
 
-test('links: text in code is no link', () => {
+test('links: text in code is not treated as a link', () => {
   expect(linksOf('`[a](b.md)` and\n```\n[c](d.md)\n```\n[e](f.md)')).toEqual([{ target: 'f.md', line: 5 }])
 })
 
-test('anchors: are those of GitHub, with a number where a heading is repeated', () => {
+test('anchors: are built as on GitHub, with a number added for repeated headings', () => {
   const text = '# A `code_name` & more\n## Twice\n```\n## no heading\n```\n## Twice\n## [Linked](x.md): text'
   expect([...anchorsOf(text)]).toEqual(['a-code_name--more', 'twice', 'twice-1', 'linked-text'])
 })
@@ -59,7 +59,7 @@ test('pages: the sidebar names every page once', () => {
   expect(named.toSorted()).toEqual([...pagePaths()])
 })
 
-test('diagrams: each is drawn for light and for dark pages (otherwise run npm run docs:diagrams)', () => {
+test('diagrams: each diagram exists in a light and a dark version (otherwise run npm run docs:diagrams)', () => {
   const sources = diagramSources()
   expect(sources.length).toBeGreaterThan(3)
   const missing = sources.flatMap((source) =>

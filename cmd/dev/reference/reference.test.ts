@@ -46,7 +46,7 @@ async function madeTexts(): Promise<readonly RegExp[]> {
   return patterns
 }
 
-test('reference: the example of each error has a message that the code makes', async () => {
+test('reference: the example of each error has a message that the code produces', async () => {
   const made = await madeTexts()
   const messages = errorPages().flatMap(([path, text]) => {
     const [, message] = /\n {2}"message": ("(?:[^"\\]|\\.)*")/.exec(text) ?? []
@@ -66,7 +66,7 @@ test('reference: the example of each error has a message that the code makes', a
     expect(errorHelp[code].message).toBeString()
 })
 
-test('reference: metrics have their type and labels', () => {
+test('reference: every metric is listed with its type and labels', () => {
   const metrics = declaredMetrics()
   const find = (name: string) => metrics.find((each) => each.name === name)
   expect(metrics.length).toBeGreaterThan(75)

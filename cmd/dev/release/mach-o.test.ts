@@ -31,7 +31,7 @@ function program(): Buffer {
   return bytes
 }
 
-test('mach-o: an ad hoc signature replaces one that does not fit the program', () => {
+test('mach-o: an invalid signature is replaced with an ad hoc signature', () => {
   expect(hasValidHashes(program())).toBe(false)
   const signed = signAdHoc(program(), 'latchkey')
   expect(hasValidHashes(signed)).toBe(true)
@@ -46,18 +46,18 @@ test.each([
   ['the first page', 500],
   ['the last page', codeBytes - 1],
   ['a hash', -1],
-])('mach-o: a signature does not fit after a change of %s', (_what, offset) => {
+])('mach-o: a signature is invalid after a change of %s', (_what, offset) => {
   const signed = signAdHoc(program(), 'latchkey')
   const at = offset < 0 ? signed.length + offset : offset
   signed.writeUInt8((signed[at] ?? 0) ^ 1, at)
   expect(hasValidHashes(signed)).toBe(false)
 })
 
-test('mach-o: a signature does not fit a program with bytes behind it', () => {
+test('mach-o: a signature is invalid for a program with appended bytes', () => {
   const signed = signAdHoc(program(), 'latchkey')
   expect(hasValidHashes(Buffer.concat([signed, Buffer.alloc(1)]))).toBe(false)
 })
 
-test('mach-o: other files are refused', () => {
+test('mach-o: a file that is not a Mach-O program is refused', () => {
   expect(() => hasValidHashes(Buffer.alloc(64))).toThrow('not a 64-bit Mach-O file')
 })

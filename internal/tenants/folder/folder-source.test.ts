@@ -189,7 +189,7 @@ describe('a broken document', () => {
 
   test.each([
     ['a separator at the end', ['---', '']],
-    ['comments alone', ['# nothing', '---', '# here']],
+    ['only comments', ['# nothing', '---', '# here']],
     ['nothing between two separators', ['', '']],
   ])('empty document of %s: causes no problem, and the folder stays complete', async (_case, empty) => {
     write('a.yaml', tenant('one'), ...empty)
@@ -330,7 +330,7 @@ test('folder: a change calls the listener within 2 s, until the listener is remo
   await unfollow()
 })
 
-test('folder: callbackUrl rewrites the URLs of callbacks and of receivers of notifications', async () => {
+test('folder: `callbackUrl` rewrites the URLs of callbacks and of notification receivers', async () => {
   write(
     'a.yaml',
     tenant('one', '  notifications: {url: "https://owners.example/", signingSecretRef: {name: owners}}'),
@@ -375,7 +375,7 @@ describe('rules of production', () => {
     expect(await source.isAbsent(one)).toBe(true)
   })
 
-  test('missing manifest: a source that keeps tenants reports and counts it once, until the manifest is back', async () => {
+  test('missing manifest: a source that keeps tenants reports and counts the missing manifest once, until it is back', async () => {
     const keeping = again('production')
     write('a.yaml', tenant('two'))
     for (const _again of [1, 2]) expect(await keeping.isAbsent(one)).toBe(false)
@@ -386,7 +386,7 @@ describe('rules of production', () => {
     expect(keeping.keptCount()).toBe(0)
   })
 
-  test('missing manifest: a source that keeps tenants lets one go whose manifest asks for its deletion', async () => {
+  test('missing manifest: a source that keeps tenants drops a tenant whose manifest requests deletion', async () => {
     const keeping = again('production')
     const toDelete = (answer: string) =>
       tenant('one').replace(
@@ -425,7 +425,7 @@ describe('rules of production', () => {
     expect(state.tenants.map(({ name }) => name)).toEqual(['one'])
   })
 
-  test('missing Secret: a source that keeps tenants says that another machine may have it', async () => {
+  test('missing Secret: a source that keeps tenants reports that the Secret may be on another machine', async () => {
     write('a.yaml', tenant('one'))
     const read = await readSecret('shops', 'one-callback', again('production'))
     expect(read).toEqual({ kind: 'missing', mayBeElsewhere: true })

@@ -43,14 +43,14 @@ const readyOf = (one: ProviderPlan | undefined) =>
   one?.status?.conditions?.find(({ type }) => type === 'Ready')
 
 describe('planProviders', () => {
-  test('plan: a new Provider gets a finalizer, then its declaration is put in force', () => {
+  test('provider plan: a new Provider gets a finalizer, then its declaration takes effect', () => {
     const [one] = plan({ providers: [checked('acme', declared('acme', ['acme-pay']), { finalizers: [] })] })
     expect(one).toMatchObject({ holds: true, step: { kind: 'put', provider: { name: 'acme' } } })
     expect(one?.status).toMatchObject({ inForceGeneration: 1, vectorsPassed: 2, names: ['acme', 'acme-pay'] })
     expect(readyOf(one)).toMatchObject({ status: 'True', reason: 'InForce' })
   })
 
-  test('plan: without a change nothing is written', () => {
+  test('provider plan: without a change nothing is written', () => {
     const provider = checked('acme', declared('acme'))
     const [first] = plan({ providers: [provider], stored: [row('acme')] })
     const object = { ...provider.object, ...(first?.status && { status: first.status }) }
@@ -58,7 +58,7 @@ describe('planProviders', () => {
     expect(second).toMatchObject({ step: { kind: 'none' }, status: undefined, holds: false, releases: false })
   })
 
-  test('plan: a generation with the same declaration is only noted', () => {
+  test('provider plan: a new generation with an unchanged declaration only updates the recorded generation', () => {
     const [one] = plan({
       providers: [checked('acme', declared('acme'), { generation: 2 })],
       stored: [row('acme')],
@@ -66,7 +66,7 @@ describe('planProviders', () => {
     expect(one?.step).toMatchObject({ kind: 'note', provider: { generation: 2 } })
   })
 
-  test('plan: after a failed update, the status names the generation in force, and the declaration stays', () => {
+  test('provider plan: after a failed update, the status names the generation in force, and the declaration is not changed', () => {
     const [one] = plan({ providers: [checked('acme', invalid, { generation: 2 })], stored: [row('acme')] })
     expect(one?.step).toEqual({ kind: 'none' })
     expect(one?.status).toMatchObject({ observedGeneration: 2, inForceGeneration: 1 })
@@ -77,14 +77,14 @@ describe('planProviders', () => {
     })
   })
 
-  test('plan: an invalid new Provider is not put in force', () => {
+  test('provider plan: an invalid new Provider does not take effect', () => {
     const [one] = plan({ providers: [checked('acme', invalid)] })
     expect(one?.step).toEqual({ kind: 'none' })
     expect(one?.status).not.toHaveProperty('inForceGeneration')
     expect(readyOf(one)?.message).toStartWith('not in force: ')
   })
 
-  test('plan: a deleted Provider that tenants use waits, and its condition names them', () => {
+  test('provider plan: deletion of a Provider that tenants use waits, and its condition names the tenants', () => {
     const gone = checked('acme', declared('acme'), { deletionTimestamp: '2026-11-26T00:00:00Z' })
     const users = new Map([['acme', [{ namespace: 'shops', name: 'one' }]]])
     const [one] = plan({ providers: [gone], stored: [row('acme')], users })
@@ -100,13 +100,13 @@ describe('planProviders', () => {
     ])
   })
 
-  test('plan: a deleted Provider that no tenant uses is taken out of force and released', () => {
+  test('provider plan: a deleted Provider that no tenant uses is deactivated, and its finalizer is removed', () => {
     const gone = checked('acme', declared('acme'), { deletionTimestamp: '2026-11-26T00:00:00Z' })
     const [one] = plan({ providers: [gone], stored: [row('acme')] })
     expect(one).toMatchObject({ step: { kind: 'remove', name: 'acme' }, releases: true, status: undefined })
   })
 
-  test('plan: a change of a deleted Provider does not take effect', () => {
+  test('provider plan: a change of a deleted Provider does not take effect', () => {
     const gone = checked('acme', declared('acme', [], '{"new":1}'), {
       deletionTimestamp: '2026-11-26T00:00:00Z',
     })
@@ -115,15 +115,15 @@ describe('planProviders', () => {
   })
 
   test.each([
-    ['stays while a tenant uses it', [{ namespace: 'shops', name: 'one' }], 'none'],
-    ['goes when no tenant uses it', [], 'remove'],
-  ] as const)('plan: the declaration of a vanished Provider %s', (_what, using, kind) => {
+    ['is kept while a tenant uses it', [{ namespace: 'shops', name: 'one' }], 'none'],
+    ['is removed when no tenant uses it', [], 'remove'],
+  ] as const)('provider plan: the declaration of a vanished Provider %s', (_what, using, kind) => {
     const stored = [row('acme')]
     const [one] = plan({ stored, vanished: stored, users: new Map([['acme', using]]) })
     expect(one?.step.kind).toBe(kind)
   })
 
-  test('plan: the declaration in force keeps its names, and the other Provider is told whose they are', () => {
+  test('provider plan: the declaration in force keeps its names, and the status of a competing Provider names their owner', () => {
     const older = { creationTimestamp: '2026-01-01T00:00:00Z' }
     const plans = plan({
       providers: [
@@ -137,7 +137,7 @@ describe('planProviders', () => {
     expect(readyOf(refused)).toMatchObject({ reason: 'NameTaken', message: expect.stringContaining('acme') })
   })
 
-  test('plan: of two new Providers that claim a name, the older gets it', () => {
+  test('provider plan: of two new Providers that claim the same name, the older Provider gets the name', () => {
     const plans = plan({
       providers: [
         checked('aaa', declared('aaa', ['portal']), { creationTimestamp: '2026-02-01T00:00:00Z' }),
@@ -150,7 +150,7 @@ describe('planProviders', () => {
     ])
   })
 
-  test('plan: at most 500 Providers are in force', () => {
+  test('provider plan: at most 500 Providers are in force', () => {
     const stored = Array.from({ length: 500 }, (_, index) => row(`p${index}`))
     const [one] = plan({ providers: [checked('acme', declared('acme'))], stored })
     expect([one?.step.kind, readyOf(one)?.reason]).toEqual(['none', 'TooMany'])

@@ -137,7 +137,7 @@ describe('a tenant deleted with its data', () => {
     expect(await save(next)).toEqual({ kind: 'saved' })
   })
 
-  test('deletion with data: is retried until Redis is available, and the rows stay until then', async () => {
+  test('deletion with data: is retried until Redis is available, and the rows are kept until then', async () => {
     const id = await create('Delete')
     await save(id)
     await lab.meter.flush()

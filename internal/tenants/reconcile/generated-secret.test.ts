@@ -233,7 +233,7 @@ test('deleted generated Secret: is created again with new values, and the old va
   ])
 })
 
-test('generated Secret: one that may be on another machine is not generated again while its values are stored', () => {
+test('generated Secret: a missing Secret that may be on another machine is not generated again while its values are stored', () => {
   const world = settled()
   const [stored, keys] = [liveSigning(world), world.keys]
   const elsewhere = { kind: 'missing', mayBeElsewhere: true } as const
@@ -245,7 +245,7 @@ test('generated Secret: one that may be on another machine is not generated agai
   expect(condition).toMatchObject({ status: 'False', reason: 'SecretElsewhere' })
 })
 
-test('generated Secret: one that may be on another machine is generated for a new tenant', () => {
+test('generated Secret: a missing Secret that may be on another machine is generated for a new tenant', () => {
   const world = emptyWorld()
   const elsewhere = { kind: 'missing', mayBeElsewhere: true } as const
   for (const name of ['acme-callback', 'acme-key-default']) world.secrets.set(name, elsewhere)

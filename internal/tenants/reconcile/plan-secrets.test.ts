@@ -22,7 +22,7 @@ describe('secrets', () => {
       stored: { secrets: [storedCallback, ...stored] },
     }).secrets
 
-  test('planSecrets: all values of a Secret are live, in the order of the Secret’s entries', () => {
+  test('planSecrets: all values of a Secret are valid, in the order of the Secret’s entries', () => {
     expect(cardOf({ b: s2, a: s1 }).put.map(({ ordinal, value }) => [ordinal, value])).toEqual([
       [0, s1],
       [1, s2],
@@ -52,7 +52,7 @@ describe('secrets', () => {
     expect(secrets.remove).toEqual([{ field: 'callback', ordinal: 0 }])
   })
 
-  test('planSecrets: a callback that comes back signs with the value that its generated Secret kept', () => {
+  test('planSecrets: a callback that is added again signs with the value that its generated Secret kept', () => {
     const { generate, secrets } = plan({ stored: { secrets: [] } })
     expect(generate).toEqual([])
     expect(secrets.put).toMatchObject([{ field: 'callback', value: storedCallback.value }])

@@ -58,14 +58,14 @@ describe('conditions', () => {
     ['spec.suspended', { spec: { suspended: true } }, 'Ready', 'Suspended', 'False'],
     ['a free slug', {}, 'SlugReserved', 'Held', 'True'],
     [
-      'a slug that another holds',
+      'a slug that another tenant has',
       held({ holder: { ...rival, id: other } }),
       'SlugReserved',
       'SlugTaken',
       'False',
     ],
     [
-      'a slug that another holds (condition Ready)',
+      'a slug that another tenant has (condition Ready)',
       held({ holder: { ...rival, id: other } }),
       'Ready',
       'SlugTaken',
@@ -198,14 +198,14 @@ describe('conditions', () => {
       'False',
     ],
     [
-      'https to a metadata address, whatever is listed',
+      'https to a metadata address, regardless of the lists',
       { spec: { callback: { url: 'https://169.254.169.254/', allowedCIDRs: ['169.254.0.0/16'] } } },
       'CallbackAllowed',
       'AddressNotAllowed',
       'False',
     ],
     [
-      'a callback that asked to be left alone',
+      'a callback that responded 410',
       { callbackSuspension: { cause: 'gone', suspendedAtMs: now } },
       'CallbackAllowed',
       'CallbackSuspended',
@@ -214,7 +214,7 @@ describe('conditions', () => {
     ['no callback', { spec: { callback: undefined } }, 'CallbackAllowed', 'NoCallback', 'True'],
     ['no callback (condition Ready)', { spec: { callback: undefined } }, 'Ready', 'InForce', 'True'],
     [
-      'no callback since it asked to be left alone',
+      'a callback removed after it responded 410',
       { spec: { callback: undefined }, callbackSuspension: { cause: 'gone', suspendedAtMs: now } },
       'CallbackAllowed',
       'NoCallback',
@@ -250,7 +250,7 @@ describe('conditions', () => {
     ],
     ['notifications to a missing Secret', { spec: slackSpec }, 'NotificationsAllowed', 'UrlMissing', 'False'],
     [
-      'notifications to a missing Secret, too',
+      'also notifications to a missing Secret',
       { spec: slackSpec },
       'SecretsSynced',
       'SecretMissing',
@@ -264,7 +264,7 @@ describe('conditions', () => {
       'False',
     ],
     [
-      'notifications whose receiver asked to be left alone',
+      'notifications whose receiver responded 410',
       {
         spec: { notifications: { url: 'https://ops.example/' } },
         notificationsSuspension: { cause: 'gone', suspendedAtMs: now },
@@ -284,7 +284,7 @@ describe('conditions', () => {
       'True',
     ],
     ['a missing key Secret', { spec: broughtSpec }, 'ApiKeysIssued', 'SecretMissing', 'False'],
-    ['a missing key Secret, too', { spec: broughtSpec }, 'SecretsSynced', 'SecretMissing', 'False'],
+    ['also a missing key Secret', { spec: broughtSpec }, 'SecretsSynced', 'SecretMissing', 'False'],
     [
       'a Secret without the key',
       { spec: broughtSpec, secrets: { brought: found({ key: keyA }) } },
@@ -423,13 +423,13 @@ describe('API keys', () => {
     expect(remove).toEqual([])
   })
 
-  test('API keys: planning again does not change the end of a replaced key', () => {
+  test('API keys: planning again does not change the expiry of a replaced key', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyB, keys, now + day - 1)).toEqual({ put: [], remove: [] })
     expect(brought(keyB, keys, now + day)).toEqual({ put: [], remove: [hashApiKey(keyA)] })
   })
 
-  test('API keys: a replaced key that its Secret contains again has no end', () => {
+  test('API keys: a replaced key that its Secret contains again has no expiry', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyA, keys).put).toEqual([stored(keyA), stored(keyB, { endsAtMs: now + day })])
   })
@@ -450,7 +450,7 @@ describe('API keys', () => {
     })
   })
 
-  test('API keys: new scopes and a new expiry apply to replaced keys too', () => {
+  test('API keys: new scopes and a new expiry also apply to replaced keys', () => {
     const spec = {
       apiKeys: [{ ...broughtSpec.apiKeys[0], scopes: ['webhooks'], expiresAt: '2027-01-01T00:00:00Z' }],
     }
@@ -494,7 +494,7 @@ test('planTenant: conditions and warnings contain no secret', () => {
 })
 
 describe('notifications', () => {
-  test('planTenant: a tenant with notifications gets a signing secret of its own for them', () => {
+  test('planTenant: a tenant with notifications gets a separate signing secret for the notifications', () => {
     const { generate, secrets } = plan({ spec: { notifications: { url: 'https://ops.example/' } } })
     expect(generate.map(({ name }) => name)).toEqual(['acme-notifications'])
     const own = secrets.put.find(({ field }) => field === 'notifications')
@@ -519,7 +519,7 @@ describe('notifications', () => {
       ).not.toMatch(/T0.?B0/)
   })
 
-  test('planTenant: a tenant without notifications has no condition about them', () => {
+  test('planTenant: a tenant without notifications has no condition about notifications', () => {
     expect(plan({}).conditions.map(({ type }) => type)).not.toContain('NotificationsAllowed')
   })
 })

@@ -174,7 +174,7 @@ describe('reconcile', () => {
     expect(opened).toEqual({ kind: 'opened', text: 'card-signing-secret' })
   })
 
-  test('reconcile: a callback can be removed and come back, with the same signing secret', async () => {
+  test('reconcile: a callback that is removed and added again keeps its signing secret', async () => {
     const secretFile = () => readFileSync(join(root, 'secrets', 'shops.one-callback.yaml'), 'utf8')
     const sealed = async () =>
       (await pool.query(`SELECT FROM tenant_secrets WHERE field = 'callback'`)).rowCount

@@ -78,7 +78,7 @@ function openTerminal(command: readonly string[], env: Readonly<Record<string, s
   }
 }
 
-test('package: has no scripts, and the runtime in the version that the program is compiled with', () => {
+test('package: has no scripts, and depends on the runtime version that the program is compiled with', () => {
   const path = join(project, 'node_modules/latchkey/package.json')
   const manifest = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
   expect(manifest).toMatchObject({ name: 'latchkey', version, engines: { node: '>=20' } })
@@ -107,7 +107,7 @@ test('package: npx passes help, arguments and exit codes', async () => {
   expect([misused.code, misused.err]).toEqual([2, expect.stringContaining('Did you mean settings?')])
 })
 
-test('package: commands call a service, with input and exit codes', async () => {
+test('package: commands can call a service, read input and return exit codes', async () => {
   const simulated = await run(
     [launcher(), 'trigger', 'generic', 'invoice.approved', '--set', 'amount=1', '--json'],
     lab.env(),
@@ -129,7 +129,7 @@ test('package: commands call a service, with input and exit codes', async () => 
   expect((await run([launcher(), 'events', 'list'], { XDG_CONFIG_HOME: folder })).code).toBe(0)
 })
 
-test('package: files of Bun in the current folder change nothing', async () => {
+test('package: Bun configuration files in the current folder change nothing', async () => {
   const cwd = join(folder, 'hostile')
   mkdirSync(cwd)
   writeFileSync(join(cwd, 'bunfig.toml'), 'preload = ["./preload.ts"]\n')
@@ -140,7 +140,7 @@ test('package: files of Bun in the current folder change nothing', async () => {
   expect(err).toContain('The address of the service is unknown')
 })
 
-test('package: a terminal reaches the command, and Ctrl-C ends it with npx', async () => {
+test('package: the command can use the terminal, and Ctrl-C ends it when started with npx', async () => {
   let status = 500
   using receiver = Bun.serve({ port: 0, fetch: () => new Response(null, { status }) })
   const url = `127.0.0.1:${receiver.port}/webhooks`
@@ -163,7 +163,7 @@ test('package: a terminal reaches the command, and Ctrl-C ends it with npx', asy
   expect(await terminal.child.exited).toBe(130)
 }, 60_000)
 
-test('package: a person can answer the question of a command, and Ctrl-C ends it', async () => {
+test('package: a user can answer the prompt of a command, and Ctrl-C ends the command', async () => {
   const { LATCHKEY_URL: url = '', LATCHKEY_API_KEY: key = '' } = lab.env()
   const config = { XDG_CONFIG_HOME: join(folder, 'asked') }
   const command = [launcher(), 'login', '--url', url]
@@ -207,7 +207,7 @@ async function isRunning(pid: number): Promise<boolean> {
   return /^[^Z]/.test((await ps.stdout.text()).trim())
 }
 
-test('package: a process has its worker, and closes its components after SIGTERM and after Ctrl-C with npx', async () => {
+test('package: a service process starts its worker, and closes its components after SIGTERM and after Ctrl-C with npx', async () => {
   const database = await createMigratedDatabase()
   const { redisUrl } = await testStores()
   const tenants = await openTenants(database.url, redisUrl)
@@ -250,7 +250,7 @@ test('package: a stack trace names source files and lines', async () => {
   expect(out).toMatch(/internal\/http\/listen\.ts:[0-9]+:[0-9]+/)
 })
 
-test('package: says what to do without a runtime for this platform', async () => {
+test('package: without a runtime for this platform, the error says what to do', async () => {
   const copy = join(folder, 'without-runtime')
   cpSync(join(project, 'node_modules/latchkey'), copy, { recursive: true })
   const { code, out, err } = await run(['node', join(copy, 'launch.mjs'), '--version'])

@@ -54,7 +54,7 @@ function ported(text: string): string {
 }
 
 test.each(Object.entries(languages))(
-  'tutorial of an own application in %s: it charges once, and prints the payment that it receives',
+  'tutorial for your own application in %s: the application charges once, and prints the payment event that it receives',
   async (language, { file, start }) => {
     const shop = join(folder, 'shop')
     const install = `cd '${shop}'\n${blockNamed(page, `install-${language}`).text}`

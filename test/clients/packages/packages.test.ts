@@ -108,7 +108,7 @@ afterAll(async () => {
 })
 
 test.each(Object.entries(projects))(
-  'packages: an empty project of %s with the packed client guards a route and receives a webhook',
+  'packages: a new %s project with the packed client guards a route and receives a webhook',
   async (name, { installs, runtime, program }) => {
     const project = join(folder, name.replace(' ', '-'))
     await makeProject(project, [archive, ...installs])

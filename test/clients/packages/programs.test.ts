@@ -33,20 +33,23 @@ beforeAll(async () => {
 }, 240_000)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test.each(targets)('build: the archive for %s has an executable for it, and the licences', async (target) => {
-  const { output } = await runToEnd(['tar', '-tvzf', join(folder, 'all', archiveOf(target))])
-  expect(output.trim().split('\n')).toEqual([
-    expect.stringMatching(/^-rwxr-xr-x .* latchkey$/),
-    expect.stringMatching(/^-rw-r--r-- .* LICENSE$/),
-    expect.stringMatching(/^-rw-r--r-- .* THIRD_PARTY_NOTICES\.md$/),
-  ])
-  for (const name of ['LICENSE', 'THIRD_PARTY_NOTICES.md'])
-    expect(readFileSync(join(folder, target, name), 'utf8')).toBe(readFileSync(join(root, name), 'utf8'))
-  const program = readFileSync(join(folder, target, 'latchkey'))
-  const { magic, machine, offset } = platforms[target]
-  expect([program.readUInt32LE(0), program.readUInt16LE(offset)]).toEqual([magic, machine])
-  if (target.startsWith('darwin-')) expect(hasValidHashes(program)).toBe(true)
-})
+test.each(targets)(
+  'build: the archive for %s contains an executable for this platform, and the licences',
+  async (target) => {
+    const { output } = await runToEnd(['tar', '-tvzf', join(folder, 'all', archiveOf(target))])
+    expect(output.trim().split('\n')).toEqual([
+      expect.stringMatching(/^-rwxr-xr-x .* latchkey$/),
+      expect.stringMatching(/^-rw-r--r-- .* LICENSE$/),
+      expect.stringMatching(/^-rw-r--r-- .* THIRD_PARTY_NOTICES\.md$/),
+    ])
+    for (const name of ['LICENSE', 'THIRD_PARTY_NOTICES.md'])
+      expect(readFileSync(join(folder, target, name), 'utf8')).toBe(readFileSync(join(root, name), 'utf8'))
+    const program = readFileSync(join(folder, target, 'latchkey'))
+    const { magic, machine, offset } = platforms[target]
+    expect([program.readUInt32LE(0), program.readUInt16LE(offset)]).toEqual([magic, machine])
+    if (target.startsWith('darwin-')) expect(hasValidHashes(program)).toBe(true)
+  },
+)
 
 test('build: the program for this platform prints its version', async () => {
   expect(await runToEnd([join(folder, ownTarget, 'latchkey'), '--version'])).toEqual({
@@ -67,7 +70,7 @@ test('build: SHA256SUMS has the hash of each archive', async () => {
   )
 })
 
-test('build: equal sources give equal archives', async () => {
+test('build: identical sources produce identical archives', async () => {
   const again = join(folder, 'again')
   const target = 'darwin-x64'
   await buildRelease(again, [target])
@@ -75,7 +78,7 @@ test('build: equal sources give equal archives', async () => {
   expect(read(again).equals(read(join(folder, 'all')))).toBe(true)
 }, 60_000)
 
-test('build: an unknown target is refused with a list of all', async () => {
+test('build: an unknown target is refused with a list of all targets', async () => {
   const command = ['npm', 'run', '--silent', 'build', '--', '--target', 'windows-x64']
   const { exitCode, output } = await runToEnd(command)
   expect([exitCode, output]).toEqual([

@@ -83,7 +83,7 @@ describe('library in Python', () => {
     expect([code, text]).toEqual([0, expect.stringContaining('Success: no issues found')])
   }, 120_000)
 
-  test('library in Python: wheel and sdist have the same modules, and the wheel runs once installed in an empty environment', async () => {
+  test('library in Python: wheel and sdist have the same modules, and the wheel works after installation in an empty environment', async () => {
     const python = join(bin, 'python')
     const built = await runToEnd(['sh', '-c', `cd "${library}" && "${bin}/hatchling" build -d "${folder}"`])
     expect([built.exitCode, built.output]).toEqual([0, expect.any(String)])

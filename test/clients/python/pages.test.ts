@@ -151,7 +151,7 @@ describe('pages with programs in Python', () => {
     },
   )
 
-  test('README: the program in Python charges and receives', async () => {
+  test('README: the program in Python charges once and receives an event', async () => {
     const [program = { page: '', name: '', text: '', shown: '' }] = named('readme-python')
     const port = await freePort()
     const path = write({ ...program, text: program.text.replace('9000', String(port)) })

@@ -102,7 +102,7 @@ describe('client in Python', () => {
     },
   )
 
-  test('openapi-python-client: a program that reads a field of another result has a type error', async () => {
+  test('openapi-python-client: a program that reads a field that belongs to another result has a type error', async () => {
     const path = join(folder, 'wrong.py')
     writeFileSync(
       path,
@@ -141,14 +141,14 @@ describe('patterns in Python', () => {
     },
   )
 
-  test('pattern comparison: finds that \\d has more digits in Python', async () => {
+  test('pattern comparison: finds that \\d matches more digits in Python', async () => {
     const path = join(folder, 'digits.json')
     writeFileSync(path, JSON.stringify(casesOf(['^\\d+$'])))
     expect((await python(program, path)).output).toContain('differs on')
   })
 })
 
-test('requirements of the Python client: every package is pinned with its hashes, those of requirements.in included', () => {
+test('requirements of the Python client: every package, including those in requirements.in, is pinned with its hashes', () => {
   const read = (name: string) => readFileSync(join(import.meta.dir, name), 'utf8')
   const packages = read('requirements.txt')
     .replaceAll('\\\n', '')

@@ -19,7 +19,7 @@ async function failing({ opsUrl }: OperatorProcess): Promise<readonly { name: st
   return checks.filter(({ ok }) => !ok)
 }
 
-test('operator: liveness fails if calls cannot leave the process, but not if the API server does not respond', async () => {
+test('operator: liveness fails if the process cannot send calls, but not if the API server does not respond', async () => {
   const stuck = stage.operator
   const other = await stage.lab.operator()
   const leads = async () => (await stuck.isLeading()) || undefined

@@ -35,7 +35,7 @@ test('signed event: the receiver and standardwebhooks accept every type of the c
 })
 
 describe('signed event', () => {
-  test('signed event: its type narrows the provider and the raw type as that of the handler does', () => {
+  test('signed event: its type narrows the provider and the raw type, like the event type in the handler', () => {
     const { event } = signedEvent('wiki.updated', { secret })
     const same: EventOf<'wiki.updated'> = event
     const listed: 'gollum' | undefined = event.provider === 'codehost' ? event.providerRawType : undefined
@@ -64,7 +64,7 @@ describe('signed event', () => {
     })
   })
 
-  test('signed event: the other fields can be chosen', () => {
+  test('signed event: fields other than the payload can be set', () => {
     const at = new Date('2026-11-10T08:40:01.224Z')
     const occurredAt = new Date('2026-11-09T00:00:00Z')
     const fields = { id: 'evt_1', tenantId: 'ten_1', headers: { 'latchkey-origin': 'test' } }
@@ -87,12 +87,12 @@ describe('signed event', () => {
   test.each([
     ['another secret', { secret: `whsec_${btoa('b'.repeat(32))}` }],
     ['a time of an hour ago', { secret, at: new Date(Date.now() - 3_600_000) }],
-  ])('signed event: the receiver refuses one with %s', async (_what, options) => {
+  ])('signed event: the receiver refuses an event with %s', async (_what, options) => {
     const receive = receiver({ secrets: [secret] }, () => undefined)
     expect((await receive(signedEvent('payment.succeeded', options).toRequest())).status).toBe(400)
   })
 
-  test('signed event: is the second argument of fetch', async () => {
+  test('signed event: can be passed as the second argument of `fetch`', async () => {
     const receive = receiver({ secrets: [secret] }, () => undefined)
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: receive })
     const response = await fetch(server.url, signedEvent('payment.succeeded', { secret }))

@@ -167,7 +167,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-test('test server: random sequences of calls get the answers of the real service', async () => {
+test('test server: random sequences of calls get the same responses as from the real service', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 20 }), async (steps) => {
       const own = ownKeys(steps)
@@ -195,7 +195,7 @@ const advance = (ms: number): Step => ({ do: 'advance', ms })
 
 test.each<[string, Step[]]>([
   [
-    'a fingerprint that a takeover without one keeps',
+    'a fingerprint that is kept by a takeover without a fingerprint',
     [acquireAs({ fingerprint: 'f' }), advance(61_000), acquireAs(), acquireAs({ fingerprint: 'g' })],
   ],
   [
@@ -218,10 +218,10 @@ test.each<[string, Step[]]>([
     [acquireAs(), advance(61_000), saveBy(0), saveBy(0), releaseBy(0), acquireAs()],
   ],
   [
-    'a lock whose mark is a day old, and one whose mark is older',
+    'a lock whose mark is a day old, and a lock whose mark is older',
     [acquireAs(), advance(86_459_000), acquireAs(), advance(86_461_000), acquireAs()],
   ],
-])('test server: %s is answered as by the real service', async (_case, steps) => {
+])('test server: %s gets the same response as from the real service', async (_case, steps) => {
   const own = ownKeys(steps)
   expect(await answersOf(inMemory(), own)).toEqual(await answersOf(real(), own))
 })
@@ -270,12 +270,12 @@ describe('test server: calls that are not valid', () => {
       { do: 'call', method: 'PUT', fields: { ...valid, status: 200, body: nested(255) }, token: -1 },
     ],
     ['no token of an extension', { do: 'extend', fields: valid, token: -1 }],
-  ])('test server: %s is answered as by the real service', async (_case, one) => {
+  ])('test server: %s gets the same response as from the real service', async (_case, one) => {
     const steps = ownKeys([one])
     expect(await answersOf(inMemory(), steps)).toEqual(await answersOf(real(), steps))
   })
 
-  test('test server: another API key is answered as by the real service', async () => {
+  test('test server: another API key gets the same response as from the real service', async () => {
     const steps: Step[] = [{ do: 'call', method: 'POST', fields: valid, token: -1 }]
     const wrong = (service: Service) => answersOf({ ...service, apiKey: 'lk_wrong' }, steps)
     expect(await wrong(inMemory())).toEqual(await wrong(real()))
@@ -297,7 +297,7 @@ const acquireCall = (server: TestServer, fields: Fields = {}, init: RequestInit 
   })
 
 describe('test server: faults and clock', () => {
-  test('test server: a call that is lost has no effect, and one whose answer is lost has it', async () => {
+  test('test server: a lost call has no effect, and a call whose response is lost takes effect', async () => {
     const server = new TestServer()
     server.failNext('call_lost')
     expect(acquireCall(server)).rejects.toThrow('the call was lost')
@@ -307,7 +307,7 @@ describe('test server: faults and clock', () => {
     expect(server.stateOf(valid)).toEqual({ kind: 'held' })
   })
 
-  test('test server: a failure with a status is answered as often as asked, and only for its operation', async () => {
+  test('test server: a failure with a status is returned the requested number of times, and only for its operation', async () => {
     const server = new TestServer()
     const failure = { status: 503, code: 'store_unavailable', retryAfterSeconds: 1 }
     server.failNext(failure, { operation: 'acquire', times: 2 })
@@ -317,7 +317,7 @@ describe('test server: faults and clock', () => {
     expect(statuses).toEqual([503, 503, 200])
   })
 
-  test('test server: advancing the clock ends a lock, and a caller that waits for it gets it', async () => {
+  test('test server: advancing the clock ends a lock, and a waiting caller gets this lock', async () => {
     const server = new TestServer()
     await acquireCall(server)
     const waiting = acquireCall(server, { waitMs: 20_000 })
@@ -325,7 +325,7 @@ describe('test server: faults and clock', () => {
     expect(await (await waiting).json()).toMatchObject({ locked: true, takenOver: true })
   })
 
-  test('test server: a caller that waits can give up, and gets no lock afterwards', async () => {
+  test('test server: a waiting caller can abort, and gets no lock afterwards', async () => {
     const server = new TestServer()
     await acquireCall(server)
     const controller = new AbortController()
@@ -345,15 +345,18 @@ describe('test server: faults and clock', () => {
       })(),
     ],
     ['a plain object', { remoteAddr: { hostname: '127.0.0.1' } }],
-  ])('test server: %s beside a request, as servers pass it, changes nothing', async (_what, context) => {
-    const server = new TestServer()
-    const headers = { Authorization: `Bearer ${server.apiKey}` }
-    const init = { method: 'POST', headers, body: JSON.stringify(valid) }
-    const response = await server.fetch(new Request(`${server.url}/v1/record`, init), context)
-    expect(await response.json()).toMatchObject({ locked: true })
-  })
+  ])(
+    'test server: %s as a second argument after the request, as some servers pass, changes nothing',
+    async (_what, context) => {
+      const server = new TestServer()
+      const headers = { Authorization: `Bearer ${server.apiKey}` }
+      const init = { method: 'POST', headers, body: JSON.stringify(valid) }
+      const response = await server.fetch(new Request(`${server.url}/v1/record`, init), context)
+      expect(await response.json()).toMatchObject({ locked: true })
+    },
+  )
 
-  test('test server: is the handler of a server', async () => {
+  test('test server: can be used as the handler of an HTTP server', async () => {
     const kit = new TestServer()
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: kit.fetch })
     const headers = { Authorization: `Bearer ${kit.apiKey}` }

@@ -54,7 +54,7 @@ test('past request: has the URL, headers and length that the callback received, 
   expect(JSON.stringify(view)).not.toContain(sent['webhook-signature']?.slice(3, 20) ?? '')
 })
 
-test('exchange: the record of an attempt has the response headers, with a mark for credentials, and the timing', async () => {
+test('exchange: the record of an attempt has the timing and the response headers, with credentials replaced by a mark', async () => {
   const { exchange } = await delivered(
     () =>
       new Response('x'.repeat(20_000), {
@@ -70,7 +70,7 @@ test('exchange: the record of an attempt has the response headers, with a mark f
   expect(await lab.value<string>('SELECT exchange FROM attempts')).not.toContain('planted')
 })
 
-test('exchange: a call without a response has the explanation', async () => {
+test('exchange: the record of a call without a response contains the explanation', async () => {
   const closed = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
   const url = `http://127.0.0.1:${closed.port}/`
   await closed.stop(true)
