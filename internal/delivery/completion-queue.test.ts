@@ -4,7 +4,6 @@ import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { queueSessionSettings } from '#internal/events/claim.ts'
 import type { Attempt, Ending } from '#internal/events/complete.ts'
-
 import { callbackQueueOf } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'

@@ -21,5 +21,4 @@ export {
   portsBlocked,
   validateCallback,
 } from './callback-url.ts'
-
 export { type HeaderLine, type KeptHeaders, requestHeaders } from './http1.ts'

@@ -3,7 +3,6 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ClaimedDelivery } from './claim.ts'
 import { type Attempt, complete, type Ending } from './complete.ts'
-
 import { readEvent } from './view.ts'
 
 let lab: DeliveryLab

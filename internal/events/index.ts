@@ -11,7 +11,6 @@ export {
   queueSessionSettings,
 } from './claim.ts'
 export { type Attempt, type AttemptExchange, complete, type Ending } from './complete.ts'
-
 export {
   beginCycles,
   type CycleOutcome,

@@ -18,7 +18,6 @@ import {
   queueIdText,
   type ReceivedEvent,
 } from './model.ts'
-
 import { updateQueuesText } from './tenant-queue.ts'
 
 const isHandedText = `${queueIdText()} = ANY(ARRAY(SELECT queue_id FROM with_work WHERE is_handed))`

@@ -2,7 +2,6 @@ import { type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.
 import { ensurePartitions, type Pool, withTx } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import { type Attempt, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
-
 import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
 import type { ReceivedEvent } from './model.ts'

@@ -17,7 +17,6 @@ import { limitHeaders } from '#internal/usage/index.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { type AcceptContext, acceptWebhook, keptHeaders, type LimitedEvent } from './intake.ts'
-
 import { largeBodyBytes } from './large-bodies.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 

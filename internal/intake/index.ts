@@ -24,7 +24,6 @@ export {
   type IntakeSettings,
   type OpenIntake,
 } from './intake.ts'
-
 export { LargeBodies, type ReceivedCall } from './large-bodies.ts'
 export {
   isWholeSample,
