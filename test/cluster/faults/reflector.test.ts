@@ -95,6 +95,8 @@ test('reflector: the cache catches up after the API server is killed and restart
 
 test('reflector: lists again and detects deletions after etcd has compacted its watch revision', async () => {
   const following = await follow()
+  // The first list must precede the first creation, so that each object of `a` counts as added.
+  await following.reflector.whenSynced()
   await stir(following, 'a')
   await until(following.isSame)
   following.network.cut()
