@@ -3,32 +3,29 @@ import { type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import { type FeedFilter, type FeedPosition, pullableText, pullableValues } from './feed.ts'
 
-/** Part of a tenant's feed that a subscription acknowledges. */
 export interface AcknowledgedRange {
   readonly tenantId: TenantId
-  /** Filter under which the subscription gave the events. */
+  /** Filter under which the subscription returned the events. */
   readonly filter: FeedFilter
   readonly after: FeedPosition
   /** Position of the last acknowledged event. */
   readonly upTo: FeedPosition
-  /** True if deliveries to the callback stand for themselves; false if the tenant has no callback, so that they wait for a pull, too. */
+  /** False if the tenant has no callback: its queued deliveries then wait for a pull like other events. */
   readonly hasCallback: boolean
 }
 
-/** Maximum events that a call examines. */
 const examinedMax = 1_000
 
-// Reads the acknowledged range in the order of the feed's index. The last condition lets Postgres use this index, which is partial: it does
-// not conclude from row comparisons that a column is not null. Takes no locks.
+// The last condition admits the feed's partial index: Postgres does not conclude from row comparisons that a column is not null.
 const rangeText = `
 SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${pullableText(7)} AS "isWaiting" FROM events
 WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4) AND (stored_by, id) <= ($5::xid8, $6)
   AND stored_by <= $5::xid8
 ORDER BY stored_by, id LIMIT ${examinedMax}`
 
-// A waiting event is processed by whoever removes its row of `pulls_due`, or of `deliveries_due` if the tenant has no callback: another
-// acknowledgement, a replay and a forwarder that completes the delivery find none. Locks in the same order as completions and replays: day
-// by day, rows of these tables before events.
+// The removal of its row of `pulls_due`, or of `deliveries_due` if the tenant has no callback, decides that a waiting event is processed
+// here: other acknowledgements, replays and forwarders then find none. Locks in the order of completions and replays: day by day, these
+// rows before events.
 const processText = (day: Day) => `
 WITH pulled AS (
   DELETE FROM pulls_due WHERE event_id = ANY($1::text[]) RETURNING event_id

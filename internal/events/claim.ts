@@ -17,12 +17,9 @@ export interface ClaimedDelivery extends DestinationKey {
   readonly payloadExpiresOn: Day
   readonly payloadBytes: number
   readonly cycle: number
-  /** Number of completed attempts of this delivery cycle. */
+  /** Completed attempts of this delivery cycle. */
   readonly attempts: number
-  /**
-   * Number of claims since the last completed attempt. A completion compares this number and the lease with the row, to detect a lost
-   * claim.
-   */
+  /** Claims since the last completed attempt. A completion compares this number and the lease with the row, to detect a lost claim. */
   readonly claims: number
   /** True after the first attempt of a delivery cycle, and for snoozed and replayed deliveries. */
   readonly isRetry: boolean
@@ -55,25 +52,19 @@ export interface ClaimRequest {
   readonly lease: Lease
   /** Tenant queues notified of new work. They are checked even if they are not due. Pass at most `notifiedMaxOf` ids. */
   readonly notified: readonly QueueId[]
-  /** True to claim deliveries of the notified tenant queues only. Default: false. */
+  /** Claims deliveries of the notified tenant queues only. Default: false. */
   readonly notifiedAlone?: boolean
-  /** Maximum rows of each tenant queue that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the queue. */
+  /** Maximum rows of each queue that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the queue. */
   readonly rooms: ReadonlyMap<QueueId, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
   /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
   readonly graceMs?: number
-  /**
-   * Time of Postgres at which the claim is sent: leases that expire later are left to their owners, however late Postgres runs the
-   * claim. Default: the time at which it runs.
-   */
+  /** Clock of Postgres: leases that expire later are left to their owners, however late the claim runs. Default: when it runs. */
   readonly sentAtMs?: number | undefined
 }
 
-/**
- * Claimed deliveries. `hasMore`: more rows may be due, since a tenant queue filled its whole share of the claim or the claim reached its
- * maximum of tenant queues.
- */
+/** `hasMore`: more rows may be due, since a queue filled its whole share or the claim reached its maximum of tenant queues. */
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
@@ -81,16 +72,12 @@ export interface ClaimResult {
   readonly ranAtMs: number | undefined
 }
 
-/** Maximum tenant queues per claim. */
 const queuesMax = 50
-/** Maximum tenant queues to try to lock. Larger than `queuesMax`, since other processes can have locked the first ones. */
+/** Larger than `queuesMax`, since other processes can have locked the first ones. */
 const candidatesMax = 200
 /** Time for which a probe blocks further probes, unless it completes earlier. */
 const probeMs = 30_000
-/**
- * Delay of the second check of an empty tenant queue. The delay exceeds the duration of an insert, so the second check finds rows that were
- * not committed at the first check.
- */
+/** Delay of the second check of an empty queue. Exceeds the duration of an insert, so that it finds rows uncommitted at the first check. */
 const checkAgainMs = 5_000
 /** Interval between checks of tenant queues whose tenant is suspended, deleted or without a callback. */
 const standStillMs = 10_000
@@ -106,7 +93,8 @@ const expired = "leased_until <= least(now(), $10::timestamptz) - $9::integer * 
 // event loop of a busy forwarder takes, and intake can wait for these locks.
 //   candidates  selects the tenant queues with the longest wait, alternating between notified queues and others
 //   ready       locks the candidates; SKIP LOCKED, so that any number of processes share the work without waiting
-//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a suspended or deleted tenant and without callback
+//   shares      sets the maximum rows per queue: an equal share, 1 for a half-open breaker, 0 for a suspended or deleted tenant
+//               and without callback
 //   picked      selects the rows that have been due the longest. Retries get a quarter of each share; an unused part goes to the others
 //   claimed     puts the rows under the lease. They keep their place in the index, and later claims step over them
 //   checked     sets the time of a queue's next check: immediately if the queue can have more due rows (it filled its share, or another
@@ -214,7 +202,7 @@ FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
 
-/** Row of a claim's result. Each row repeats the columns of `Checked`. A claim of no delivery returns a single row without an event. */
+/** Each row repeats the columns of `Checked`. A claim of no delivery returns a single row without an event. */
 type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
 type Checked = [queues: number, hasFullShare: boolean, ranAtMs: number]
@@ -232,10 +220,7 @@ type TakenRow = [
   isProbe: boolean,
 ]
 
-/**
- * Returns the maximum number of notified tenants for a claim: half of its tenant queues. The other half serves tenants that were not
- * notified.
- */
+/** Returns the maximum notified tenants per claim: half of its tenant queues. The other half serves tenants that were not notified. */
 export function notifiedMaxOf(rowsMax: number): number {
   return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
@@ -342,7 +327,7 @@ type LoadRow = [
 ]
 
 /**
- * Reads events with their payloads. Omits an event if retention deleted it or if it belongs to another tenant than the given one. Requires a
+ * Reads events with their payloads. Omits events that retention deleted or that belong to another tenant than the given one. Requires a
  * pool with `queueSessionSettings`.
  * @throws errors of Postgres
  */
@@ -389,10 +374,7 @@ function loadedOf([
     : { kind: 'whole', content: { ...content, payload } }
 }
 
-/**
- * Checks a day before it becomes part of a statement's text.
- * @throws RangeError for an invalid day
- */
+/** Call it before a day becomes part of a statement's text. @throws RangeError for an invalid day */
 export function checkedDay(day: Day): Day {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return day

@@ -24,7 +24,6 @@ export type Ending =
   | { readonly kind: 'snoozed'; readonly dueAtMs: number }
   | { readonly kind: 'expired' }
 
-/** A claimed delivery with its outcome. */
 export interface Completion {
   readonly delivery: ClaimedDelivery
   readonly ending: Ending
@@ -180,7 +179,7 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** A completed delivery attempt, from the call to its row. */
+/** A completed delivery attempt. */
 export interface Attempt {
   readonly startedAtMs: number
   readonly durationMs: number
@@ -194,9 +193,8 @@ export interface Attempt {
   readonly exchange?: AttemptExchange | undefined
 }
 
-/** Request and response of an attempt, without what the event and the attempt say already, without signatures, and without credentials. */
+/** Request and response of an attempt, without signatures, credentials and data that the event or the attempt contains. */
 export interface AttemptExchange extends CallTrace {
-  /** URL that was called. */
   readonly url: string
   readonly signatures: number
   readonly traceparent?: string | undefined
@@ -204,13 +202,11 @@ export interface AttemptExchange extends CallTrace {
   readonly problem?: string | undefined
   /** Headers of the response, at most 32 with 4 096 characters together. */
   readonly headers: readonly HeaderLine[]
-  /** Number of further headers of the response. */
   readonly headersOmitted: number
-  /** Whether the body of the response is longer than the stored answer. */
   readonly isAnswerCut: boolean
 }
 
-/** Encodes an exchange for the column `exchange`, usually in 300 to 600 bytes. Members with a default value are omitted. Pure. */
+/** Usually 300 to 600 bytes. Members with a default value are omitted. */
 export function encodeExchange(exchange: AttemptExchange): string {
   const { url, signatures, traceparent, problem, headers, headersOmitted, isAnswerCut, address } = exchange
   return JSON.stringify({
@@ -236,17 +232,15 @@ function rounded(ms: number | undefined): number | undefined {
 
 const defaults = { signatures: 1, isReused: false, headers: [], headersOmitted: 0, isAnswerCut: false }
 
-/** Parses the column `exchange`. Returns undefined for null. */
 export function parseExchange(text: string | null): AttemptExchange | undefined {
   return text === null ? undefined : { ...defaults, ...(JSON.parse(text) as { url: string }) }
 }
 
-/** Returns the body of a response as Postgres can store it. Pure. */
+/** Postgres cannot store NUL in a text. */
 export function storableAnswer(answer: string | null): string | null {
   return answer?.replaceAll('\u0000', '\ufffd') ?? null
 }
 
-/** Returns the value of the column `exchange`. Pure. */
 export function storableExchange({ exchange }: Attempt): string | null {
   return exchange === undefined ? null : encodeExchange(exchange)
 }

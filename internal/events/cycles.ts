@@ -19,12 +19,10 @@ import {
 import { wakeTenantQueuesText } from './tenant-queue.ts'
 
 /**
- * Result of requesting another delivery cycle for an event. `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies
- * events of this provider but does not deliver them. `no_callback`: the tenant has no callback, or
- * no receiver of notifications for one. `cycles_exhausted`: the event has reached
- * the maximum number of delivery cycles. `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in
- * the state or delivery cycle that the request requires. `not_found`: the event is unknown, belongs to another tenant, or its tenant is
- * deleted.
+ * `already_queued`: a cycle is in progress. `not_enabled`: the tenant verifies events of this provider but does not deliver them.
+ * `no_callback`: the tenant has no callback, or no receiver for a notification. `cycles_exhausted`: the event has the maximum number of
+ * cycles. `test_event`: the event tests a callback and is sent once. `changed`: the event is no longer in the required state or cycle.
+ * `not_found`: the event is unknown, belongs to another tenant, or its tenant is deleted.
  */
 export const cycleOutcomes = [
   'queued',
@@ -40,20 +38,16 @@ export const cycleOutcomes = [
 /** Result of requesting another delivery cycle for an event; one of `cycleOutcomes`. */
 export type CycleOutcome = (typeof cycleOutcomes)[number]
 
-/** Events to deliver again, with conditions. */
 export interface CycleRequest {
-  /** Event ids, at most 500. */
+  /** At most 500. */
   readonly ids: readonly EventId[]
-  /** Filters by tenant. Omit it for events of all tenants. */
+  /** Default: any tenant. */
   readonly tenantId?: TenantId
-  /** Required state of the events. Default: any state. */
+  /** Required state. Default: any state. */
   readonly state?: EventState
-  /** Selects only events in this delivery cycle. Default: any cycle. */
+  /** Required delivery cycle. Default: any cycle. */
   readonly cycle?: number
-  /**
-   * True if the deliveries are claimed as retries, so that a replay of any size leaves three quarters of each claim to new events. Default:
-   * true.
-   */
+  /** Deliveries are claimed as retries, so that a replay of any size leaves three quarters of each claim to new events. Default: true. */
   readonly isRetry?: boolean
 }
 
@@ -61,25 +55,23 @@ export interface CycleRequest {
 export interface CycleResult {
   readonly id: EventId
   readonly outcome: CycleOutcome
-  /** Undefined if the event was not found. */
   readonly tenantId: TenantId | undefined
   /** Tenant queue of the new delivery; undefined if none was queued. */
   readonly queueId?: QueueId
-  /** Current delivery cycle of the event. */
+  /** Current delivery cycle of the event; 0 if it was not found. */
   readonly cycle: number
 }
 
-/** Maximum events per call. More events would keep their locks for too long. */
+/** Maximum events per call. More would hold their locks for too long. */
 export const cycleEventsMax = 500
-/** Maximum delivery cycles of an event, since the number is stored as a smallint. */
+/** Maximum of the column, a smallint. */
 const cycleMax = 32_767
 
-// Locks waiting pulls, then events, in the order of their ids, day by day, and tenant queues after the events, to prevent deadlocks. Of
-// accepted events it locks those that wait for a pull, and not the others, so that it does not wait for statements that complete their
-// deliveries. The row of deliveries_due was already deleted when the
-// previous delivery cycle was completed. An entry of failed_deliveries that this statement does not see yet stays until the new cycle ends; the
+// Prevents deadlocks by the order of locks: waiting pulls, then events by id, day by day, then tenant queues. Locks only those accepted
+// events that wait for a pull, so that it does not wait for statements that complete deliveries. The completion of the previous cycle has
+// deleted the row of deliveries_due. An entry of failed_deliveries that this statement does not see yet stays until the new cycle ends; the
 // index failed_deliveries_id supports its removal. The day is a literal, so that Postgres uses one partition. OFFSET prevents reading whole
-// payloads. If the statement is repeated, it finds that the events are already queued.
+// payloads. A repeat finds that the events are already queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
   SELECT id, state, cycle, tenant_id, ${destinationOfText('origin')} AS destination FROM events
@@ -138,9 +130,8 @@ type ResultRow = [
 ]
 
 /**
- * Begins another delivery cycle for each eligible event. Concurrent calls begin only one cycle per event. Requires a connection in a
- * transaction; the caller commits all changes or none.
- * @throws errors of Postgres
+ * Begins another delivery cycle for each eligible event; concurrent calls begin only one. Requires a connection in a transaction.
+ * @throws RangeError for more than 500 ids; errors of Postgres
  */
 export async function beginCycles(
   connection: Queryable,
@@ -193,8 +184,7 @@ export async function beginCycles(
   return [...results.values()]
 }
 
-// Leaves a delivery unchanged that is claimed or already due. The clock, since another call can have made it due after this transaction
-// began.
+// Skips a delivery that is claimed or due. `clock_timestamp()`, since another call can have made it due after this transaction began.
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
@@ -206,8 +196,8 @@ WITH hastened AS (
 SELECT FROM hastened`
 
 /**
- * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false if the event has no
- * waiting delivery, such as while an attempt is in progress. Call `notifyForwarders` afterwards. @throws errors of Postgres
+ * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false without a waiting
+ * delivery, such as during an attempt. Call `notifyForwarders` afterwards. @throws errors of Postgres
  */
 export async function hastenDelivery(
   connection: Queryable,
@@ -220,7 +210,7 @@ export async function hastenDelivery(
 /** An event that its provider sent again. */
 export interface RequeueCandidate {
   readonly eventId: EventId
-  /** Payload for an event whose stored payload was deleted by retention. Without a new payload such an event gets no delivery cycle. */
+  /** Replaces a stored payload that retention deleted. Without it, such an event gets no delivery cycle. */
   readonly payload?: string
   readonly payloadExpiresOn?: Day
 }

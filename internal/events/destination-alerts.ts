@@ -4,19 +4,16 @@ import { type Notice, type NoticeParts, prepareNotice, storeNotice } from './not
 
 /** Outcomes of a callback's attempts that a process has counted since its last report. */
 export interface DestinationSignal extends DestinationKey {
-  /** Number of failed attempts. */
   readonly failures: number
-  /** Time of the last failed attempt; undefined if none failed. */
   readonly lastFailureAtMs: number | undefined
-  /** Time of the last delivered attempt; undefined if none was delivered. */
   readonly lastSuccessAtMs: number | undefined
-  /** Answer or failure of the last failed attempt, such as `http_503` or `timeout`. */
+  /** Status or failure of the last failed attempt, such as `http_503` or `timeout`. */
   readonly cause: string
-  /** True if the failures show trouble with the callback. False only adds to trouble that is known. */
+  /** True if the failures show new trouble with the callback; false only adds to known trouble. */
   readonly isAlarm: boolean
 }
 
-/** What is known about a callback in trouble; see the table `destination_alerts`. Times are in milliseconds since the epoch. */
+/** Callback in trouble. The table `destination_alerts` explains the members. Times are in milliseconds since the epoch. */
 export interface DestinationAlert extends DestinationKey {
   readonly isSuspended: boolean
   readonly sinceMs: number
@@ -24,16 +21,13 @@ export interface DestinationAlert extends DestinationKey {
   readonly cause: string
   readonly lastFailureAtMs: number
   readonly lastSuccessAtMs: number
-  /** Last notification that a recovery would answer. */
+  /** Last notification that a recovery would close. */
   readonly open: 'suspended' | 'failing' | null
   readonly suspendedNotifiedAtMs: number
   readonly failingNotifiedAtMs: number
 }
 
-/**
- * Decision about a callback in trouble. `notify`: its owner gets a notification. `wait`: nothing changes now. `forget`: the trouble is over,
- * or nothing was heard of the callback for long.
- */
+/** `notify`: the owner gets a notification. `wait`: nothing changes now. `forget`: the trouble is over, or no attempt was made for long. */
 export type AlertDecision =
   | { readonly kind: 'notify'; readonly what: 'suspended' | 'failing' | 'recovered' }
   | { readonly kind: 'wait' }
@@ -50,10 +44,7 @@ const debounceMs = 900_000
 /** Time after the last attempt, after which a callback that is not suspended is forgotten. */
 const forgottenMs = 7 * 86_400_000
 
-/**
- * Decides whether the owner of a callback is notified. A callback that fails and succeeds in turns is failing until it has had no failure for
- * five minutes, so that it causes one notification and not one per turn. Pure.
- */
+/** A callback that fails and succeeds in turns is failing until it has no failure for five minutes, so it causes one notification. */
 export function decideAlert(alert: DestinationAlert, nowMs: number): AlertDecision {
   const { isSuspended, open, lastFailureAtMs, lastSuccessAtMs } = alert
   const mayNotifyAfter = (lastMs: number) => nowMs - lastMs >= debounceMs
@@ -145,7 +136,7 @@ export async function listTroubledQueues(pool: Pool): Promise<QueueId[]> {
 
 /** Interval between two decisions about the same callback. */
 const checkMs = 15_000
-/** Maximum callbacks per turn; the rest follows in the next turn. */
+/** The rest follows in the next turn. */
 const decidedMax = 500
 
 const atMs = (column: string) =>
@@ -155,7 +146,7 @@ const dueColumns = `tenant_id AS "tenantId", destination, is_suspended AS "isSus
   ${atMs('suspended_notified_at')} AS "suspendedNotifiedAtMs", ${atMs('failing_notified_at')} AS "failingNotifiedAtMs"`
 
 /**
- * Decides about callbacks in trouble whose time has come, at most 500, and stores the notifications of their owners. Each decision is one
+ * Decides about callbacks in trouble that are due, at most 500, and stores the notifications of their owners. Each decision is one
  * transaction that holds the lock of its row, so any number of processes store one notification per change. Returns the tenant queues of
  * the notifications. @throws errors of Postgres; a change whose transaction failed is decided again
  */
@@ -185,7 +176,7 @@ async function decideUnderLock(parts: NoticeParts, key: DestinationKey, nowMs: n
   const queueId = await withTx(parts.pool, async (client) => {
     const alert = await readDue(client, key, nowMs, 'FOR UPDATE SKIP LOCKED')
     const decision = alert && decideAlert(alert, nowMs)
-    // A signal came in between: the next turn decides.
+    // A signal arrived in between: the next turn decides.
     const isSame = decision?.kind === seenDecision.kind && alert?.open === seen.open
     if (
       !isSame ||

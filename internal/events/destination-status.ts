@@ -10,19 +10,16 @@ import {
 } from './model.ts'
 import { type PausedForwarding, suspendedCauses } from './tenant-queue.ts'
 
-/**
- * Trouble of a receiver whose deliveries are not suspended. It lasts until the receiver has recovered, so it does not come and go with the
- * circuit breaker, which opens and closes in turns.
- */
+/** Trouble without a suspension. Lasts until the receiver has recovered, while its circuit breaker opens and closes in turns. */
 export interface CallbackTrouble {
   /** `resumed`: its suspension has ended, and it has not accepted a delivery since. */
   readonly kind: 'failing' | 'resumed'
   readonly breaker: 'closed' | 'open' | 'half_open'
-  /** Time of the first failure. Undefined if it is no longer known. */
+  /** Time of the first failure; undefined if it is no longer known. */
   readonly startedAtMs: number | undefined
 }
 
-/** What blocks or slows the deliveries of a tenant queue. Each value is present only if it applies. */
+/** Reasons why deliveries of a tenant queue are blocked or slow. Each is present only if it applies. */
 export interface DestinationStatus {
   readonly suspendedCallback: { readonly cause: string; readonly suspendedAtMs: number } | undefined
   readonly breakerEndsAtMs: number | undefined
@@ -84,7 +81,7 @@ function statusOf([
   }
 }
 
-/** Reads what stops or slows the deliveries to a destination. @throws errors of Postgres */
+/** Reads the reasons why deliveries to a destination are blocked or slow. @throws errors of Postgres */
 export async function readDestinationStatus(
   pool: Pool,
   { tenantId, destination }: DestinationKey,
@@ -99,8 +96,7 @@ export async function readDestinationStatus(
 }
 
 /**
- * Lists the tenants whose callback is suspended or in trouble, suspended ones first. Unless only suspended ones are wanted, reads one row per
- * tenant of the installation, or per named tenant.
+ * Lists callbacks that are suspended or in trouble, suspended ones first. Unless `isSuspended`, reads a row per tenant or named tenant.
  * @throws errors of Postgres
  */
 export async function listCallbackStatuses(
@@ -110,7 +106,7 @@ export async function listCallbackStatuses(
     rowsMax,
     isSuspended = false,
   }: {
-    /** Omit for all tenants. */
+    /** Undefined for all tenants. */
     readonly tenantIds: readonly TenantId[] | undefined
     readonly rowsMax: number
     /** True to list suspended callbacks only. Uses a partial index. */
@@ -129,7 +125,7 @@ export async function listCallbackStatuses(
   return rows.map((row) => ({ tenantId: row[0], ...statusOf(row) }))
 }
 
-/** Returns which of the named tenants have a suspended callback. @throws errors of Postgres */
+/** Finds the named tenants with a suspended callback. @throws errors of Postgres */
 export async function findSuspendedTenants(
   pool: Pool,
   tenantIds: readonly TenantId[],
@@ -143,7 +139,7 @@ export async function findSuspendedTenants(
   return new Set(rows.map(([id]) => id))
 }
 
-/** Finds the suspensions of a tenant's callback and of its notifications, as far as there are any. */
+/** Finds the suspensions of a tenant's callback and notifications. */
 export async function findSuspensions(pool: Pool, tenantId: TenantId) {
   const [callback, notifications] = await Promise.all([
     readDestinationStatus(pool, { tenantId, destination: callbackDestination }),
@@ -162,13 +158,10 @@ export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise
   return [...new Set(rows.map(([id]) => id))]
 }
 
-/** Maximum number of suspended callbacks, and of callbacks in trouble, of which the digest notices changes. */
+/** Maximum suspended callbacks, and callbacks in trouble, in the digest. */
 const digestedMax = 1_000
 
-/**
- * Reads a digest of the suspended callbacks and of those in trouble, which differs after each suspension, each beginning of trouble and the
- * end of either. Uses a partial index, and the alerts, which only callbacks in trouble have.
- */
+/** Reads a digest that changes when a suspension or trouble of a callback begins or ends. Reads only callbacks that have either. */
 export async function readCallbacksDigest(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ digest: string | null }>({
     name: 'read_callbacks_digest',
@@ -183,15 +176,14 @@ export async function readCallbacksDigest(pool: Pool): Promise<string> {
   return rows[0]?.digest?.slice(0, 12) ?? 'none'
 }
 
-/** Maximum deliveries that `countHeldDeliveries` counts; it returns one more if there are more. */
+/** Maximum of `countHeldDeliveries`, which returns one more if there are more. */
 export const heldMax = 10_000
-/** Maximum tenant queues whose deliveries are counted. */
 const heldQueuesMax = 1_000
 
 /**
- * Counts the due deliveries that do not begin because their tenant or its callback is suspended, because forwarding is paused, or because
- * the circuit breaker is not closed. Counts up to `heldMax`, and one more.
- * @param tenantIds counts the deliveries to the callbacks of these tenants only. Undefined for all tenant queues
+ * Counts due deliveries that are held by a suspension of the tenant or its callback, by paused forwarding, or by a circuit breaker that is
+ * not closed. Counts up to `heldMax`, and one more.
+ * @param tenantIds limits the count to the callbacks of these tenants; undefined for all tenant queues
  * @throws errors of Postgres
  */
 export async function countHeldDeliveries(

@@ -2,12 +2,9 @@ import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/ind
 import { type FeedPosition, feedStart } from './feed.ts'
 import type { Queryable } from './list-source.ts'
 
-/**
- * Maximum by which the clock of a process that receives events may be ahead of that of Postgres. Providers' calls are refused from about
- * the same difference on, since their signed times are too old.
- */
+/** Maximum lead of a receiving process's clock over Postgres. With about this lead, providers' calls are refused as too old. */
 const clockAheadMs = 300_000
-/** Time for which marks are kept: an event is kept for 255 days at most. */
+/** An event is kept for 255 days at most. */
 const keptMs = 256 * 86_400_000
 
 /**
@@ -31,9 +28,8 @@ export async function markFeed(pool: Pool): Promise<'marked' | 'recent' | 'went_
 }
 
 /**
- * Returns a position before all events that were received at a time or later. An event is stored after it is received, so its transaction
- * has a higher number than those that began before; that of a spooled event is much higher. Without an earlier mark, returns the start of
- * the feed.
+ * Returns a position before all events received at a time or later: the transaction that stores an event has a higher number than those
+ * that began before its receipt, and a much higher one for a spooled event. Without an earlier mark, returns the start of the feed.
  * @throws errors of Postgres
  */
 export async function findFeedPositionAt(pool: Queryable, fromMs: number): Promise<FeedPosition> {

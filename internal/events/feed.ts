@@ -10,23 +10,20 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { checkedDay } from './claim.ts'
 import type { Queryable } from './list-source.ts'
 
-/**
- * Position in the feed of a tenant's events: directly after this event of this transaction. The feed is in the order of transactions, and
- * of ids within one. `transaction` is its number in decimal digits.
- */
+/** Position after an event in a tenant's feed, which is ordered by transaction and then id. `transaction`: number in decimal digits. */
 export interface FeedPosition {
   readonly transaction: string
   /** Id of an event, or an empty text for the start of the transaction. */
   readonly eventId: string
 }
 
-/** Events of a feed that a reader wants. All members must match. */
+/** Filter of a feed. All members must match. */
 export interface FeedFilter {
   /** Names of providers; empty for all. */
   readonly providers: readonly string[]
-  /** Normalized types; empty for all. A type that ends with `.*` stands for all types that begin with the text before the asterisk. */
+  /** Normalized types; empty for all. `payment.*` stands for all types that begin with `payment.`. */
   readonly types: readonly string[]
-  /** Lowest id, which is a time of receipt. */
+  /** Lowest id, which contains the time of receipt. */
   readonly receivedFrom: string
 }
 
@@ -43,8 +40,7 @@ const examinedMax = 1_000
 
 /**
  * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`),
- * without verified events, which are not delivered, without test events, which are sent once, and without notifications, which have
- * a receiver of their own.
+ * without verified events (not delivered), test events (sent once) and notifications (own receiver).
  */
 export function pullableText(first: number): string {
   const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
@@ -53,15 +49,13 @@ export function pullableText(first: number): string {
     AND ($${types}::text[] IS NULL OR type = ANY($${types}) OR type ^@ ANY($${prefixes}::text[]))`
 }
 
-/** Returns the values of the parameters of `pullableText`. Pure. */
 export function pullableValues({ receivedFrom, providers, types }: FeedFilter): readonly unknown[] {
   const prefixes = types.flatMap((type) => familyPrefixOf(type) ?? [])
   return [receivedFrom, providers, types.length === 0 ? null : types, prefixes]
 }
 
-// Reads the feed in the order of its index. Events of transactions at or above the lowest one in progress are left out: other events could
-// still be added before them. Every transaction below has ended, and its events are visible to this statement. The
-// first row is that of the last examined event. Takes no locks.
+// Omits events of transactions at or above the lowest one in progress: other events could still be added before them. Every transaction
+// below has ended, and its events are visible to this statement. Takes no locks.
 const feedText = `
 WITH examined AS MATERIALIZED (
   SELECT id, stored_by, provider, type, state, origin, payload_expires_on, payload_bytes FROM events
@@ -101,17 +95,14 @@ export async function readFeed(
     readonly tenantId: TenantId
     readonly filter: FeedFilter
     readonly after: FeedPosition
-    /** Maximum events to return, 1 to 100. */
     readonly limit: number
   },
   nowMs: number,
 ): Promise<{
   readonly events: readonly FeedEvent[]
-  /** Position up to which all events are examined. */
   readonly examinedTo: FeedPosition
-  /** Whether more events can follow. */
   readonly hasMore: boolean
-  /** Whether the position is beyond all transactions, as after a restore into another cluster of Postgres. */
+  /** True if the position is beyond all transactions, as after a restore into another cluster of Postgres. */
   readonly isBeyondEnd: boolean
 }> {
   const { tenantId, filter, after, limit } = request
@@ -147,7 +138,7 @@ export async function readFeed(
 /** Position before all events of a feed. */
 export const feedStart: FeedPosition = { transaction: '0', eventId: '' }
 
-/** Returns the position after which all events follow whose transactions have not ended, and maybe some that have. */
+/** Returns a position before all events of unfinished transactions; some events of finished ones can follow it. */
 export async function findFeedEnd(pool: Queryable): Promise<FeedPosition> {
   const { rows } = await pool.query<{ transaction: string }>(
     'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS transaction',
@@ -155,13 +146,12 @@ export async function findFeedEnd(pool: Queryable): Promise<FeedPosition> {
   return { transaction: rows[0]?.transaction ?? feedStart.transaction, eventId: '' }
 }
 
-// Reads for each feed whether it has an event after a position. Takes no locks.
 const readyText = `
 SELECT (i.n - 1)::integer AS at FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (tenant_id, transaction, id, n)
 WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = i.tenant_id AND e.expires_on >= $4::date
   AND (e.stored_by, e.id) > (i.transaction::xid8, i.id) AND e.stored_by < pg_snapshot_xmin(pg_current_snapshot()))`
 
-/** Returns the indexes of the feeds that have events after their positions, whether they match a filter or not. */
+/** Returns the indexes of the feeds with events after their positions, whether they match a filter or not. Takes no locks. */
 export async function findReadyFeeds(
   pool: Pool,
   feeds: readonly { readonly tenantId: TenantId; readonly after: FeedPosition }[],
@@ -181,11 +171,7 @@ export async function findReadyFeeds(
   return rows.map(({ at }) => at)
 }
 
-/**
- * Returns the position of an event in the feed of its tenant. Returns undefined for an unknown event, and for one that a version without
- * feeds has stored.
- * @throws errors of Postgres
- */
+/** Returns undefined for an unknown event, and for one that a version without feeds has stored. @throws errors of Postgres */
 export async function findFeedPosition(
   pool: Pool,
   { id, tenantId }: { readonly id: EventId; readonly tenantId: TenantId },

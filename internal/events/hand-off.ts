@@ -21,12 +21,12 @@ import {
 } from './model.ts'
 
 // Hand-off: intake commits the delivery of a new event under the lease of a forwarder, and sends the event to it. The forwarder then calls
-// the callback without a claim and without reading the event. Forwarders announce on a channel of their own what they accept. Messages may be
-// lost: the lease then ends, and the delivery is claimed.
+// the callback without a claim and without reading the event. Forwarders announce on a separate channel which deliveries they accept.
+// Messages may be lost: the lease then ends, and the delivery is claimed.
 
 /**
- * Returns a function that finds the Redis channel on which forwarders announce which deliveries they accept. It reads the id of the database
- * until that has succeeded once: installations can share a Redis, and an event must not reach a forwarder of another one.
+ * Returns a function that finds the Redis channel of forwarders' offers. It reads the id of the database until that has succeeded once:
+ * installations can share a Redis, and an event must not reach a forwarder of another one.
  */
 export function offersChannelFrom(pool: Pool): () => Promise<string> {
   let channel: string | undefined
@@ -38,7 +38,7 @@ export function handOffChannelOf(leaseToken: string): string {
   return `latchkey:handed:${leaseToken}`
 }
 
-/** What a forwarder accepts. */
+/** Deliveries that a forwarder accepts. */
 export interface HandOffOffer {
   /** Owner token of the forwarder's leases. */
   readonly leaseToken: string
@@ -51,9 +51,9 @@ export interface HandOffOffer {
 
 /** Maximum tenant queues that an offer refuses one by one. */
 export const refusedMax = 256
-/** Maximum bytes of an event that is handed off, payload and headers. Larger ones would displace others in the memory of Redis. */
+/** Payload and headers. Larger events would displace others in the memory of Redis. */
 const eventBytesMax = 16 * 1024
-/** Maximum bytes of events that one batch hands off, to all forwarders. JSON makes them at most six times as long. */
+/** Maximum for all forwarders together. JSON makes the events at most six times as long. */
 const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
 const perQueueMax = 32
@@ -67,7 +67,6 @@ export function encodeOffer({ leaseToken, number, leaseMs, refused }: HandOffOff
   return JSON.stringify([leaseToken, number, leaseMs, refused])
 }
 
-/** Decodes an offer. Returns undefined for an invalid message. */
 export function decodeOffer(message: string): HandOffOffer | undefined {
   const parsed = parsedArray(message)
   const [leaseToken, number, leaseMs, refused] = parsed ?? []
@@ -94,7 +93,6 @@ function isQueueText(value: unknown): value is string {
   return typeof value === 'string' && value.length <= queueIdCharsMax
 }
 
-/** Encodes a message to a forwarder. */
 export function encodeHandOff(
   offerNumber: number,
   leaseMs: number,
@@ -130,7 +128,7 @@ export function decodeHandOff(message: string):
 }
 
 const dayForm = /^\d{4}-\d{2}-\d{2}$/
-/** Types of a row's columns, which `encodeHandOff` writes. */
+/** Types of the columns that `encodeHandOff` writes. */
 const rowTypes = [
   'string',
   'string',
@@ -217,7 +215,6 @@ function parsedArray(message: string): unknown[] | undefined {
   }
 }
 
-/** Forwarders' leases for the events of a batch. */
 export interface HandOffPlan {
   readonly leaseTokens: ReadonlyMap<EventId, string>
   /** Numbers of the offers as of the plan, by lease token. By the number of a later offer, the forwarder would count the lease too late. */
@@ -226,7 +223,7 @@ export interface HandOffPlan {
 }
 
 export interface HandOffsOptions {
-  /** Publishes a message, and returns whether a subscriber got it. May reject. */
+  /** Resolves to whether a subscriber got the message. May reject. */
   publish(channel: string, message: string): Promise<boolean>
   readonly now?: () => number
 }
@@ -249,7 +246,7 @@ export class HandOffs {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Records an offer. Ignores invalid ones. */
+  /** Ignores an invalid message. */
   noteOffer(message: string): void {
     const offer = decodeOffer(message)
     if (offer === undefined) return
@@ -259,7 +256,7 @@ export class HandOffs {
     this.#forwarders.set(leaseToken, { offer, refused: new Set(refused), atMs: this.#now() })
   }
 
-  /** Chooses a forwarder for each event that may be handed off. Batches take turns among forwarders. */
+  /** Batches take turns among forwarders. */
   plan(events: readonly ReceivedEvent[]): HandOffPlan | undefined {
     const live = this.#liveForwarders()
     if (live.length === 0) return undefined
@@ -283,7 +280,7 @@ export class HandOffs {
     return leaseTokens.size === 0 ? undefined : { leaseTokens, offerNumbers, leaseMs }
   }
 
-  /** Sends events of a plan to their forwarders, after the commit. A forwarder that does not listen gets nothing more. Never throws. */
+  /** Call it after the commit. A forwarder that does not listen gets nothing more. Never throws. */
   send({ leaseTokens, offerNumbers, leaseMs }: HandOffPlan, events: readonly ReceivedEvent[]): void {
     for (const [leaseToken, group] of Map.groupBy(events, ({ id }) => leaseTokens.get(id) ?? '')) {
       const message = encodeHandOff(offerNumbers.get(leaseToken) ?? 0, leaseMs, group)
@@ -307,14 +304,14 @@ function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
   return state === 'accepted' && !isPullOnly && origin.kind !== 'notification'
 }
 
-/** Redis channel for the ids of tenant queues with new work, published after the commit. A lost message delays this work until the next poll. */
+/** Redis channel for the ids of tenant queues with new work, published after the commit. A lost message delays it until the next poll. */
 export const dueChannel = 'latchkey:due'
 
-/** Message about new work: the ids of tenant queues that have new work, or `all` if any can have some. */
+/** Ids of tenant queues with new work, or `all` if any can have some. */
 export type DueNews = readonly QueueId[] | 'all'
 
 const queueIdsMax = 50
-/** Precedes the id of a tenant queue whose new events were handed to a forwarder, and concern only readers of its feed. */
+/** Marks a tenant queue whose new events were handed to a forwarder, so that only readers of its feed need the message. */
 const handedMark = '='
 const everyone = '*'
 const dueMessageCharsMax = 4_096
@@ -327,10 +324,10 @@ export async function notifyForwarders(redis: RedisConnection, queueIds: readonl
   if (queueIds.length > 0) await redis.publish(dueChannel, encodeDue(queueIds))
 }
 
-/** Time in which news of handed events are gathered for one message. They concern feeds only, whose readers wait for it at most. */
+/** Gathers news of handed events for one message, which readers of feeds wait for at most this time. */
 const gatherMs = 10
 
-/** Notifies the readers of feeds of events that were handed to forwarders, whose work needs no message. */
+/** Notifies readers of feeds about events that were handed to forwarders. */
 export class HandedNews {
   readonly #publish: (message: string) => Promise<unknown>
   readonly #queueIds = new Set<string>()
@@ -341,7 +338,7 @@ export class HandedNews {
     this.#publish = publish
   }
 
-  /** Adds tenant queues that have new events. They are named in a message within 10 ms. */
+  /** Publishes the tenant queues within 10 ms. */
   add(queueIds: readonly QueueId[]): void {
     for (const id of queueIds) this.#queueIds.add(id)
     if (queueIds.length > 0) this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
@@ -355,19 +352,19 @@ export class HandedNews {
   }
 }
 
-/** Returns the tenant queues of a message that have work for forwarders. Pure. */
+/** Returns the tenant queues of a message that have work for forwarders. */
 export function dueOf(news: DueNews): DueNews {
   return news === 'all' ? news : news.filter((id) => !id.startsWith(handedMark))
 }
 
-/** Returns the tenants of a message, including those whose events were handed to a forwarder. Pure. */
+/** Returns the tenants of a message, including those whose events were handed to a forwarder. */
 export function storedOf(news: DueNews): readonly TenantId[] | 'all' {
   const ids: readonly string[] = news === 'all' ? [everyone] : news
   if (ids.includes(everyone) || ids.includes(`${handedMark}${everyone}`)) return 'all'
   return ids.map((id) => destinationOfQueue(id.startsWith(handedMark) ? id.slice(1) : id).tenantId)
 }
 
-/** Encodes the ids of tenant queues with new work as a message. More than 50 ids become `all`. */
+/** More than 50 ids become `all`. */
 export function encodeDue(queueIds: readonly string[]): string {
   return queueIds.length > queueIdsMax ? everyone : JSON.stringify(queueIds)
 }

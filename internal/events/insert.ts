@@ -26,10 +26,10 @@ const leaseEndText = "now() + $22::integer * interval '1 ms'"
 // One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between
 // concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
 // committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of
-// duplicates wakes no tenant queue. Hot: intake in `npm run bench -- webhooks`. A single statement for the reason of `claimText`.
-// A delivery that intake hands to a forwarder is inserted under that forwarder's lease (`due`) if its tenant queue has no backlog, no
-// suspension and a closed breaker (`clear_queues`: a queue with due rows is itself due). If the hand-off is lost, a claim finds the row: its
-// queue is checked when the lease ends, and again later if that check can have missed the row (idle_checks = 0).
+// duplicates wakes no tenant queue. Hot: intake in `npm run bench -- webhooks`. A single statement for the reason of `claimText`. A
+// delivery that intake hands to a forwarder is inserted under that forwarder's lease (`due`) if its tenant queue has no backlog, no
+// suspension and a closed breaker (`clear_queues`: a queue with due rows is itself due). If the hand-off is lost, a claim finds the row:
+// its queue is checked when the lease ends, and again later if that check can have missed the row (idle_checks = 0).
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -80,10 +80,7 @@ WITH input AS MATERIALIZED (
 )
 SELECT event_id, event_id = ANY(ARRAY(SELECT event_id FROM due WHERE is_handed)) FROM fresh`
 
-/**
- * Stores events with their first deliveries, or as waiting for a pull, in one commit. Returns the ids of new events; all other events are
- * duplicates. @param events sorted by `dedupeKey`, no key twice
- */
+/** Stores events with deliveries or waiting pulls in one commit. Returns the new ids. @param events sorted by `dedupeKey`, no key twice */
 export async function insertEvents(
   pool: Queryable,
   events: readonly ReceivedEvent[],
@@ -138,7 +135,6 @@ export async function insertAndHandOff(
   }
 }
 
-/** Returns the ids of tenant queues that have events to deliver or to pull, sorted. */
 export function queuesToWake(events: readonly ReceivedEvent[]): QueueId[] {
   const ids = new Set<QueueId>()
   for (const { state, tenantId, origin } of events) {
@@ -158,7 +154,7 @@ export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[
   return [...wanted.values()]
 }
 
-/** Finds events by their dedupe keys. Omits keys that retention has removed. Takes no locks. */
+/** Omits keys that retention has removed. Takes no locks. */
 export async function findEventsByKey(
   pool: Queryable,
   dedupeKeys: readonly string[],
@@ -178,7 +174,7 @@ export async function findEventsByKey(
  */
 export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
 
-/** Result of storing a batch: one result per event in the same order. `unavailable`: it is unknown whether any event was stored. */
+/** `completed`: one result per event, in the same order. `unavailable`: it is unknown whether any event was stored. */
 export type BatchOutcome =
   | { readonly kind: 'completed'; readonly acceptances: readonly Acceptance[] }
   | { readonly kind: 'unavailable' }
@@ -190,17 +186,17 @@ export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 export interface StoreBatchOptions {
   readonly pool: Pool
   /**
-   * Called after the commit with the tenant queues that have new events to deliver or to pull. Must not throw.
+   * Called after the commit with the tenant queues that have new events. Must not throw.
    * @param handedQueueIds tenant queues all of whose new events were handed to a forwarder
    */
   wake(queueIds: readonly QueueId[], handedQueueIds?: readonly QueueId[]): void
-  /** Hands new events to forwarders. Default: all are claimed. */
+  /** Default: all events are claimed. */
   readonly handOffs?: HandOffs
   /** Called after the commit with the new events, without duplicates. Must not throw. */
   onStored?(events: readonly ReceivedEvent[]): void
   /** Called once for each rejected event and each failure of Postgres. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
-  /** False to ignore `retriesOnRedelivery`, as the drain of the spool does; duplicates then begin no new delivery cycle. Default: true. */
+  /** False ignores `retriesOnRedelivery`, as the drain of the spool does: duplicates then begin no delivery cycle. Default: true. */
   readonly requeues?: boolean
 }
 
@@ -250,10 +246,7 @@ async function storePart(
   return await completeBatch(options, events, stored, onCompleted)
 }
 
-/**
- * Reports the results of new events immediately. Then finds the originals of duplicates and begins a new delivery cycle where the tenant's
- * settings require it.
- */
+/** Reports new events at once, before it finds the originals of duplicates. */
 async function completeBatch(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
@@ -269,10 +262,7 @@ async function completeBatch(
   )
 }
 
-/**
- * Returns the results of duplicates by event id, and requeues failed originals if their tenant opted in. A duplicate whose original was
- * deleted by retention in the meantime is `unavailable`. Returns an empty map if Postgres fails.
- */
+/** Requeues failed originals if the tenant opted in. A deleted original makes its duplicate `unavailable`. Empty if Postgres fails. */
 async function revive(
   options: StoreBatchOptions,
   duplicates: readonly ReceivedEvent[],
@@ -280,7 +270,7 @@ async function revive(
   try {
     const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
     const originals = await findEventsByKey(options.pool, keys)
-    // After a retry, the stored original can be this same event: the first insert was committed, but the reply of Postgres was lost.
+    // After a retry, the stored original can be this event: its insert was committed, but the reply of Postgres was lost.
     const acceptanceOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
     const others = duplicates.filter((one) => acceptanceOf(one) === 'duplicate' && one.retriesOnRedelivery)

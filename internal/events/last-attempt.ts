@@ -12,13 +12,12 @@ export const statusFilterPattern = '^([1-5][0-9][0-9]|[1-5]xx|none)$'
 
 const statusFilterForm = new RegExp(statusFilterPattern)
 
-/** Parses a filter by status, in any case. Returns undefined for any other text. Pure. */
+/** Accepts upper and lower case. Returns undefined for any other text. */
 export function parseStatusFilter(text: string): StatusFilter | undefined {
   const lower = text.toLowerCase()
   return statusFilterForm.test(lower) ? (lower as StatusFilter) : undefined
 }
 
-/** Returns whether only failed attempts have such a status: no response, or any status but 2xx. Pure. */
 export function isFailureStatus(status: StatusFilter): boolean {
   return !status.startsWith('2')
 }
@@ -26,17 +25,14 @@ export function isFailureStatus(status: StatusFilter): boolean {
 /** Maximum of `slowerThanMs`: longer than any attempt takes. */
 export const slowerThanMsMax = 3_600_000
 
-/** Conditions on the last attempt of an event, of whichever delivery cycle. An event without attempts matches none. */
+/** Conditions on the last attempt in any delivery cycle. An event without attempts matches none. */
 export interface LastAttemptFilter {
   readonly status?: StatusFilter
-  /** The attempt took longer, in milliseconds. */
+  /** Matches attempts that took longer. */
   readonly slowerThanMs?: number
 }
 
-/**
- * Returns the SQL condition on an event `e`, or nothing without a filter. Reads the last attempt by its key in the partition of the event's
- * day: some microseconds per event. `add` adds a parameter and returns its placeholder.
- */
+/** Returns SQL on an event `e` that reads by key, some microseconds per event. `add` adds a parameter and returns its placeholder. */
 export function lastAttemptConditions(
   {
     status,
@@ -69,27 +65,23 @@ function lastAttemptText(
     ORDER BY a.cycle DESC, a.attempt DESC LIMIT 1`
 }
 
-/** How far the delivery of an event is. */
 export interface DeliveryFacts {
   /** Completed attempts of the event's delivery cycle. */
   readonly attemptCount: number
-  /** Status of the last response, of whichever delivery cycle; null without an attempt or without a response. */
+  /** Last status in any delivery cycle; null without an attempt or without a response. */
   readonly lastStatus: number | null
   /** Reason for a missing response to the last attempt, or for the failure of the event. */
   readonly lastCause: string | null
-  /** Duration of the last attempt; null without an attempt. */
+  /** Null without an attempt. */
   readonly lastDurationMs: number | null
-  /**
-   * Earliest time of the next attempt. It waits longer while the callback or the tenant is suspended, the circuit breaker is open or
-   * forwarding is paused. Null if none is planned, or while one is in progress.
-   */
+  /** Earliest time: suspensions, an open circuit breaker and pauses delay it. Null if none is planned, or while one is in progress. */
   readonly nextAttemptAtMs: number | null
 }
 
-/** An event as listed, with the facts of its delivery. */
+/** An event with the facts of its delivery. */
 export type ListedEvent = EventSummary & DeliveryFacts
 
-// Reads the last attempt of each event and its queue entry by their keys, in one statement for a page. Takes no locks.
+// Reads by key, in one statement for a page. Takes no locks.
 const factsText = `
 SELECT i.id, a.cycle, coalesce(a.attempt, 0) AS attempt, a.status AS "lastStatus", a.cause AS "lastCause",
   a.duration_ms AS "lastDurationMs",
@@ -108,8 +100,7 @@ interface FactsRow extends Omit<DeliveryFacts, 'attemptCount'> {
 }
 
 /**
- * Adds the facts of their deliveries to the events of a page, which may be newer than the events. Requires a connection with
- * `eventReadSettings`.
+ * Adds facts that may be newer than the events. Requires a connection with `eventReadSettings`.
  * @param events at most 100
  * @throws errors of Postgres
  */

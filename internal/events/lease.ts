@@ -6,9 +6,8 @@ import { wakeTenantQueuesText } from './tenant-queue.ts'
 /** Maximum duration of a forwarder's lease. */
 export const leaseMsMax = 30_000
 
-// Finds rows of this process by event id, destination, lease and number of claims. SKIP LOCKED skips rows that another statement is completing or
-// claiming in a different lock order; the next renewal finds these rows. Does not change tenant queues: at worst they are checked too
-// early.
+// SKIP LOCKED skips rows that another statement is completing or claiming in a different lock order; the next renewal finds them. Does not
+// change tenant queues: at worst they are checked too early.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id, d.destination FROM unnest($3::text[], $4::text[], $5::text[]) AS i(id, destination, claims) CROSS JOIN LATERAL (
@@ -19,10 +18,7 @@ WITH ours AS MATERIALIZED (
 UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
 WHERE ${isAmongText('ours')} RETURNING ${deliveryIdText('event_id')}`
 
-/**
- * Renews the leases of deliveries. Returns the ids of the deliveries that this process still owns, without those whose rows are locked at
- * this moment. Safe to repeat.
- */
+/** Returns the ids of the deliveries that this process still owns, without those whose rows are locked now. Safe to repeat. */
 export async function renewLeases(
   pool: Pool,
   lease: Lease,

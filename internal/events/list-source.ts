@@ -21,8 +21,8 @@ export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verifie
 export type EventState = (typeof eventStates)[number]
 
 /**
- * Filter of events. An event must match all members. With a status that only failed attempts have and without a state, it covers pending and
- * failed events only: of other events the last attempt has succeeded, unless a subscription acknowledged them.
+ * Filter of events; an event must match all members. With a status that only failed attempts have and without a state, it covers pending
+ * and failed events only: of other events the last attempt has succeeded, unless a subscription acknowledged them.
  */
 export interface EventFilter extends LastAttemptFilter {
   readonly tenantId?: TenantId
@@ -36,15 +36,15 @@ export interface EventFilter extends LastAttemptFilter {
   readonly fromMs?: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. */
   readonly toMs?: number
-  /** Event ids, at most 1 000. */
+  /** At most 1 000. */
   readonly ids?: readonly EventId[]
 }
 
 /** Time range as event ids, which sort by time of receipt, and the days on which events of this range expire. */
 export interface EventRange {
-  /** Lowest id of the range, inclusive. */
+  /** Inclusive. */
   readonly lowId: string
-  /** Highest id of the range, exclusive. */
+  /** Exclusive. */
   readonly highId: string
   readonly firstDay: Day
   readonly lastDay: Day
@@ -56,10 +56,7 @@ const eventDaysMax = 255
 /** Maximum time of receipt in milliseconds, which an event id stores in 48 bits. */
 const timeMsMax = 2 ** 48 - 1
 
-/**
- * Returns the id range of a filter. Excludes expired events that retention has not removed yet. Pure.
- * @param nowMs current time, in milliseconds since the epoch
- */
+/** Returns the id range of a filter. Excludes expired events that retention has not removed yet. */
 export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: number): EventRange {
   const [lowMs, highMs] = [clamped(fromMs), clamped(toMs)]
   const tomorrow = dayAfter(nowMs, 0)
@@ -74,7 +71,7 @@ export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: nu
   }
 }
 
-/** Returns the part of a range after this id, in the given order. Pure. */
+/** Returns the part of a range after this id, in the given order. */
 export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'oldest'): EventRange {
   if (order === 'newest') return id < range.highId ? { ...range, highId: id } : range
   // This text sorts directly after the id, so the range excludes the id.
@@ -82,7 +79,7 @@ export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'ol
   return next > range.lowId ? { ...range, lowId: next } : range
 }
 
-/** Returns the lowest id of events received at this time. Pure. */
+/** Returns the lowest id of events received at this time. */
 export function lowestIdOf(timeMs: number): EventId {
   return createEventId(timeMs, 0, (bytes) => bytes.fill(0))
 }
@@ -94,7 +91,7 @@ function clamped(timeMs: number): number {
 /** A pool, or one connection in a transaction. */
 export type Queryable = Pick<Pool | PoolClient, 'query'>
 
-/** Events to scan, and the maximum number of events to examine when no index covers the filter. */
+/** `examinedMax`: maximum events to examine if no index covers the filter. */
 export interface SourceRequest {
   readonly filter: EventFilter
   readonly range: EventRange
@@ -104,13 +101,12 @@ export interface SourceRequest {
 
 /** SQL for a limited, ordered number of candidates (rows that may belong to matching events), and the conditions on their events. */
 export interface EventSource {
-  /** SQL that selects the candidates. */
   readonly candidates: string
   /** Terms of ORDER BY, with the candidates' column names. */
   readonly sorted: readonly string[]
   /**
-   * Kind of the candidates. `events`: rows of `events`, which can be added during a scan. `entries`: rows of `failed_deliveries`, which can be
-   * added and removed during a scan. `ids`: only `id` and `expires_on` of events, from rows that can be added and removed, too.
+   * `events`: rows of `events`, which can be added during a scan. `entries`: rows of `failed_deliveries`, which can be added and removed
+   * during a scan. `ids`: only `id` and `expires_on` of events, from rows that can also be added and removed.
    */
   readonly kind: 'events' | 'entries' | 'ids'
   /** SQL conditions on the event `e` and the candidate `c`. */
@@ -120,16 +116,12 @@ export interface EventSource {
   readonly candidateValuesCount: number
 }
 
-/** Columns of an event without headers and payload. */
 export const eventColumns = `id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
-/**
- * Maximum length of a tenant queue, with the tenant's waiting pulls, that is read whole. For a longer queue, the tenant's events are
- * scanned instead: most of its latest events are probably still queued, so the scan finds matches quickly.
- */
+/** Longer queues, with waiting pulls, are not read: a scan of the tenant's events is quick, since most are then probably queued. */
 const shortQueueMax = 2_000
-/** Tables that have a row for each accepted event. */
+/** Every accepted event has a row in one of these tables. */
 const acceptedTables = ['deliveries_due', 'pulls_due'] as const
 const ofTenant = {
   deliveries_due: isOfTenantText,
@@ -139,7 +131,7 @@ const ofTenant = {
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
-/** Returns the SQL condition of each filter on the event `e`, without a value undefined. `add` adds a parameter and returns its placeholder. */
+/** Undefined for a filter without a value. `add` adds a parameter and returns its placeholder. */
 function columnConditions(
   { tenantId, provider, type, state, origin }: Rest,
   add: (value: unknown) => string,
@@ -156,7 +148,6 @@ function columnConditions(
   }
 }
 
-/** Collects the parameters of one statement. */
 class Parameters {
   readonly values: unknown[] = []
 
@@ -213,8 +204,8 @@ function indexSource(request: SourceRequest, more: readonly string[] = []): Even
   return parameters.source('events', walk, { ...own, ...rest, state }, more)
 }
 
-// Columns of an entry of `failed_deliveries`. An entry of a version that does not copy `origin` has null there; then, and for `origin_by` of
-// the few events that no provider's call brought, the event is read by its key.
+// An entry of a version that does not copy `origin` has null there. Then, and for `origin_by` of the few events without a provider's call,
+// the event is read by its key.
 const ofEvent = (column: string) =>
   `(SELECT o.${column} FROM events o WHERE o.id = failed_deliveries.id AND o.expires_on = failed_deliveries.expires_on)`
 const failedColumns = `${failedEventColumns}, 'delivery_failed' AS state,
@@ -235,8 +226,8 @@ function tenantKeys(tenantId: TenantId | undefined): [string, string][] {
   return tenantId === undefined ? [] : [['tenant_id', tenantId]]
 }
 
-// Reads failed events from `failed_deliveries`, and accepted ones with a delivery from the queue: all of them, or those of one tenant, whose
-// queue must be short. The state distinguishes an entry of `failed_deliveries` that its next delivery cycle has not removed yet.
+// Reads failed events from `failed_deliveries`, and accepted ones with a delivery from the queue of all tenants, or of one, which must be
+// short. The state distinguishes an entry of `failed_deliveries` that its next delivery cycle has not removed yet.
 function unfinishedSource(request: SourceRequest): EventSource {
   const { filter, range, order, examinedMax } = request
   const { tenantId } = filter
@@ -279,8 +270,8 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Reads a tenant queue, which is not ordered by event id, and the tenant's waiting pulls, and sorts their entries by event id. The candidates
-// end at `examinedMax` like those of any source: a match after the last examined candidate belongs to the next page.
+// Sorts the tenant queue and the waiting pulls by event id, since the queue has another order. The candidates end at `examinedMax` like
+// those of any source: a match after the last examined candidate belongs to the next page.
 function tenantQueueSource(
   { filter, range, order, examinedMax }: SourceRequest,
   tenantId: string,
@@ -354,7 +345,6 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   return (rows[0]?.[0] ?? 0) <= shortQueueMax
 }
 
-/** Returns the conditions on an event that is found through the queue or by its id: all but the range, the ids and the state. */
 function restOf({ fromMs: _fromMs, toMs: _toMs, ids: _ids, state: _state, ...rest }: EventFilter): Rest {
   return rest
 }

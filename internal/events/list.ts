@@ -29,7 +29,7 @@ export interface EventListRequest extends EventFilter {
   readonly sourceTenants?: readonly SourceTenant[]
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId
-  /** Maximum events per page, 1 to 100. */
+  /** Maximum events, 1 to 100. */
   readonly limit: number
 }
 
@@ -43,10 +43,7 @@ export interface SourceTenant {
 /** A page of events, newest first. */
 export interface EventPage {
   readonly events: readonly EventSummary[]
-  /**
-   * Cursor of the next page; undefined on the last page. A page with a cursor but fewer events than its limit reached its maximum of
-   * examined events; the following pages can be empty, too.
-   */
+  /** Cursor of the next page; undefined on the last one. A page that reached its maximum of examined events can have few events or none. */
   readonly next: EventId | undefined
 }
 
@@ -87,11 +84,10 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
 export const sourceTenantsMax = 10_000
 /** Maximum tenants per statement. Each of them takes a search in an index for each provider. */
 const sourceTenantsPerStatement = 2_000
-/** Maximum events per page request that have the same provider's id, in different tenants. */
+/** Maximum events with the same provider's id, in different tenants, per page. */
 const sourceEventsMax = 1_000
 
-// Finds the events with a provider's id: computes the dedupe key from tenant, provider and this id, as intake does, for every tenant with
-// every provider of $3, and with its own providers of $6. Takes no locks.
+// Computes dedupe keys as intake does: of each tenant with every provider of $3, and with its declared providers of $6.
 const sourceText = `
 SELECT k.event_id FROM (
   SELECT t.id, p.name FROM unnest($1::text[]) AS t(id) CROSS JOIN unnest($3::text[]) AS p(name)
@@ -100,7 +96,6 @@ CROSS JOIN LATERAL (SELECT event_id FROM dedupe_keys WHERE key = encode(substrin
   s.id || E'\\n' || s.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid) k
 WHERE $4::text IS NULL OR k.event_id < $4`
 
-/** Returns the newest events with a provider's id before the cursor. */
 async function idsOfSource(
   pool: Pool,
   { sourceEventId, tenantId, sourceTenants, provider, after }: EventListRequest,
@@ -143,20 +138,19 @@ export interface EventSummary {
   readonly sourceEventId: string
   readonly providerRawType: string
   readonly type: string
-  /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   readonly payloadBytes: number
   readonly payloadExpiresOn: Day
   readonly state: EventState
   readonly origin: EventOrigin
-  /** Number of the delivery cycle, 1 for the first. */
+  /** Number of the delivery cycle; 1 for the first. */
   readonly cycle: number
-  /** Completion time of the last delivery cycle; null while a cycle is in progress. */
+  /** Completion time of the last delivery cycle; null while one is in progress. */
   readonly completedAtMs: number | null
 }
 
-/** Events to read, with their maximum number. */
+/** Scan that reads at most `rowsMax` events. */
 export interface EventScan extends SourceRequest {
   readonly rowsMax: number
 }
@@ -201,22 +195,20 @@ export interface EventRow extends Omit<EventSummary, 'receivedAtMs' | 'origin'> 
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
   const { kind, conditions } = source
-  // Without conditions one statement is enough: the last event of the page is also the last examined event. Entries that are added or
-  // removed during the scan then do no harm.
+  // Without conditions one statement is enough: the last event of the page is also the last examined one, so changed entries do no harm.
   const isOneStatement = conditions.length === 0 && scan.rowsMax < scan.examinedMax
   return kind === 'events' || (kind === 'entries' && isOneStatement)
     ? await walkEvents(connection, source, scan)
     : await walkFound(connection, source, scan)
 }
 
-/** Returns the same scan, starting after an id. Pure. */
+/** Returns the same scan, starting after an id. */
 export function scanBeyond(scan: EventScan, id: string): EventScan {
   return { ...scan, range: rangeBeyond(scan.range, id, scan.order) }
 }
 
-// Reads matching rows in the order of the index, and no more than needed. If too few rows match, a second statement finds the last examined
-// candidate. An event that is stored between both statements can only move this candidate towards the start of the scan, so no event is
-// skipped. Takes no locks.
+// Reads in the order of the index, and no more than needed. If too few rows match, a second statement finds the last examined candidate; an
+// event stored in between can only move it towards the start of the scan, so no event is skipped. Takes no locks.
 async function walkEvents(
   connection: Queryable,
   { candidates, sorted, conditions, values, candidateValuesCount }: EventSource,
@@ -240,8 +232,7 @@ async function walkEvents(
   return { events, searchedTo: last?.id }
 }
 
-// Reads the candidates and the first matching events in one statement, since candidates (rows of the queue or of `failed_deliveries`) can be
-// removed between two statements. Reads each event by its key in the partition of its day. Takes no locks.
+// One statement, since candidates (rows of the queue or of `failed_deliveries`) can be removed between two. Takes no locks.
 async function walkFound(
   connection: Queryable,
   { kind, candidates, sorted, conditions, values }: EventSource,
@@ -269,10 +260,7 @@ async function walkFound(
   return { events, searchedTo: rows[0]?.last ?? undefined }
 }
 
-/**
- * Runs a statement that is prepared under the hash of its text, so that Postgres plans it once per session. There are a few dozen different
- * texts.
- */
+/** Prepares the statement under the hash of its text, so that a session plans it once. There are a few dozen texts. */
 async function read<Row extends object>(
   connection: Queryable,
   text: string,
@@ -282,7 +270,6 @@ async function read<Row extends object>(
   return (await connection.query<Row>({ name, text, values: [...values] })).rows
 }
 
-/** Creates an event summary from a row. Pure. */
 export function summaryOf({ origin, originBy, ...row }: EventRow): EventSummary {
   return { ...row, receivedAtMs: receivedAtMsOf(row.id), origin: originOf(origin, originBy) }
 }

@@ -1,10 +1,7 @@
 import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 import { type ProviderName, type RetentionDays, reservedProviderName } from '#internal/tenants/index.ts'
 
-/**
- * State of an event when it is stored. `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies
- * events of this provider.
- */
+/** `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies events of this provider. */
 export type EventStateAtReceipt = 'accepted' | 'verified'
 
 /** A verified and parsed event, as it is stored, queued or spooled. */
@@ -17,7 +14,6 @@ export interface ReceivedEvent {
   readonly sourceEventId: string
   readonly rawType: string
   readonly type: string
-  /** Milliseconds since the epoch, as for all times in this interface. */
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   /** Headers as JSON text: an object whose values are strings. */
@@ -38,15 +34,12 @@ export interface ReceivedEvent {
   readonly isPullOnly?: true
 }
 
-/** Returns the size of an event in memory and in messages: bytes of its payload and characters of its headers. Pure. */
+/** Returns the size of an event in memory and in messages: bytes of its payload and characters of its headers. */
 export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
   return payloadBytes + headers.length
 }
 
-/**
- * Completes a new event with its id, dedupe key, size and expiry days. Each call makes another id. The dedupe key is kept for
- * `dedupeDaysMin` or longer.
- */
+/** Completes a new event. Each call makes another id. The dedupe key is kept for `dedupeDaysMin` or longer. */
 export function createEvent(
   fields: Omit<
     ReceivedEvent,
@@ -69,7 +62,7 @@ export function createEvent(
   }
 }
 
-/** Returns the first events, up to the maximum bytes of payloads, but at least one. Pure. */
+/** Returns the first events, up to the maximum bytes of payloads, but at least one. */
 export function withinBytes<Event extends { readonly payloadBytes: number }>(
   events: readonly Event[],
   bytesMax: number,
@@ -88,16 +81,15 @@ export const ownProvider = reservedProviderName
 export type OwnProvider = typeof ownProvider
 
 /**
- * Kinds of origins. `provider`: a provider called, and the signature of its call was verified. `service`: another service handed the event
- * in over the internal API. `simulation`: a simulation made it. `test`: it tests a callback. `notification`: this service made it, about the
- * tenant's operation; only its `spec.notifications` receives it. Versions before the column `origin` stored every
- * event as `provider`.
+ * Kinds of origins. `provider`: a call with a verified signature. `service`: another service handed the event in over the internal API.
+ * `simulation`: a simulation made it. `test`: it tests a callback. `notification`: this service made it, about the tenant's operation; only
+ * `spec.notifications` receives it. Versions before the column `origin` stored every event as `provider`.
  */
 export const originKinds = ['provider', 'service', 'simulation', 'test', 'notification'] as const
 /** Kind of an event's origin; one of `originKinds`. */
 export type OriginKind = (typeof originKinds)[number]
 
-/** Origin of an event. `actor` is the name under which the audit log records who handed the event in, or who sent the test event. */
+/** Origin of an event. `actor`: name in the audit log of the service or user that submitted it. */
 export type EventOrigin =
   | { readonly kind: 'provider' }
   | { readonly kind: 'notification' }
@@ -107,35 +99,29 @@ export type EventOrigin =
 /** Origin of a provider's call. */
 export const fromProvider: EventOrigin = { kind: 'provider' }
 
-/** Header with the kind of an event's origin, absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
+/** Absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
 const originHeader = 'latchkey-origin'
-/** Header with the id of the simulation that made an event. */
 const simulationHeader = 'latchkey-simulation'
 
-/** Returns the headers that tell the receiver of an event about its origin. Pure. */
+/** Returns headers with the origin of an event, for its receiver. */
 export function originHeaders(origin: EventOrigin): Readonly<Record<string, string>> {
   if (origin.kind === 'provider') return {}
   const simulation = origin.kind === 'simulation' ? { [simulationHeader]: origin.simulationId } : {}
   return { [originHeader]: origin.kind, ...simulation }
 }
 
-/** Returns the value of the column `origin_by`: the actor, or the id of the simulation. Pure. */
 export function originByOf(origin: EventOrigin): string | null {
   if (origin.kind === 'provider' || origin.kind === 'notification') return null
   return origin.kind === 'simulation' ? origin.simulationId : origin.actor
 }
 
-/** Creates an origin from the columns `origin` and `origin_by`. Pure. */
 export function originOf(kind: OriginKind, by: string | null): EventOrigin {
   if (kind === 'provider') return fromProvider
   if (kind === 'notification') return { kind }
   return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
 }
 
-/**
- * Finds the simulation of an event in its stored headers (JSON text). Versions before the column `origin` stored only this header.
- * Quotation marks inside a JSON string are escaped, so no header value can look like a member. Pure.
- */
+/** Versions before the column `origin` stored only this header. JSON escapes quotation marks, so no value can look like a member. */
 export function originInHeaders(headers: string): EventOrigin | undefined {
   const simulationId = /"latchkey-simulation":"(sim_[0-9a-z]{26})"/.exec(headers)?.[1]
   return simulationId === undefined ? undefined : { kind: 'simulation', simulationId }
@@ -158,17 +144,17 @@ export interface DestinationKey {
 /** Text form of a `DestinationKey`, `<tenant id>/<destination>`, for messages and for keys in memory. */
 export type QueueId = string & { readonly __brand: 'QueueId' }
 
-/** Returns the id of the tenant queue of a destination. Pure. */
+/** Returns the id of the tenant queue of a destination. */
 export function queueIdOf({ tenantId, destination }: DestinationKey): QueueId {
   return `${tenantId}/${destination}` as QueueId
 }
 
-/** Returns the id of the tenant queue of a tenant's callback. Pure. */
+/** Returns the id of the tenant queue of a tenant's callback. */
 export function callbackQueueOf(tenantId: TenantId): QueueId {
   return queueIdOf({ tenantId, destination: callbackDestination })
 }
 
-/** Returns the destination that a tenant queue serves. Pure. */
+/** Returns the destination that a tenant queue serves. */
 export function destinationOfQueue(queueId: string): DestinationKey {
   const slash = queueId.indexOf('/')
   return { tenantId: queueId.slice(0, slash) as TenantId, destination: queueId.slice(slash + 1) }
@@ -177,7 +163,7 @@ export function destinationOfQueue(queueId: string): DestinationKey {
 /** Key of a delivery in memory, `<event id>/<destination>`. */
 export type DeliveryId = string & { readonly __brand: 'DeliveryId' }
 
-/** Returns the key of a delivery. Pure. */
+/** Returns the key of a delivery. */
 export function deliveryIdOf(delivery: {
   readonly eventId: EventId
   readonly destination: DestinationName
@@ -185,31 +171,27 @@ export function deliveryIdOf(delivery: {
   return `${delivery.eventId}/${delivery.destination}` as DeliveryId
 }
 
-/** SQL for the id of a tenant queue. @param alias prefix of the columns, such as `q.` */
+/** @param alias prefix of the columns, such as `q.` */
 export const queueIdText = (alias = '') => `${alias}tenant_id || '/' || ${alias}destination`
-/**
- * SQL condition on the rows of `deliveries_due` in a tenant queue, served by `deliveries_due_queue` alone.
- * @param alias prefix of the columns of the tenant queue, such as `q.`
- */
+/** SQL condition that the index `deliveries_due_queue` alone serves. @param alias prefix of the columns of the queue, such as `q.` */
 export const isInQueueText = (alias: string) => `${queueIdText()} = ${queueIdText(alias)}`
 /** SQL condition on the rows of `deliveries_due` of a tenant. @param tenantId SQL of the tenant's id, as text */
 export const isOfTenantText = (tenantId: string) =>
   `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
 /** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
 export const isCallbackText = `destination = '${callbackDestination}'`
-/** SQL for the key of a delivery. @param event SQL of the event's id */
+/** @param event SQL of the event's id */
 export const deliveryIdText = (event: string) => `${event} || '/' || destination`
-/** Returns the destination of events with this origin. Pure. */
+/** Returns the destination of events with this origin. */
 export function destinationOf(origin: OriginKind): DestinationName {
   return origin === 'notification' ? notificationsDestination : callbackDestination
 }
 
-/** SQL for the destination of an event with this origin. @param origin SQL of the origin */
+/** @param origin SQL of the origin */
 export const destinationOfText = (origin: string) =>
   `CASE ${origin} WHEN 'notification' THEN '${notificationsDestination}' ELSE '${callbackDestination}' END`
 /**
- * SQL condition on a row of `deliveries_due`: whether it is among the deliveries of a part of the query. The array lets Postgres find rows
- * only by their key, whatever it knows of the table; `IS TRUE` keeps it from planning a join in place of a hash of the pairs.
+ * The array makes Postgres find rows only by their key, whatever its statistics; `IS TRUE` makes it hash the pairs and not join them.
  * @param part name of a WITH query, with a condition if needed
  */
 export const isAmongText = (part: string, event = 'event_id') =>

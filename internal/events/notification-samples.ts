@@ -2,14 +2,12 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { NotificationType } from '#internal/tenants/index.ts'
 
-/** Type of the notification that tests a receiver. It is sent whatever types the tenant chose. */
+/** Type of the notification that tests a receiver. It is sent regardless of the types that the tenant chose. */
 export const testNoticeType = 'latchkey.test'
-/** Type of an event for the owner of a tenant. */
 export type NoticeType = NotificationType | typeof testNoticeType
 
-/** A type of notification with the schema of its payload and one sample. */
 export interface NoticeSample<Schema extends TSchema = TSchema> {
-  /** When it is sent, in one sentence. */
+  /** Occasion of the notification, in one sentence. */
   readonly description: string
   readonly schema: Schema
   readonly sample: Static<Schema>
@@ -136,7 +134,7 @@ export const noticeSamples = {
   ),
 } as const satisfies Readonly<Record<NoticeType, NoticeSample>>
 
-/** Returns where the payload of a notification differs from the schema of its type; empty if nowhere. Pure. */
+/** Lists the differences between the payload of a notification and the schema of its type. */
 export function noticeProblems(type: NoticeType, payload: unknown): readonly string[] {
   return [...Value.Errors(noticeSamples[type].schema, payload)].map(
     ({ path, message }) => `${path} ${message}`,

@@ -24,7 +24,7 @@ import { type NoticeType, testNoticeType } from './notification-samples.ts'
 export interface Notice {
   readonly tenantId: TenantId
   readonly type: NotificationType
-  /** Identifies what is notified of: a tenant gets one notification per type and id. At most 200 characters. */
+  /** A tenant gets one notification per type and id. At most 200 characters. */
   readonly sourceId: string
   readonly occurredAtMs: number
   /** Facts for the owner. Contains no secret, no URL and no content of an event. */
@@ -43,7 +43,7 @@ export interface NoticeParts {
 }
 
 const origin: EventOrigin = { kind: 'notification' }
-/** Minimum retention of a dedupe key in days. It exceeds the month for which a limit is notified of once. */
+/** Exceeds the month in which a limit causes one notification. */
 const dedupeDaysMin = 40
 
 /** Returns whether a tenant wants notifications of this type. Uses memory only. */
@@ -57,7 +57,7 @@ export function wantsNotice(
 }
 
 /**
- * Makes the event of a notification and its partitions; undefined if its tenant does not want it. Call it before the transaction that
+ * Creates the event of a notification and its partitions; undefined if its tenant does not want it. Call it before the transaction that
  * stores the event. @throws errors of Postgres
  */
 export async function prepareNotice(
@@ -115,12 +115,12 @@ export async function notifyOwner(
   return queueId
 }
 
-/** Interval of notifications that test a receiver: one per tenant and interval, for all users together. */
+/** Interval with at most one test notification per tenant, for all users together. */
 export const testNoticeEveryMs = 10_000
 
 /**
- * Makes the notification that tests the receiver of a tenant; undefined if it has none. All of an interval are the same event, which bounds
- * how often a receiver is called. @throws errors of Postgres
+ * Creates the notification that tests the receiver of a tenant; undefined if it has none. All of an interval are the same event, which
+ * bounds how often a receiver is called. @throws errors of Postgres
  */
 export function prepareTestNotice(
   parts: Parameters<typeof prepareNotice>[0],
@@ -140,7 +140,7 @@ export function prepareTestNotice(
   )
 }
 
-/** Returns the id under which a notification is stored, which is that of an earlier one with the same source. @throws errors of Postgres */
+/** Returns the id under which a notification is stored: that of an earlier one with the same source. @throws errors of Postgres */
 export async function findNoticeId(
   connection: Queryable,
   { dedupeKey }: Pick<ReceivedEvent, 'dedupeKey'>,

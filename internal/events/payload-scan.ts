@@ -5,9 +5,9 @@ import { type EventFilter, rangeBeyond, rangeOf } from './list-source.ts'
 import { withinBytes } from './model.ts'
 import { hasCome } from './view.ts'
 
-/** Bounds of a scan: events, bytes of payloads, and time, which is checked between statements. */
+/** Bounds of a scan. Time is checked between statements. */
 const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
-/** Payloads that are read and examined at once: the event loop waits for them. */
+/** Bytes of payloads that are examined at once: the event loop waits for them. */
 const batchBytes = 512 * 1024
 /** Larger payloads are skipped. */
 const payloadBytesMax = 1024 * 1024
@@ -23,9 +23,8 @@ CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND
 
 /**
  * Searches the payloads of a tenant with bounded work: at most 2 000 events and 16 MiB. Stops after half a second, at the end of the
- * statement then in progress. The next scan continues.
- * The caller must record the access in the audit log. Requires a pool with `eventReadSettings`.
- * @param now clock in milliseconds since the epoch
+ * statement then in progress; the next scan continues. The caller must record the access in the audit log. Requires a pool with
+ * `eventReadSettings`.
  * @throws errors of Postgres
  */
 export async function scanPayloads(
@@ -39,7 +38,7 @@ export async function scanPayloads(
     readonly filter: EventFilter & { readonly tenantId: TenantId; readonly fromMs: number }
     /** Continues after this event: `examinedTo` of the previous scan. */
     readonly after?: EventId | undefined
-    /** Returns whether a payload matches. Must not throw. */
+    /** Must not throw. */
     matches(payload: string): boolean
     /** Maximum matches, 1 to 100. */
     readonly limit: number
@@ -51,7 +50,7 @@ export async function scanPayloads(
   readonly examinedCount: number
   /** Events whose payload is too large to be searched, or has expired. */
   readonly skippedCount: number
-  /** Last event that was examined, where the next scan continues; undefined if the scan is complete. */
+  /** Last examined event, where the next scan continues; undefined if the scan is complete. */
   readonly examinedTo: EventId | undefined
 }> {
   const startedAtMs = now()
@@ -97,7 +96,7 @@ export async function scanPayloads(
   return stopped(undefined)
 }
 
-/** Returns whether a payload is small enough and has not expired. An expired one can still be stored until retention removes it. */
+/** An expired payload can still be stored until retention removes it. */
 function isSearched({ payloadBytes, payloadExpiresOn }: EventSummary, nowMs: number): boolean {
   return payloadBytes <= payloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
 }

@@ -20,7 +20,6 @@ export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number
   return rows[0]?.left ?? 0
 }
 
-/** Columns of an event that locate its rows in other tables. */
 interface EventRow {
   readonly id: string
   readonly expiresOn: Day
@@ -29,11 +28,10 @@ interface EventRow {
   readonly dedupeKey: string
 }
 
-/** Maximum payload bytes to delete at a time. It limits the duration of a statement, since TOAST stores a large payload as many rows. */
+/** Limits the duration of a statement, since TOAST stores a large payload as many rows. */
 const payloadBytesMax = 64 * 1024 * 1024
 
-// Deletes rows by key and not by ctid, since a concurrent claim changes the ctid of a row. The statement waits for such a claim. Deletes
-// the tenant queue when no delivery is left.
+// Deletes by key and not by ctid, since a concurrent claim changes the ctid of a row; the statement waits for such a claim.
 async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM deliveries_due WHERE (event_id, destination) IN
@@ -57,8 +55,7 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
   for (const [day, ofDay] of byDay) {
     const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
-    // A concurrent purge can have removed some of the selected attempts, so a small number of removed rows does not prove that none are
-    // left.
+    // A concurrent purge can have removed some of these attempts, so a small number does not prove that none are left.
     if (removed === rowsMax || (await hasAttempts(pool, day, idsOf(ofDay)))) return rowsMax
   }
   await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
@@ -73,7 +70,7 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   return events.length
 }
 
-// Lists the first events of a tenant, with the dedupe key that intake computed from the same columns. Uses the index over tenant and id.
+// Computes the dedupe key from the same columns as intake. Uses the index over tenant and id.
 async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<EventRow[]> {
   const { rows } = await pool.query<EventRow>(
     `SELECT id, expires_on::text AS "expiresOn", payload_expires_on::text AS "payloadExpiresOn",

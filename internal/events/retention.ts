@@ -20,15 +20,9 @@ WITH seen AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
-/**
- * Creates a scan that removes expired deliveries and starts again after it reaches the end of the queue. Deliveries of suspended callbacks
- * and tenants stay queued until their events expire.
- */
+/** Creates a repeating scan that removes expired deliveries. Those of suspended callbacks and tenants stay queued until then. */
 export function createQueueExpiry(): {
-  /**
-   * Examines the next 5 000 deliveries of events that are older than a day, and removes expired ones. `hasMore` is true until the scan has
-   * examined all of these deliveries.
-   */
+  /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore`: the scan has not reached their end. */
   removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
 } {
   let after = ''
@@ -38,7 +32,7 @@ export function createQueueExpiry(): {
         name: 'expire_queued',
         text: expireText,
         rowMode: 'array',
-        // Skips events of the last day, since no event expires within a day of its receipt.
+        // No event expires within a day of its receipt.
         values: [after, lowestIdOf(nowMs - dayMs), lastExpiredDay(nowMs)],
       })
       const [removed = 0, seen = 0, last = null] = rows[0] ?? []
@@ -49,27 +43,17 @@ export function createQueueExpiry(): {
   }
 }
 
-/**
- * Removes at most 5 000 expired entries of failed deliveries. Safe to repeat and to run concurrently.
- * @throws errors of Postgres
- */
+/** Removes at most 5 000 expired entries. Safe to repeat and to run concurrently. @throws errors of Postgres */
 export function forgetFailedDeliveries(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'failed_deliveries', lastDay: lastExpiredDay(nowMs) })
 }
 
-/**
- * Removes at most 5 000 waiting pulls of expired events. Safe to repeat and to run concurrently.
- * @throws errors of Postgres
- */
+/** Removes at most 5 000 waiting pulls of expired events. Safe to repeat and to run concurrently. @throws errors of Postgres */
 export function forgetWaitingPulls(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'pulls_due', lastDay: lastExpiredDay(nowMs) })
 }
 
-/**
- * Removes at most 5 000 expired dedupe keys. An event that is received again afterwards is treated as new. Safe to repeat and to run
- * concurrently.
- * @throws errors of Postgres
- */
+/** Removes at most 5 000 expired keys; a repeated event is new then. Safe to repeat and to run concurrently. @throws errors of Postgres */
 export function forgetDedupeKeys(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'dedupe_keys', lastDay: lastExpiredDay(nowMs) })
 }

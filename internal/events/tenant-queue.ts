@@ -12,7 +12,7 @@ import {
 } from './model.ts'
 import { tenantQueues } from './tables.ts'
 
-/** Reasons for a suspension: the callback responded 410 Gone (`gone`), or asked for no more deliveries (`disabled`). */
+/** `gone`: the callback responded 410 Gone. `disabled`: it asked for no more deliveries. */
 export const suspendedCauses = ['gone', 'disabled'] as const
 /** Reason for a suspension. */
 export type SuspendedCause = (typeof suspendedCauses)[number]
@@ -81,10 +81,7 @@ export async function resumeQueues(connection: Pool | PoolClient, tenantId: Tena
   return rows.map(({ queueId }) => queueId)
 }
 
-/**
- * Counts the deliveries of a tenant queue that are due before a time and not claimed, up to `countMax`. Uses an index.
- * @throws errors of Postgres
- */
+/** Counts deliveries that are due before a time and not claimed, up to `countMax`. Uses an index. @throws errors of Postgres */
 export async function countDeliveriesBefore(
   pool: Pool,
   key: DestinationKey,
@@ -102,8 +99,7 @@ export async function countDeliveriesBefore(
   return rows[0]?.[0] ?? 0
 }
 
-// Opens a circuit breaker. Locks the row before the comparison, so that only one of several concurrent calls finds the breaker closed. Of
-// two end times the later one is kept.
+// Locks the row before the comparison, so that only one of several concurrent calls finds the breaker closed. Keeps the later end.
 const openText = `
 UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')
 FROM (SELECT tenant_id, destination, breaker_until FROM tenant_queues WHERE tenant_id = $1 AND destination = $3 FOR UPDATE) was
@@ -111,7 +107,7 @@ WHERE q.tenant_id = $1 AND q.destination = $3 AND q.tenant_id = was.tenant_id AN
 RETURNING was.breaker_until = '-infinity' AS opened`
 
 /**
- * Opens the circuit breaker of a tenant queue: for `openMs` no delivery is claimed, then one delivery at a time probes the callback. Safe to repeat.
+ * Opens the circuit breaker: for `openMs` no delivery is claimed, then one at a time probes the callback. Safe to repeat.
  * @returns true for the one call, over all processes, that found the breaker closed; false while the breaker is open or half-open
  */
 export async function openBreaker(
@@ -124,8 +120,8 @@ export async function openBreaker(
 }
 
 /**
- * Allows another probe of a half-open circuit breaker after one second. Call it when a claimed probe was not sent. If the breaker is open,
- * this shortens the open time, and the next probe checks the callback. Safe to repeat.
+ * Allows another probe of a half-open circuit breaker after one second. Call it when a claimed probe was not sent. Shortens the time of an
+ * open breaker. Safe to repeat.
  */
 export async function releaseProbe(pool: Pool, key: DestinationKey): Promise<void> {
   const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
@@ -139,7 +135,7 @@ function isQueue({ tenantId, destination }: DestinationKey) {
   return and(eq(tenantQueues.tenantId, tenantId), eq(tenantQueues.destination, destination))
 }
 
-/** Closes the circuit breaker of a tenant queue, so that its queued deliveries can be claimed immediately. Safe to repeat. */
+/** Closes the circuit breaker, so that queued deliveries can be claimed immediately. Safe to repeat. */
 export async function closeBreaker(pool: Pool, key: DestinationKey): Promise<void> {
   await orm(pool)
     .update(tenantQueues)
@@ -148,8 +144,7 @@ export async function closeBreaker(pool: Pool, key: DestinationKey): Promise<voi
 }
 
 /**
- * Returns SQL that updates tenant queues, for a WITH query. Locks rows in the order of their ids to prevent deadlocks, and only those that
- * meet the condition.
+ * Returns SQL for a WITH query. Locks rows in the order of their ids to prevent deadlocks, and only those that meet the condition.
  * @param keys SQL of a FROM clause with the columns `tenant_id` and `destination`; as `set` and `condition`, never input from outside
  */
 export function updateQueuesText({
@@ -169,8 +164,8 @@ export function updateQueuesText({
 }
 
 /**
- * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Neither locks nor writes a tenant queue that is
- * already due and was not empty at its last check, so that busy tenants have no hot row.
+ * Returns SQL that wakes tenant queues, for a WITH query after the part that makes rows due. Neither locks nor writes a queue that is due
+ * and was not empty at its last check, so that busy tenants have no hot row.
  * @param keys as for `updateQueuesText`
  */
 export function wakeTenantQueuesText(keys: string): string {
@@ -181,16 +176,12 @@ export function wakeTenantQueuesText(keys: string): string {
   })
 }
 
-/**
- * Time after which a due row that was not claimed is stalled. A check of a tenant queue that can miss rows is followed by another check
- * within 5 s, so a row that is overdue for longer was missed by both checks.
- */
+/** An unclaimed due row is stalled after this time: a check that can miss rows is followed by another check within 5 s. */
 const graceMs = 8_000
 const sweptMax = 100_000
 
-// Steps from tenant queue to tenant queue through the index instead of reading all rows: three index probes per queue, and one for each row
-// whose lease expired recently. Skips suspended tenants, suspended destinations and destinations that the tenant no longer has, whose
-// queues are checked rarely on purpose.
+// Steps from tenant queue to tenant queue through the index: three probes per queue, and one for each row whose lease expired recently.
+// Skips suspended tenants and destinations, and destinations that the tenant no longer has: their queues are checked rarely on purpose.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id, destination FROM deliveries_due ORDER BY ${queueIdText()} LIMIT 1)
@@ -226,7 +217,7 @@ export async function sweepTenantQueues(pool: Pool, overdueMs = graceMs): Promis
 }
 
 /**
- * Returns whether a tenant's callback has at least `count` due retries and replays. Reads at most `count` rows, plus one for each row under a lease.
+ * Returns whether a callback has at least `count` due retries and replays. Reads at most `count` rows, plus one per row under a lease.
  * @throws errors of Postgres
  */
 export async function hasDueRetries(
@@ -286,10 +277,7 @@ SELECT
   (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL AND ${isCallbackText})
 FROM counted, oldest`
 
-/**
- * Reads the depth of the queue at a limited cost.
- * @throws errors of Postgres
- */
+/** Reads the depth of the queue at a limited cost. @throws errors of Postgres */
 export async function readQueueDepth(
   pool: Pool,
   paused: PausedForwarding = { all: false, tenants: new Set() },

@@ -8,8 +8,8 @@ import type { ReceivedEvent } from './model.ts'
 import { callbackDestination } from './model.ts'
 
 /**
- * Stores a test event, or finds the event that was stored with the same dedupe key, and returns it as it is to be sent. It gets no queue
- * entry. Until `completeTestEvent` its state is `delivery_failed`, so that it is true after a crash. Safe to repeat.
+ * Stores a test event, or finds the stored event with the same dedupe key, and returns it as it is to be sent. It gets no queue entry. Its
+ * state is `delivery_failed` until `completeTestEvent`, so that it is correct after a crash. Safe to repeat.
  * @param event in state `verified`, which queues nothing
  * @throws errors of Postgres; then nothing was stored
  */
@@ -27,18 +27,14 @@ export async function storeTestEvent(pool: Pool, event: ReceivedEvent): Promise<
   })
 }
 
-// Adds an attempt after the last one. The caller holds the lock on the event, so that attempts have different numbers. Attempts beyond the
-// largest smallint are not kept.
+// The caller holds the lock on the event, so that attempts have different numbers. Attempts beyond the largest smallint are not kept.
 const attemptText = (day: string) => `
 INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
 SELECT $1, '${callbackDestination}', '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7, $8 FROM attempts
 WHERE expires_on = '${day}' AND event_id = $1 AND destination = '${callbackDestination}' AND cycle = 1
 ON CONFLICT DO NOTHING`
 
-/**
- * Adds an attempt to a stored test event. The event's state follows from its last attempt.
- * @throws errors of Postgres; then nothing was stored
- */
+/** Adds an attempt, from which the state of the event follows. @throws errors of Postgres; then nothing was stored */
 export async function completeTestEvent(pool: Pool, id: EventId, attempt: Attempt): Promise<void> {
   const { startedAtMs, durationMs, outcome, status, cause, answer } = attempt
   await withTx(pool, async (client) => {
@@ -52,7 +48,7 @@ export async function completeTestEvent(pool: Pool, id: EventId, attempt: Attemp
   })
 }
 
-// Locks and updates the event, then adds or removes its list entry. Returns false if retention removed the event.
+// Returns false if retention removed the event.
 async function close(
   connection: Queryable,
   id: EventId,

@@ -17,7 +17,7 @@ export interface DueDelivery {
   /** Due time; while the delivery is claimed, the end of its lease. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
-  /** Number of completed attempts of this delivery cycle. */
+  /** Completed attempts of this delivery cycle. */
   readonly attemptCount: number
 }
 
@@ -33,14 +33,13 @@ export interface EventView {
   readonly delivery: DueDelivery | undefined
 }
 
-/** Id of an event to read, with its tenant. */
 export interface EventPlace {
   readonly id: EventId
-  /** Filters by tenant. Omit it for an event of any tenant. */
+  /** Default: any tenant. */
   readonly tenantId?: TenantId
 }
 
-/** Result of reading a payload. `unknown`: the event does not exist. */
+/** `unknown`: the event does not exist. */
 export type PayloadRead =
   | { readonly kind: 'payload'; readonly payload: string; readonly event: EventSummary }
   | { readonly kind: 'expired' | 'unknown' }
@@ -66,10 +65,7 @@ SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) *
 FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id AND d.destination = ${destinationOfText('e.origin')}
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
 
-/**
- * Reads an event with its attempts and its queue entry. Returns undefined if the event is unknown, expired or another tenant's.
- * @throws errors of Postgres
- */
+/** Returns undefined if the event is unknown, expired or another tenant's. @throws errors of Postgres */
 export async function readEvent(
   pool: Pool,
   place: EventPlace,
@@ -93,8 +89,7 @@ export async function readEvent(
 export type AttemptPlace = Pick<AttemptView, 'cycle' | 'attempt'>
 
 /**
- * Reads attempts of an event by their places, latest first, with the event. Returns undefined if the event is unknown, expired or another
- * tenant's. Leaves out attempts that it does not have.
+ * Reads attempts by place, latest first, and omits unknown ones. Returns undefined if the event is unknown, expired or another tenant's.
  * @throws errors of Postgres
  */
 export async function readAttemptsAt(
@@ -127,17 +122,13 @@ export interface DeliveryProgress extends Pick<EventView, 'event' | 'delivery'> 
   readonly lastAttempt: Pick<AttemptView, 'attempt' | 'status' | 'cause'> | undefined
 }
 
-// Adds the last attempt of the cycle. Takes no locks.
 const progressText = (day: Day) => `
 SELECT v.*, a.attempt AS "lastAttempt", a.status AS "lastStatus", a.cause AS "lastCause" FROM (${viewText(day)}) v
 LEFT JOIN LATERAL (
   SELECT attempt, status, cause FROM attempts WHERE expires_on = '${checkedDay(day)}' AND event_id = v.id AND cycle = v.cycle
   ORDER BY attempt DESC LIMIT 1) a ON true`
 
-/**
- * Reads how far the delivery of an event is. Returns undefined if the event is unknown, expired or another tenant's.
- * @throws errors of Postgres
- */
+/** Returns undefined if the event is unknown, expired or another tenant's. @throws errors of Postgres */
 export async function readProgress(
   pool: Pool,
   place: EventPlace,
@@ -196,7 +187,6 @@ async function readRow(
   return { event: { ...event, origin }, headers, delivery, lastAttempt }
 }
 
-// Reads the attempts of one event, or some of them, from one partition, latest attempt first. Takes no locks.
 async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlace[]): Promise<AttemptView[]> {
   const { rows } = await pool.query<Omit<AttemptView, 'exchange'> & { readonly exchange: string | null }>({
     text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
@@ -209,7 +199,7 @@ async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlac
   return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))
 }
 
-// Reads a payload by its key in one partition. An expired payload is treated as removed. Takes no locks.
+// An expired payload counts as removed.
 async function readPayloadOf(
   pool: Pool,
   { id, payloadExpiresOn }: EventSummary,
@@ -225,12 +215,11 @@ async function readPayloadOf(
   return rows[0]?.[0]
 }
 
-/** Returns whether a day of expiry has been reached. What expires on it counts as removed, even before retention removes it. Pure. */
+/** Data that expire on such a day count as removed, even before retention removes them. */
 export function hasCome(day: Day, nowMs: number): boolean {
   return day < dayAfter(nowMs, 0)
 }
 
-/** State of an event in its current delivery cycle. */
 export interface EventStateRow {
   readonly id: EventId
   readonly cycle: number
@@ -240,9 +229,8 @@ export interface EventStateRow {
 const idsMax = 1_000
 
 /**
- * Reads the states of events by their ids, without those that are deleted or expired. One statement with a part for each day of expiry, so
- * that Postgres plans one partition per part: a list by ids plans and prunes all partitions, which takes three times as long. Takes no
- * locks.
+ * Reads the states of events, without deleted and expired ones. One statement with a part for each day of expiry, so that Postgres plans
+ * one partition per part: planning and pruning all partitions takes three times as long. Takes no locks.
  * @param ids at most 1 000
  * @throws RangeError for more ids; errors of Postgres
  */
