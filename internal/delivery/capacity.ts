@@ -1,22 +1,13 @@
 import { Shares, setNewest } from '#internal/base/index.ts'
 import type { QueueId } from '#internal/events/index.ts'
 
-/** Maximum shared places. A delivery of any tenant occupies one from its claim to its response. */
+/** A delivery of any tenant occupies a shared place from its claim to its response. */
 const sharedMax = 1_024
-/**
- * Maximum additional places for callbacks that are responsive or were not called yet. These places stay available while hanging callbacks
- * occupy all shared places for their whole timeout.
- */
+/** Additional places for responsive and uncalled callbacks, free while hanging callbacks occupy all shared places until their timeout. */
 const reservedMax = 512
-/**
- * Time after which a delivery without a response loses its reserved place, and its callback becomes unresponsive until it responds within
- * `answerMs`.
- */
+/** A delivery that waits longer loses its reserved place, and its callback is unresponsive until it responds within `answerMs`. */
 const responsiveMs = 500
-/**
- * Maximum time from claim to response that makes a callback responsive. It is longer than `responsiveMs`, since all responses are late on a
- * busy machine.
- */
+/** Maximum time from claim to response of a responsive callback. Above `responsiveMs`, since all responses are late on a busy machine. */
 const answerMs = 2_000
 /** Maximum deliveries in progress in a process, including those that lost their reserved place. */
 const heldMax = 2_048
@@ -24,18 +15,12 @@ const heldMax = 2_048
 export const rememberedMax = 10_000
 /** Maximum deliveries of one tenant: 640 per second and process at 100 ms per response. */
 export const tenantDeliveriesMax = 64
-/** Maximum payload memory. A tenant can use a quarter of it. */
+/** A tenant can use a quarter of the payload memory. */
 const bytesMax = 64 * 1024 * 1024
-/**
- * Time for which a tenant is excluded from claims after this process has opened its circuit breaker: the open breaker must first be written
- * to Postgres.
- */
+/** Exclusion of a tenant from claims while the circuit breaker that this process opened is being written to Postgres. */
 const holdBackMs = 2_000
 
-/**
- * Responsiveness of a callback. `responsive`: its last call ended in time. `unresponsive`: a call is late, or its last call ended late.
- * `unknown`: not called yet.
- */
+/** `responsive`: the last call ended in time. `unresponsive`: a call is late, or the last one ended late. `unknown`: not called yet. */
 export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
 /** Place that a delivery occupies from `take` to `give`. */
@@ -49,7 +34,7 @@ export interface Place {
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<QueueId, number>()
-  /** Places that were taken less than `responsiveMs` before the last call of `#age`, ordered from oldest to newest. */
+  /** Places that `#age` has not found older than `responsiveMs`, oldest first. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<QueueId, Responsiveness>()
   readonly #heldBackUntilMs = new Map<QueueId, number>()
@@ -60,34 +45,31 @@ export class Capacity {
     this.#now = now
   }
 
-  /** Number of deliveries in progress. */
+  /** Deliveries in progress, including those that lost their reserved place. */
   get count(): number {
     return this.#counts.shared + this.#counts.reserved + this.#counts.overdue
   }
 
-  /** Number of free shared places. */
+  /** Free shared places. */
   get room(): number {
     return Math.max(0, Math.min(sharedMax - this.#counts.shared, heldMax - this.count))
   }
 
-  /** Number of free reserved places. */
   get reservedRoom(): number {
     this.#age()
     return Math.max(0, Math.min(reservedMax - this.#counts.reserved, heldMax - this.count))
   }
 
-  /** Free payload memory in bytes. */
   get bytesRoom(): number {
     return bytesMax - this.#bytes.taken
   }
 
-  /** Returns the responsiveness of a tenant's callback, as measured by this process. */
   responsivenessOf(queueId: QueueId): Responsiveness {
     this.#age()
     return this.#responsiveness.get(queueId) ?? 'unknown'
   }
 
-  /** Returns the free places of each tenant queue that has deliveries in this process or was passed to `holdBack` in the last 2 s. */
+  /** Covers tenant queues with deliveries in this process, and those that were passed to `holdBack` in the last 2 s. */
   queueRooms(): Map<QueueId, number> {
     const rooms = new Map<QueueId, number>()
     for (const queueId of this.#held.keys()) rooms.set(queueId, this.roomOf(queueId))
@@ -98,7 +80,6 @@ export class Capacity {
     return rooms
   }
 
-  /** Returns the free places of a tenant queue. */
   roomOf(queueId: QueueId): number {
     const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(queueId) ?? 0)
     return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(queueId) ?? 0))
@@ -109,7 +90,7 @@ export class Capacity {
     this.#heldBackUntilMs.set(queueId, this.#now() + holdBackMs)
   }
 
-  /** Takes a place for a claimed or handed delivery. Hand-offs during a claim can exceed the limits by the rows of that claim. */
+  /** Hand-offs during a claim can exceed the limits by the rows of that claim. */
   take(queueId: QueueId): Place {
     const place: Place = { queueId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
@@ -118,10 +99,7 @@ export class Capacity {
     return place
   }
 
-  /**
-   * Releases a place. Returns true if the tenant had no other free place.
-   * @param called whether the callback was called
-   */
+  /** Returns true if the tenant had no other free place. @param called whether the callback was called */
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { queueId } = place
@@ -134,12 +112,11 @@ export class Capacity {
     return held >= tenantDeliveriesMax
   }
 
-  /** Reserves payload memory. Returns false if too little is free or if the queue has used its quarter, which one payload may exceed. */
+  /** Returns false if too little is free or if the queue has used its quarter, which one payload may exceed. */
   takeBytes(bytes: number, queueId: QueueId): boolean {
     return this.#bytes.take(bytes, queueId)
   }
 
-  /** Releases payload memory after a successful `takeBytes`. */
   giveBytes(bytes: number, queueId: QueueId): void {
     this.#bytes.give(bytes, queueId)
   }

@@ -29,22 +29,15 @@ export interface CompletionQueueOptions {
 }
 
 const rowsMax = 500
-/**
- * Maximum statements in flight. One statement commits while the next batch is gathered; a second statement starts only if many outcomes
- * wait.
- */
+/** One statement commits while the next batch is gathered; a second one starts only if many outcomes wait. */
 const statementsMax = 2
 const secondStatementRows = 256
 /**
- * Time in which outcomes are gathered for one statement, and the number of outcomes for which it does not wait. Both are small, since
- * deliveries whose outcomes are not written when a forwarder is killed are repeated. With 64 rows an outcome costs 22 µs of Postgres, with
- * 10 rows 51 µs, and with 500 rows 18 µs (2 cores, 2026-11).
+ * Bounds for gathering the outcomes of one statement; the first that is reached counts. Both are small, since deliveries with unwritten
+ * outcomes are repeated after a kill. An outcome costs Postgres 51 µs with 10 rows, 22 µs with 64 and 18 µs with 500 (2 cores, 2026-11).
  */
 const gather = { ms: 100, items: 64 }
-/**
- * Maximum tries of a statement, about one minute in total. Leases are renewed during the tries; afterwards they expire, and other processes
- * repeat the deliveries.
- */
+/** About one minute in total. Leases are renewed during the tries; then they expire, and other processes repeat the deliveries. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
@@ -71,22 +64,21 @@ export class CompletionQueue {
     })
   }
 
-  /** Number of deliveries whose outcome is not written yet. */
   get size(): number {
     return this.#writer.size
   }
 
-  /** True while a failed statement is being retried; further outcomes would fail, too. */
+  /** True while a failed statement is being retried; further outcomes would fail like it. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
 
-  /** Ids of tenant queues whose suspension is not written yet. */
+  /** Tenant queues whose suspension is not written yet. */
   get suspending(): ReadonlySet<QueueId> {
     return this.#suspending
   }
 
-  /** Adds a concluded delivery. The caller must renew its lease until `onEnded`. */
+  /** The caller must renew the lease of the delivery until `onEnded`. */
   add(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     delivery.to('concluded')
     delivery.ending = ending
@@ -95,16 +87,13 @@ export class CompletionQueue {
     this.#writer.add(delivery)
   }
 
-  /** Resolves when all outcomes are written, or after `msMax`. Outcomes that are still unwritten then are given up. */
+  /** Resolves when all outcomes are written, or after `msMax`; then gives up the unwritten ones. */
   async drain(msMax: number): Promise<void> {
     await this.#writer.drain(msMax)
     this.#closing.abort()
   }
 
-  /**
-   * Writes the outcomes of each expiry day separately, as `complete` does, so that a failed statement for one day does not repeat those of
-   * other days.
-   */
+  /** Writes each expiry day separately, as `complete` does, so that a failed statement for one day does not repeat other days. */
   async #writeBatch(batch: readonly Delivery[]): Promise<void> {
     const { observer } = this.#options
     if (this.#closing.signal.aborted) {

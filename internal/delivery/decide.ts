@@ -3,30 +3,27 @@ import type { Attempt, AttemptExchange, Ending, QueueId, SuspendedCause } from '
 import { hiddenMark, isCredentialHeader } from '#internal/redaction/index.ts'
 import type { SentRequest } from './destinations/destination.ts'
 
-/** Delays before each delivery attempt of a tenant's events, including the first attempt. */
+/** `waitsMs` has one delay per attempt, including the first. */
 export interface RetrySchedule {
   readonly waitsMs: readonly number[]
   readonly jitterPercent: number
 }
 
-/** Reason why an event failed permanently and is not delivered; a closed set. */
+/** Reason for the permanent failure of an event; a closed set. */
 export type FailedCause = SuspendedCause | 'attempts_exhausted' | 'aborted' | 'payload_expired'
 
 /**
- * Reason why an attempt failed without calling the callback. `worker_lost`: several processes claimed the delivery and none completed it.
- * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
+ * Reason for an attempt without a call. `worker_lost`: several processes claimed the delivery and none completed it. `signing_unavailable`:
+ * the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 
-/** Result of an attempt: a response, a failed call, or no call. */
 export type AttemptResult =
   | CallResult
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly durationMs: number }
 
-/** Outcome of a claim that records an attempt. */
 export type AttemptEnding = Extract<Ending, { readonly attempt: Attempt }>
 
-/** A call of a destination, or the reason why there was none. */
 export interface MadeCall {
   readonly result: AttemptResult
   /** Undefined if no request was made. */
@@ -34,7 +31,7 @@ export interface MadeCall {
   readonly startedAtMs: number
 }
 
-/** Maximum `Retry-After`; longer values are shortened to it. */
+/** Longer values of `Retry-After` are shortened to it. */
 const retryAfterMsMax = 36_000_000
 
 /**
@@ -52,7 +49,7 @@ export function concludeAttempt({
 }: {
   readonly attempt: Attempt
   readonly result: AttemptResult
-  /** Number of completed attempts of the delivery cycle. */
+  /** Completed attempts of the delivery cycle. */
   readonly attemptsBefore: number
   readonly schedule: RetrySchedule
   /** Random number in [0, 1). */
@@ -81,7 +78,6 @@ export function concludeAttempt({
   return { ending: { kind: 'later', dueAtMs, attempt } }
 }
 
-/** Adds random jitter to a wait, evenly in both directions. Pure. */
 export function jitteredMs(waitMs: number, jitterPercent: number, random: number): number {
   return Math.round(waitMs * (1 + (jitterPercent / 100) * (2 * random - 1)))
 }
@@ -95,19 +91,17 @@ function parseRetryAfterMs(text: string | undefined, nowMs: number): number | un
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs)
 }
 
-/** Returns the outcome of an event whose payload has expired: a failed attempt without a call. Pure. */
 export function concludeWithoutPayload(nowMs: number): AttemptEnding {
   const end = { outcome: 'failed', status: null, cause: 'payload_expired', answer: null } as const
   return { kind: 'failed', attempt: { startedAtMs: nowMs, durationMs: 0, ...end } }
 }
 
-/** Returns whether a call succeeded, for the circuit breaker; undefined if no call was made. Pure. */
+/** Returns undefined if no call was made. */
 export function callSucceeded(result: AttemptResult): boolean | undefined {
   if (result.kind === 'not_sent') return undefined
   return result.kind === 'answered' && result.status >= 200 && result.status < 300
 }
 
-/** Returns the attempt as it is stored. Pure. */
 export function attemptOf({ result, request, startedAtMs }: MadeCall): Attempt {
   const { durationMs } = result
   const exchange = request && exchangeOf(request, result)
@@ -120,7 +114,7 @@ export function attemptOf({ result, request, startedAtMs }: MadeCall): Attempt {
   return { startedAtMs, durationMs, outcome: 'failed', status: null, cause, answer: null, exchange }
 }
 
-/** Returns the exchange of an attempt, with a mark instead of the value of each header that is named like a credential. */
+/** Hides the value of each header that is named like a credential. */
 function exchangeOf(request: SentRequest, result: AttemptResult): AttemptExchange | undefined {
   if (result.kind === 'not_sent') return undefined
   const none = { headers: [], headersOmitted: 0, isAnswerCut: false }
@@ -133,20 +127,14 @@ function exchangeOf(request: SentRequest, result: AttemptResult): AttemptExchang
   return { ...request, ...trace, headers, headersOmitted: receivedHeaders.omitted, isAnswerCut }
 }
 
-/**
- * Change of a tenant queue after a delivery. `release_probe`: the probe of a half-open circuit breaker was not sent, so another probe is
- * allowed.
- */
+/** `release_probe`: the probe of a half-open circuit breaker was not sent, so another probe is allowed. */
 export type QueueChange =
   | { readonly kind: 'suspend'; readonly cause: SuspendedCause }
   | { readonly kind: 'open_breaker' | 'close_breaker' | 'release_probe' }
 
 const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe: 0 } as const
 
-/**
- * Returns the strongest change of each tenant queue. A suspension that the callback asked for overrides a change of the circuit breaker,
- * whichever delivery ended first. Of two equally strong changes the first is kept. Pure.
- */
+/** A suspension overrides changes of the circuit breaker, whichever delivery ended first. Of equal changes the first is kept. */
 export function strongestChanges(
   ends: Iterable<{ readonly queueId: QueueId; readonly queueChange: QueueChange | undefined }>,
 ): Map<QueueId, QueueChange> {

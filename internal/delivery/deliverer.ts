@@ -53,33 +53,19 @@ type Plan =
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly target: PreparedTarget }
 
-/**
- * Maximum claims of a delivery without a completion. Above this number the delivery is treated as a poison message: its attempt fails
- * without a call.
- */
+/** Above this number of claims without a completion, a delivery is a poison message: its attempt fails without a call. */
 const claimsMax = 5
-/**
- * Time for which deliveries to an unknown tenant are snoozed. It exceeds the maximum delay after which the tenant directory of this process
- * contains a new tenant.
- */
+/** Snooze for an unknown tenant. Exceeds the maximum delay after which the tenant directory of this process contains a new tenant. */
 const unknownTenantMs = 5_000
-/** Time for which deliveries are snoozed whose tenant is suspended or has no callback. */
+/** Snooze while the tenant is suspended or has no callback. */
 const suspendedTenantMs = 10_000
-/**
- * Time for which deliveries are snoozed that were claimed before this process found that it cannot decrypt the tenant's signing secrets.
- */
+/** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
-/**
- * Maximum tenants that claims exclude because this process cannot decrypt their signing secrets. Deliveries of further such tenants are
- * claimed and snoozed repeatedly.
- */
+/** Maximum tenants excluded from claims for undecryptable secrets. Deliveries of further ones are claimed and snoozed repeatedly. */
 const unreadableTenantsMax = 256
-/** Time for which deliveries are snoozed that were claimed just before their tenant was paused. Later claims exclude the tenant. */
+/** Snooze of deliveries that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
-/**
- * Number of the attempt of a delivery whose failure, or that of a later one, shows trouble with a callback that has too few attempts to open
- * its circuit breaker.
- */
+/** A failure from this attempt on shows trouble with a callback that has too few attempts to open its circuit breaker. */
 const alarmingAttempt = 3
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
@@ -88,7 +74,7 @@ export class Deliverer {
   readonly #options: DelivererOptions
   readonly #loader: Loader
   readonly #health = new CallbackHealth()
-  /** Every delivery from its claim until it is completed, released or lost. */
+  /** Deliveries from their claim until they are completed, released or lost. */
   readonly #deliveries = new Map<DeliveryId, Delivery>()
   readonly #unreadable = new Map<QueueId, DirectoryTenant>()
   readonly #aborting = new AbortController()
@@ -123,11 +109,10 @@ export class Deliverer {
     return this.#deliveries.values()
   }
 
-  /** Starts claimed deliveries. After `stop` it releases them instead. */
+  /** After `stop`, releases the deliveries instead. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
-      // This process can claim a delivery again whose lease expired while it was working on it. It then continues this work, so that the
-      // delivery is not sent twice.
+      // This process can claim a delivery again that it still works on, after its lease expired. Continuing prevents a second send.
       if (this.#deliveries.get(deliveryIdOf(claim))?.adopt(claim, leaseEndsMs)) continue
       this.#start(claim, leaseEndsMs)
     }
@@ -135,8 +120,8 @@ export class Deliverer {
   }
 
   /**
-   * Starts a delivery that was handed to this process with its event, which is not read again if payload memory is free. Returns false if
-   * the tenant has no free place; the caller must then release the delivery. A delivery that is in progress is ignored.
+   * Starts a delivery that was handed over with its event, which is not read again if payload memory is free. Returns false if the tenant
+   * has no free place; the caller must then release the delivery. Ignores a delivery in progress.
    */
   takeHanded(claim: ClaimedDelivery, content: EventContent, leaseEndsMs: number): boolean {
     if (this.#deliveries.has(deliveryIdOf(claim))) return true
@@ -148,10 +133,7 @@ export class Deliverer {
     return true
   }
 
-  /**
-   * Returns at most 256 tenant queues whose signing secrets this process could not decrypt. A queue is removed from the list when its
-   * tenant changes.
-   */
+  /** Returns at most 256 tenant queues whose signing secrets this process could not decrypt. A change of its tenant removes a queue. */
   unreadableQueues(): readonly QueueId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)
@@ -159,7 +141,7 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Loads deliveries that wait for payload memory. Call it when payload memory may have been released. */
+  /** Loads deliveries that wait for payload memory. Call it when some may have been released. */
   load(): void {
     this.#loader.load()
   }
@@ -169,10 +151,7 @@ export class Deliverer {
     if (this.#loader.remove(delivery)) this.#lose(delivery)
   }
 
-  /**
-   * Starts no further deliveries, waits for the calls in progress, and aborts them after `msMax`. Returns the deliveries to release: those
-   * not started and those without a response.
-   */
+  /** Starts nothing more, and aborts calls after `msMax`. Returns the deliveries to release: not started, or without a response. */
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
     const startedMs = performance.now()
@@ -230,10 +209,7 @@ export class Deliverer {
     return { kind: 'not_sent', target, cause: 'signing_unavailable' }
   }
 
-  /**
-   * Decides again whether to send, since the tenant can have changed and the lease can have expired while the event was loading, for
-   * instance while this process was stopped.
-   */
+  /** Decides again whether to send: during loading the tenant can change, and the lease can expire, as while the process is stopped. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     if (performance.now() >= delivery.leaseEndsMs) {
       this.#giveBytes(delivery)
@@ -319,7 +295,7 @@ export class Deliverer {
     this.#options.observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
   }
 
-  /** Counts an attempt for the notifications of the tenant's owner. Attempts of notifications do not count, so they cause no further ones. */
+  /** Attempts of notifications do not count, so that they cause no further notifications. */
   #noteSignal(
     { claim, queueId }: Delivery,
     { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },
@@ -355,10 +331,7 @@ export class Deliverer {
     this.#conclude(delivery, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
-  /**
-   * Releases the delivery's place. Its lease is renewed until its outcome is written. If a probe of the circuit breaker was not sent,
-   * another probe is allowed.
-   */
+  /** Releases the place; the lease is renewed until the outcome is written. After a probe that was not sent, another one is allowed. */
   #conclude(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
     this.completions.add(delivery, ending, queueChange ?? unsent)
@@ -398,7 +371,6 @@ export class Deliverer {
   }
 }
 
-/** Returns what an unsuccessful attempt ended with, in one word. */
 function causeOf(result: AttemptResult): string {
   return result.kind === 'answered' ? `http_${result.status}` : result.cause
 }

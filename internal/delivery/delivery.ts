@@ -9,10 +9,9 @@ import type { Place } from './capacity.ts'
 import type { QueueChange } from './decide.ts'
 
 /**
- * State of a delivery in this process; README.md contains the diagram. `claimed`: waits for payload memory. `loading`: its event is being
- * read. `sending`: the callback is being called. `concluded`: its outcome is decided but not written. `completing`: its outcome is being
- * written. `done`: its outcome is written. `released`: returned to the queue for other processes. `lost`: its lease expired, or its outcome
- * could not be written.
+ * README.md contains the diagram. `claimed`: waits for payload memory. `loading`: its event is being read. `sending`: the callback is being
+ * called. `concluded`: its outcome is decided but not written. `completing`: its outcome is being written. `released`: returned to the
+ * queue for other processes. `lost`: its lease expired, or its outcome could not be written.
  */
 export type DeliveryState =
   | 'claimed'
@@ -36,16 +35,13 @@ const transitions: Readonly<Record<DeliveryState, readonly DeliveryState[]>> = {
   lost: [],
 }
 
-/** A claimed delivery, with its state in this process until its outcome is written. */
 export class Delivery {
   readonly id: DeliveryId
-  /** Capacity that the delivery occupies until it is concluded. */
+  /** Occupied until the delivery is concluded. */
   readonly place: Place
-  /** Payload memory that the delivery holds, in bytes. */
   payloadBytesHeld: number | undefined
-  /** True if the callback was called, whatever the result. */
   wasCalled = false
-  /** Outcome of the delivery. Set from state `concluded` on. */
+  /** Set from state `concluded` on. */
   ending: Ending | undefined
   /** Change of its tenant queue that is not written yet. */
   queueChange: QueueChange | undefined
@@ -61,7 +57,7 @@ export class Delivery {
     this.place = place
   }
 
-  /** Latest claim of the delivery's row in the queue. A completion under an earlier claim is ignored. */
+  /** Latest claim of the row in the queue. A completion under an earlier claim is ignored. */
   get claim(): ClaimedDelivery {
     return this.#claim
   }
@@ -70,7 +66,6 @@ export class Delivery {
     return this.place.queueId
   }
 
-  /** Expiry time of the delivery's lease, by `performance.now()`. */
   get leaseEndsMs(): number {
     return this.#leaseEndsMs
   }
@@ -79,24 +74,21 @@ export class Delivery {
     return this.#state
   }
 
-  /**
-   * Changes the state.
-   * @throws Error for a change that the transition table does not contain
-   */
+  /** @throws Error for a change that the transition table does not contain */
   to(next: DeliveryState): void {
     if (!transitions[this.#state].includes(next))
       throw new Error(`delivery state cannot change from ${this.#state} to ${next}`)
     this.#state = next
   }
 
-  /** Records a renewed lease. Does nothing if the delivery's row was claimed again after `claim`. */
+  /** Does nothing if the row was claimed again after `claim`. */
   renewed(claim: ClaimedDelivery, leaseEndsMs: number): void {
     if (this.#claim === claim) this.#leaseEndsMs = leaseEndsMs
   }
 
   /**
-   * Continues under a new claim of the same row after the earlier lease has expired: a call in progress continues, and an unwritten outcome
-   * is written under the new claim. Returns false if the outcome belongs to an earlier attempt; the delivery must then start again.
+   * Continues under a new claim of the same row: a call in progress goes on, and an unwritten outcome is written under the new claim.
+   * Returns false if the outcome belongs to an earlier attempt; the delivery must then start again.
    */
   adopt(claim: ClaimedDelivery, leaseEndsMs: number): boolean {
     const { cycle, attempts } = this.#claim

@@ -37,7 +37,7 @@ import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 import { hasDestination, type OpensSecrets, PreparedTargets } from './target.ts'
 import type { ForwarderObserver } from './telemetry.ts'
 
-/** Dependencies of a forwarder. The caller closes them. */
+/** The caller closes these dependencies. */
 export interface ForwarderOptions {
   /** Pool with `queueSessionSettings` and at least 6 connections. */
   readonly pool: Pool
@@ -52,17 +52,14 @@ export interface ForwarderOptions {
   readonly alertsMs?: number
   /** Minimum duration of a lease without a renewal; default 3.5 s. */
   readonly leaseMs?: number
-  /**
-   * Returns the tenants whose deliveries are paused; called for each claim and each delivery. Call `notify` when a pause ends. Default:
-   * none.
-   */
+  /** Called for each claim and each delivery. Call `notify` when a pause ends. Default: no pauses. */
   readonly paused?: () => PausedForwarding
   /**
    * Publishes an offer of this process to intake. Must have subscribed `channel` for `receive` before, or reject: intake hands events to
    * each process that makes offers. Default: no events are handed to this process.
    */
   readonly publishOffer?: (message: string, channel: string) => Promise<unknown>
-  /** Returns the platform's retention times, for notifications. */
+  /** Retention times of the platform, for notifications. */
   readonly retentionDefaults: () => RetentionDays
   /** Called with the tenant queues whose deliveries were released, so that another process can claim them immediately. Must not throw. */
   readonly onReleased?: (queueIds: readonly QueueId[]) => void
@@ -70,7 +67,7 @@ export interface ForwarderOptions {
 
 /** Number of deliveries in progress, for metrics. */
 export interface ForwarderStats {
-  /** Deliveries that are claimed and have no response yet. */
+  /** Claimed deliveries without a response. */
   readonly inFlight: number
   /** Deliveries whose outcome is known but not written yet. */
   readonly uncompleted: number
@@ -79,7 +76,6 @@ export interface ForwarderStats {
 /** Share of a lease between two checks for leases to renew. A check is a statement only if a lease has reached its second half. */
 const renewCheckShare = 1 / 8
 const pollMs = 1_000
-/** Interval of offers to intake. */
 const offerMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
@@ -98,29 +94,20 @@ const gatherMsMax = 50
 const claimRowsMax = 200
 /** While fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
 const tightRoom = tenantDeliveriesMax
-/**
- * Minimum free shared places for claiming deliveries to any callback while fewer than `tightRoom` are free. A claim of one row would always
- * serve the tenant queue with the longest wait.
- */
+/** Minimum rows of a claim for all callbacks while room is tight: a single row would always go to the queue with the longest wait. */
 const tightRowsMin = 8
-/**
- * Maximum deliveries whose outcome is not written. Above this number, which means that Postgres is slow or unavailable, the forwarder
- * claims nothing.
- */
+/** Above this number of unwritten outcomes, which means that Postgres is slow or unavailable, the forwarder claims nothing. */
 const uncompletedMax = 2_048
 const notifiedMax = 500
-/** Maximum time in which this process announces that it accepts no more hand-offs. Those that arrive later are released. */
+/** Maximum time to announce the end of hand-offs. Those that arrive later are released. */
 const closeMsMax = 1_000
-/** Part of the time for stopping that is reserved for the last statements. */
+/** Part of the stop time that is reserved for the last statements. */
 const lastStatementsMs = 2_000
 
-/**
- * Claims, sends and completes due deliveries until it is stopped. Any number of forwarders share one queue. Failed statements are retried
- * with backoff.
- */
+/** Claims, sends and completes due deliveries until stopped. Any number share one queue. Failed statements are retried with backoff. */
 export class Forwarder {
   readonly #options: ForwarderOptions
-  /** Owner token of this process for the rows that it claims. */
+  /** Owner of the rows that this process claims. */
   readonly #token = randomToken()
   readonly #leases: LeaseTimes
   readonly #capacity = new Capacity()
@@ -162,7 +149,6 @@ export class Forwarder {
       })
   }
 
-  /** Returns the number of deliveries in progress. */
   stats(): ForwarderStats {
     return { inFlight: this.#capacity.count, uncompleted: this.#deliverer.completions.size }
   }
@@ -177,7 +163,7 @@ export class Forwarder {
     this.#handOffs?.receive(message)
   }
 
-  /** Starts claiming. Call it only once. */
+  /** Call it only once. */
   start(): void {
     const { observer, health } = this.#options
     const renewCheckMs = this.#leases.leastMs * renewCheckShare
@@ -219,8 +205,8 @@ export class Forwarder {
   }
 
   /**
-   * Claims nothing more, waits for calls in progress, completes their deliveries, and releases deliveries that were not started. Aborts and
-   * releases calls that take longer than `leftMs` allows. Safe to repeat; never rejects.
+   * Claims nothing more, completes the calls in progress, and releases deliveries that were not started. Aborts and releases calls that
+   * take longer than `leftMs` allows. Safe to repeat; never rejects.
    */
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
@@ -273,8 +259,7 @@ export class Forwarder {
     const theirs = new Map(
       notified.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0] as const] : [])),
     )
-    // Keeps these tenants in the set of notified tenants: a tenant queue that filled its whole share can contain more rows, and no further
-    // notification would arrive for them.
+    // Keeps these tenants notified: a queue that filled its share can have more rows, and no further notification would arrive.
     if (await this.#claim(notified, { rooms: theirs, rowsMax, notifiedAlone: true })) this.notify(notified)
   }
 
@@ -291,10 +276,7 @@ export class Forwarder {
     return taken
   }
 
-  /**
-   * Claims and starts due deliveries. Returns whether more rows can be claimed. After a failed claim its tenants stay in the set of
-   * notified tenants.
-   */
+  /** Returns whether more rows can be claimed. After a failed claim its tenants stay in the set of notified tenants. */
   async #claim(
     notified: readonly QueueId[],
     more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'notifiedAlone'>,
@@ -314,8 +296,7 @@ export class Forwarder {
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))
       this.#options.observer.claimed(claimed.length)
-      // This process counts the lease from the start of the statement, so that the lease expires no earlier in Postgres than in this
-      // process.
+      // The lease counts from the start of the statement here, so that it does not expire earlier in Postgres than in this process.
       this.#deliverer.take(claimed, startedMs + lease.lengthMs)
       return hasMore
     } catch (error) {
@@ -326,9 +307,8 @@ export class Forwarder {
   }
 
   /**
-   * Returns the maximum rows per tenant queue. It is 0 for the callback of a paused tenant, for a destination that asked for a suspension (even before the
-   * suspension is written), and for a tenant whose signing secrets this process cannot decrypt; another process may be able to decrypt
-   * them.
+   * Returns the maximum rows per tenant queue. It is 0 for the callback of a paused tenant, for a destination that asked for a suspension
+   * (even before it is written), and for a tenant whose signing secrets this process cannot decrypt, which another process may.
    */
   #rooms(): Map<QueueId, number> {
     const rooms = this.#capacity.queueRooms()
@@ -338,7 +318,7 @@ export class Forwarder {
     return rooms
   }
 
-  /** Returns the tenant queues of which this process accepts no events from intake, or `all` while it claims nothing. */
+  /** Returns the tenant queues whose events this process does not accept from intake; `all` while it claims nothing. */
   #refused(): ReadonlySet<QueueId> | 'all' {
     const { paused, directory } = this.#options
     const { completions } = this.#deliverer
@@ -389,10 +369,7 @@ export class Forwarder {
     this.#loops[0]?.wake()
   }
 
-  /**
-   * Writes the outcomes of attempts for callbacks in trouble, and stores the notifications that are due. Any number of processes share the
-   * decisions.
-   */
+  /** Also writes the outcomes of attempts for callbacks in trouble. Any number of processes share the decisions. */
   async #decideAlerts(): Promise<void> {
     const { pool, clock, observer, directory, retentionDefaults } = this.#options
     const taken = this.#signals.take()
@@ -412,14 +389,14 @@ export class Forwarder {
     if (queues.length > 0) this.notify(queues)
   }
 
-  /** Returns whether a tenant queue can have deliveries. The directory can lack a new tenant for some seconds. */
+  /** The directory can lack a new tenant for some seconds. */
   #hasDeliveries(queueId: QueueId): boolean {
     const { tenantId, destination } = destinationOfQueue(queueId)
     const tenant = this.#options.directory.findTenantById(tenantId)
     return tenant === undefined || hasDestination(tenant, destination)
   }
 
-  /** Releases the leases of unfinished deliveries. Leases that cannot be released expire by themselves. */
+  /** Never rejects: leases that cannot be released expire. */
   async #release(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
     const { pool, observer, onReleased } = this.#options
@@ -433,7 +410,7 @@ export class Forwarder {
   }
 }
 
-/** Dependencies of `createForwarder`. The caller closes them. */
+/** The caller closes these dependencies. */
 export interface ForwarderParts
   extends Pick<
     ForwarderOptions,
@@ -463,8 +440,7 @@ export function createForwarder({ redis, settings, keyRingGate, ...parts }: Forw
     ...parts,
     paused: () => paused,
     retentionDefaults: () => settings.current.retention,
-    // `subscribe` costs a message only after the connection broke. If a message is lost, the lease of its events expires, and they are
-    // claimed.
+    // `subscribe` sends a message only after the connection broke. The events of a lost message are claimed after their lease expires.
     publishOffer: async (message, channel) => {
       await redis.subscribe(channel, receive)
       await redis.publish(await offersChannel(), message)
@@ -480,7 +456,7 @@ export function createForwarder({ redis, settings, keyRingGate, ...parts }: Forw
   return { forwarder, receiveDue: (message) => forwarder.notify(dueOf(decodeDue(message))) }
 }
 
-/** Returns which deliveries the settings pause. Everything is paused until the settings have been read once. */
+/** Returns the paused deliveries: all until the settings have been read once. */
 export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
   return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }

@@ -11,7 +11,7 @@ import { BatchWriter } from '#internal/storage/index.ts'
 import { type Capacity, tenantDeliveriesMax } from './capacity.ts'
 import type { Deliverer } from './deliverer.ts'
 
-/** Dependencies of `HandOffReceiver`. The callbacks must not throw. */
+/** The callbacks must not throw. */
 export interface HandOffReceiverOptions {
   readonly leaseToken: string
   readonly capacity: Capacity
@@ -19,34 +19,32 @@ export interface HandOffReceiverOptions {
   /** Publishes an offer to receive messages on this channel. May reject. */
   publishOffer(message: string, channel: string): Promise<unknown>
   leaseMs(): number
-  /** Returns the tenant queues of which this process accepts nothing, or `all`. */
+  /** Returns the tenant queues whose deliveries are not accepted, or `all`. */
   refused(): ReadonlySet<QueueId> | 'all'
   /** Releases deliveries that do not fit. Never rejects. */
   release(deliveries: readonly ClaimedDelivery[]): Promise<void>
-  /** Called with the number of accepted deliveries of a message. */
   onAccepted(count: number): void
   /** Called when the last offer is too large, since a tenant has few free places left. Call `offer` soon. */
   onFull(): void
 }
 
-/** Number of a tenant's free places below which its further events are claimed, which shares places fairly. */
+/** Below this number of free places, further events of a tenant are claimed, which shares places fairly. */
 const tenantRoomMin = tenantDeliveriesMax / 4
-/** Number of free shared places below which all events are claimed. */
+/** Below this number of free shared places, all events are claimed. */
 const roomMin = 2 * tenantDeliveriesMax
-/** Number of offers whose times are kept. One is made each second, and when a tenant queue gets full. */
+/** Offers whose times are kept. One is made each second, and when a tenant queue gets full. */
 const offersKept = 256
 const releasesMax = 500
 
 /**
- * Receives events that intake handed to this process under its lease, and offers what it accepts: each tenant that has free places and is
- * not paused or in trouble. Fairness among tenants that have more work than places is the matter of claims.
+ * Receives events that intake handed to this process under its lease. Its offers accept each tenant that has free places and is not paused
+ * or in trouble. Claims share places fairly among tenants that have more work than places.
  */
 export class HandOffReceiver {
   readonly #options: HandOffReceiverOptions
-  /** Times of the latest offers by number, as of `performance.now()`. */
+  /** Times by number of the offer, as of `performance.now()`. */
   readonly #offeredAtMs = new Map<number, number>()
   readonly #releases: BatchWriter<ClaimedDelivery>
-  /** Tenant queues that the last offer refuses. */
   #lastRefused: ReadonlySet<QueueId> | 'all' = 'all'
   #number = 0
   #isClosed = false
@@ -60,12 +58,11 @@ export class HandOffReceiver {
     })
   }
 
-  /** Redis channel of this process. */
   get channel(): string {
     return handOffChannelOf(this.#options.leaseToken)
   }
 
-  /** Announces what this process accepts. Repeat it each second. @throws the error of `publishOffer` */
+  /** Announces the accepted tenant queues. Repeat it each second. @throws the error of `publishOffer` */
   async offer(): Promise<void> {
     const refused = this.#isClosed ? 'all' : this.#refused()
     this.#lastRefused = refused === 'all' ? refused : new Set(refused)

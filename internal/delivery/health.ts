@@ -11,7 +11,6 @@ import { rememberedMax } from './capacity.ts'
 /** Time for which an open circuit breaker blocks all deliveries of its tenant. */
 export const breakerOpenMs = 30_000
 
-/** Attempts of a callback within one time slice. */
 interface Slice {
   index: number
   attempts: number
@@ -23,10 +22,7 @@ const slices = 10
 const attemptsMin = 10
 const failureShare = 0.7
 
-/**
- * Counts attempts and failures of each destination over the last 5 minutes in this process. Keeps the counts of at most 10 000
- * destinations and drops those of the one that was added first.
- */
+/** Counts the attempts of the last 5 minutes in this process, for at most 10 000 destinations; drops the one that was added first. */
 export class CallbackHealth {
   readonly #callbacks = new Map<
     string,
@@ -36,10 +32,7 @@ export class CallbackHealth {
     }
   >()
 
-  /**
-   * Counts an attempt. Returns true if the circuit breaker must open: this attempt failed, and in the last 5 minutes at least 70 % of at
-   * least 10 attempts failed.
-   */
+  /** Returns true if the circuit breaker must open: after a failure, if at least 70 % of 10 or more attempts in 5 minutes failed. */
   record(queueId: string, ok: boolean, nowMs: number): boolean {
     const all = this.#slicesOf(queueId)
     const index = Math.floor(nowMs / sliceMs)
@@ -58,22 +51,17 @@ export class CallbackHealth {
     return all !== undefined && isFailing(all, Math.floor(nowMs / sliceMs), 1)
   }
 
-  /** Records that this process opened the tenant's circuit breaker. */
   opened(queueId: string, nowMs: number): void {
     const known = this.#callbacks.get(queueId)
     if (known) known.openedAtMs = nowMs
   }
 
-  /**
-   * Records that a delivery that is no probe was claimed. If the open time of the tenant's circuit breaker has passed, such a claim means
-   * that another process closed the breaker; earlier counts are then dropped.
-   */
+  /** A claim that is no probe, after the open time of the breaker, shows that another process closed it; the counts are then dropped. */
   seenClosed(queueId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(queueId)?.openedAtMs
     if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(queueId)
   }
 
-  /** Drops the counts of a callback that has recovered. */
   reset(queueId: string): void {
     this.#callbacks.delete(queueId)
   }
@@ -103,8 +91,8 @@ function isFailing(all: readonly Slice[], index: number, leastAttempts = attempt
 }
 
 /**
- * Counts the attempts of callbacks in trouble until they are written. Attempts of other callbacks are not counted: a callback is in trouble
- * from its first alarm in any process, until its owner needs no further notification. Bounded to 10 000 callbacks.
+ * Counts attempts of callbacks in trouble until they are written, for at most 10 000 callbacks. A callback is in trouble from its first
+ * alarm in any process, until its owner needs no further notification.
  */
 export class DestinationSignals {
   #troubled: ReadonlySet<QueueId> = new Set()
@@ -120,7 +108,7 @@ export class DestinationSignals {
     }: {
       readonly succeeded: boolean
       readonly nowMs: number
-      /** Answer or failure, in one word. */
+      /** Status or failure, such as `http_503` or `timeout`. */
       readonly cause: string
       /** True if the attempt shows trouble with the callback. */
       readonly isAlarm: boolean
@@ -141,14 +129,14 @@ export class DestinationSignals {
     setNewest(this.#signals, queueId, signal, alertsMax)
   }
 
-  /** Takes the signals since the last call. Give them back if they cannot be written. */
+  /** Returns the signals since the last call. Give them back if they cannot be written. */
   take(): readonly DestinationSignal[] {
     const taken = [...this.#signals.values()]
     this.#signals = new Map()
     return taken
   }
 
-  /** Adds signals that could not be written to those that were counted since. */
+  /** Merges signals that could not be written with newer ones. */
   giveBack(signals: readonly DestinationSignal[]): void {
     for (const old of signals) {
       const queueId = queueIdOf(old)
@@ -165,7 +153,7 @@ export class DestinationSignals {
     }
   }
 
-  /** Replaces the tenant queues of destinations in trouble, as all processes know them. */
+  /** Replaces the destinations in trouble, which all processes share. */
   setTroubled(queueIds: readonly QueueId[]): void {
     this.#troubled = new Set(queueIds)
   }

@@ -1,24 +1,15 @@
 import { leaseMsMax } from '#internal/events/index.ts'
 
-/**
- * Minimum duration of a lease. With the poll interval of 1 s it bounds the time after which other processes claim the deliveries of a
- * killed process: 5 s.
- */
+/** Minimum lease. With the poll interval of 1 s, other processes claim the deliveries of a killed process within 5 s. */
 const leastMs = 3_500
 /** Ratio of a lease to the last statement on leases, so that a slow Postgres or a busy process does not lose leases that it renews. */
 const statementShare = 5
-/**
- * Time after a recovery in which expired leases are left to their owners: a renewal that hangs on a broken connection fails after the 5 s of
- * a statement and is then repeated.
- */
+/** Time after a recovery in which owners keep expired leases: a renewal on a broken connection fails after 5 s and is then repeated. */
 const graceAfterMs = 6_000
 /** Maximum time after which an expired lease is taken from its owner while statements fail. */
 const graceMsMax = 60_000
 
-/**
- * Decides how long the leases of this process last, and which expired leases of others it leaves to their owners. Time in milliseconds, as
- * of `performance.now()`.
- */
+/** Decides how long the leases of this process last, and which expired leases of others it leaves to them. Times: `performance.now()`. */
 export class LeaseTimes {
   readonly #leastMs: number
   #lengthMs: number
@@ -27,13 +18,11 @@ export class LeaseTimes {
   /** Difference between the clock of Postgres and `performance.now()`. */
   #postgresAheadMs: number | undefined
 
-  /** @param shortestMs minimum duration of a lease */
   constructor(shortestMs: number = leastMs) {
     this.#leastMs = shortestMs
     this.#lengthMs = shortestMs
   }
 
-  /** Minimum duration of a lease. */
   get leastMs(): number {
     return this.#leastMs
   }
@@ -62,9 +51,8 @@ export class LeaseTimes {
   }
 
   /**
-   * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for 6 s afterwards. A
-   * failure of Postgres prevents all processes from renewing leases, and its end lets them. Without this time, the first process to
-   * reconnect would repeat the deliveries of the others.
+   * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for 6 s afterwards. While
+   * Postgres fails, no process can renew leases; without this time, the first to reconnect would repeat the deliveries of the others.
    */
   graceMs(nowMs: number): number {
     if (this.#troubleSinceMs === undefined) return 0
@@ -76,7 +64,7 @@ export class LeaseTimes {
     return Math.min(graceMsMax, nowMs - this.#troubleSinceMs + graceAfterMs)
   }
 
-  /** Records the time of Postgres in a reply. */
+  /** Records the clock of Postgres from a reply. */
   seen(postgresMs: number, nowMs: number): void {
     this.#postgresAheadMs = postgresMs - nowMs
   }

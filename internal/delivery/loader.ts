@@ -5,14 +5,13 @@ import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
 import type { ForwarderObserver } from './telemetry.ts'
 
-/** Dependencies of a loader. The callbacks must not throw. */
+/** The callbacks must not throw. */
 export interface LoaderOptions {
   readonly pool: Pool
   readonly capacity: Capacity
   readonly observer: Pick<ForwarderObserver, 'failed'>
   /** Called with the event of a delivery, which then holds payload memory; undefined if retention removed the event. */
   onLoaded(delivery: Delivery, event: LoadedEvent | undefined): void
-  /** Called when reading the event failed. */
   onFailed(delivery: Delivery): void
   /** Called when a delivery's lease expired before memory for it was free. */
   onLost(delivery: Delivery): void
@@ -21,7 +20,7 @@ export interface LoaderOptions {
 const rowsMax = 100
 /** Maximum payload bytes per statement. A payload that is larger is read by a statement of its own. */
 const bytesMax = 4 * 1024 * 1024
-/** Maximum statements in flight: two, so that a large payload does not delay later payloads. */
+/** Two, so that a large payload does not delay later payloads. */
 const statementsMax = 2
 
 /** Reads the events of claimed deliveries when payload memory is free. `Capacity` limits the number of deliveries. */
@@ -35,17 +34,17 @@ export class Loader {
     this.#options = options
   }
 
-  /** Adds a delivery in state `claimed`. Call `load` afterwards. */
+  /** Requires state `claimed`. Call `load` afterwards. */
   add(delivery: Delivery): void {
     this.#waiting.push(delivery)
   }
 
-  /** True if no delivery waits for payload memory. */
+  /** True if no delivery waits for payload memory; reads can be in progress. */
   get isIdle(): boolean {
     return this.#waiting.length === 0
   }
 
-  /** Removes a delivery that waits for payload memory. Returns false if the delivery does not wait. */
+  /** Returns false if the delivery does not wait for payload memory. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)
@@ -74,9 +73,8 @@ export class Loader {
   }
 
   /**
-   * Reserves payload memory for deliveries in the order of their claims. Head-of-line block: after a delivery that does not fit into the
-   * free memory, all later deliveries wait, so that small payloads cannot starve a large one. After a delivery whose tenant has used its
-   * share, later deliveries of that tenant wait.
+   * Reserves memory in the order of claims. Head-of-line block: after a delivery that does not fit, all later ones wait, so that small
+   * payloads cannot starve a large one. After a delivery whose tenant has used its share, later ones of that tenant wait.
    */
   #takeLoadable(): Delivery[] {
     const { capacity, onLost } = this.#options

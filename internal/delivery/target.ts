@@ -20,7 +20,6 @@ import type { PreparedDestination, Sent } from './destinations/destination.ts'
 import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
 import { carriedHeaders } from './destinations/webhook/webhook.ts'
 
-/** A destination of a tenant, computed once per version of the tenant. */
 export interface PreparedTarget extends PreparedDestination {
   readonly kind: DestinationKindName
   readonly schedule: RetrySchedule
@@ -42,10 +41,9 @@ export function hasDestination(tenant: DirectoryTenant, destination: Destination
   return destination === callbackDestination && hasCallback(tenant)
 }
 
-/** Decrypts a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
-/** Caches the delivery parameters of each receiver while the tenant directory contains its tenant. */
+/** Caches prepared destinations while the tenant directory contains their tenant. */
 export class PreparedTargets {
   readonly #secrets: OpensSecrets
   readonly #prepared = new WeakMap<DirectoryTenant, Map<DestinationName, PreparedTarget | undefined>>()
@@ -54,7 +52,7 @@ export class PreparedTargets {
     this.#secrets = secrets
   }
 
-  /** Returns the same object for the same version of a tenant; undefined if the tenant has no such destination. */
+  /** Returns the same object for the same version of a tenant. */
   of(tenant: DirectoryTenant, destination: DestinationName): PreparedTarget | undefined {
     const known = this.#prepared.get(tenant) ?? new Map<DestinationName, PreparedTarget | undefined>()
     this.#prepared.set(tenant, known)
@@ -74,7 +72,7 @@ function prepare(
     : undefined
 }
 
-/** Prepares a tenant's callback. This decrypts secrets, so callers should cache the result. */
+/** Decrypts secrets, so callers should cache the result. */
 export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): PreparedTarget {
   const { url, rules } = tenant.callback
   const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
@@ -95,7 +93,7 @@ export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): Prep
   }
 }
 
-/** Waits before the attempts of a notification: about a day in total. */
+/** Spans about a day in total. */
 const notificationSchedule: RetrySchedule = {
   waitsMs: [0, 30_000, 300_000, 1_800_000, 7_200_000, 21_600_000, 43_200_000],
   jitterPercent: 20,
@@ -126,7 +124,7 @@ function prepareNotifications(secrets: OpensSecrets, tenant: DirectoryTenant): P
   }
 }
 
-/** Returns the origin of a URL whose path can be a secret, as that of a Slack webhook is. */
+/** Returns the origin of a URL whose path can be a secret, such as that of a Slack webhook. */
 export function originOfUrl(url: string): string {
   return `${URL.parse(url)?.origin ?? ''}/…`
 }

@@ -20,19 +20,18 @@ import type { StatsTally } from '#internal/usage/index.ts'
 import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
 import type { ForwarderStats } from './forwarder.ts'
 
-/** Report of an attempt, for one log line and the metrics. */
 export interface AttemptReport {
   readonly delivery: ClaimedDelivery
-  /** Kind of the destination; undefined if the tenant no longer has it. */
+  /** Undefined if the tenant no longer has the destination. */
   readonly destinationKind: DestinationKindName | undefined
-  /** Undefined if the attempt ended without the event's content, since no call was made. */
+  /** Undefined if the attempt ended without the event's content. */
   readonly content: EventContent | undefined
   readonly ending: Extract<Ending, { readonly attempt: Attempt }>
   /** Time from the receipt of the event to the start of this attempt. Set for first attempts of first delivery cycles only. */
   readonly delayMs: number | undefined
 }
 
-/** Operations of a forwarder, as named in the report of a failure that will be retried. */
+/** Steps whose failures are reported and retried. */
 export type ForwarderStep =
   | 'claim'
   | 'load'
@@ -44,46 +43,35 @@ export type ForwarderStep =
   | 'alerts'
   | 'offer'
 
-/** Callbacks of a forwarder, for logs and metrics. They must not throw or block. */
+/** These callbacks must not throw or block. */
 export interface ForwarderObserver {
   claimed(rows: number): void
-  /** Called with the number of deliveries of a message from intake that this process accepted. */
+  /** Called with the number of deliveries that this process accepted from a message of intake. */
   handed(count: number): void
   attempted(report: AttemptReport): void
-  /** Called with the number of deliveries whose lease expired before they were completed. These deliveries are repeated. */
+  /** Called with the number of deliveries whose lease expired before they were completed. They are repeated. */
   leasesLost(count: number): void
-  /**
-   * Called for an outcome that Postgres rejects; the outcome is given up.
-   * @param cause SQLSTATE or name of the error
-   */
+  /** Called for an outcome that Postgres rejects; it is given up. @param cause SQLSTATE or name of the error */
   unwritable(delivery: ClaimedDelivery, cause: string): void
-  /** Called with the number of stalled tenant queues that the sweep woke. A number above 0 indicates a fault elsewhere. */
+  /** Called with the number of stalled tenant queues that the sweep woke. Above 0, it indicates a fault elsewhere. */
   swept(queues: number): void
   released(count: number): void
-  /**
-   * Called when a tenant's circuit breaker opens: once over all processes, not for each delivery in flight, and not again when a probe
-   * fails.
-   */
+  /** Called once over all processes when a circuit breaker opens, not for each delivery in flight, and not again if a probe fails. */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
   /** Called when the receiver of a tenant's notifications asked for no further ones. */
   notificationsSuspended(tenantId: TenantId, cause: SuspendedCause): void
-  /** Called for each notification that was stored for the owner of a tenant. */
   ownerNotified(type: NotificationType): void
-  /** Called when a tenant has no usable signing secret. */
   signingUnavailable(tenantId: TenantId): void
   failed(step: ForwarderStep, error: unknown): void
 }
 
-/** Metrics and log lines of deliveries. */
 export interface DeliveryTelemetry extends ForwarderObserver {
-  /** Declares the gauges. They call `stats` at each scrape. */
+  /** Declares gauges that call `stats` at each scrape. */
   watch(stats: () => ForwarderStats): void
 }
 
-/**
- * Limit of log lines for each kind of failed step, such as claim or load. Many statements per second fail while Postgres is unavailable.
- */
+/** Limits log lines per kind of failed step: many statements per second fail while Postgres is unavailable. */
 const logLimit = { perSecondMax: 1, clock: systemClock }
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
@@ -99,7 +87,6 @@ const steps: readonly ForwarderStep[] = [
   'offer',
 ]
 
-/** Dependencies of the telemetry of deliveries, beside logs and metrics. */
 interface TelemetryParts {
   /** Chooses the delivered events whose attempts are logged. */
   readonly sampler: Pick<Sampler, 'keeps'>
@@ -194,10 +181,7 @@ function observeAttempts(
   }
 }
 
-/**
- * Counts a delivery attempt in the statistics of its tenant. The delay since receipt is counted only in the first delivery cycle, because
- * in a later cycle it includes the time before the replay. Uses memory only and never throws.
- */
+/** Never throws. Counts the delay since receipt only in the first cycle: a later one would include the time before the replay. */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt

@@ -6,10 +6,7 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './target.ts'
 
-/**
- * Result of a test event. `no_callback`: the tenant has none. `unsigned`: not sent, since the callback has no usable signing secret.
- * `unreadable`: not sent, since the key ring cannot decrypt one of the signing secrets.
- */
+/** `unsigned`: the callback has no usable signing secret. `unreadable`: the key ring cannot decrypt one. Neither is sent. */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: EventId; readonly result: CallResult }
   | { readonly kind: 'no_callback' }

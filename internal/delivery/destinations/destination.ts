@@ -1,7 +1,7 @@
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
 import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
 
-/** Settings of a destination that is called by HTTP, with its secrets decrypted. */
+/** Settings with decrypted secrets. */
 export interface HttpSettings {
   /** Empty while a URL in a Secret is missing. */
   readonly url: string
@@ -13,16 +13,16 @@ export interface HttpSettings {
   readonly signingSecrets: readonly string[]
 }
 
-/** Properties of a request that neither the event nor the record of its attempt contains otherwise. */
+/** Part of a request that the record of its attempt keeps, since the event does not contain it. */
 export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
-/** Result of a call, with what the record of its attempt keeps of the request; undefined where nothing may be kept. */
+/** `request` is undefined if the record of the attempt may not keep it. */
 export interface Sent {
   readonly result: CallResult
   readonly request: SentRequest | undefined
 }
 
-/** A destination that can be called. Computed once per version of its tenant. */
+/** Computed once per version of its tenant. */
 export interface PreparedDestination {
   /** False while a signing secret or the URL is missing. */
   readonly isSendable: boolean
@@ -32,7 +32,7 @@ export interface PreparedDestination {
     sending: {
       readonly content: EventContent
       readonly signal?: AbortSignal
-      /** Start of the attempt, which is the time of a signature, too. */
+      /** Start of the attempt, and time of its signature. */
       readonly nowMs: number
       /** Number of times that the event has been forwarded, including this time. */
       readonly hops: string
@@ -41,8 +41,7 @@ export interface PreparedDestination {
   ): Promise<Sent>
 }
 
-/** Way of delivering events. A kind is a folder, and an entry of `registry.ts`. */
+/** Each kind is a folder, and an entry of `registry.ts`. */
 export interface DestinationKind {
-  /** Computes what the calls of a destination share. */
   prepare(settings: HttpSettings): PreparedDestination
 }

@@ -15,7 +15,6 @@ export const slack: DestinationKind = {
   },
 }
 
-/** Maximum characters of a fact in a message. */
 const factCharsMax = 500
 
 const titles: Readonly<Record<string, string>> = {
@@ -28,8 +27,8 @@ const titles: Readonly<Record<string, string>> = {
 }
 
 /**
- * Writes a notification as a message for a Slack incoming webhook (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks,
- * read 2026-11): a summary, and a block with the facts. It contains the facts of the notification, not the event. Pure.
+ * Writes a notification as a message for a Slack incoming webhook: a summary, and a block with the facts of the notification, not the event
+ * (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks, read 2026-11).
  */
 function slackMessage({ type, payload }: Pick<EventContent, 'type' | 'payload'>): string {
   const { tenant, advice, ...facts } = factsOf(payload)

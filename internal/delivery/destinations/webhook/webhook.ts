@@ -55,7 +55,7 @@ interface CallHeaders extends CarriedHeaders {
   readonly signature: string
 }
 
-/** Returns the headers of a call. Those of past attempts are shown by this function, so a change here needs a member of their records. */
+/** Also shows the headers of past attempts, so a change here needs a member of their records. */
 function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
   return {
     'content-type': 'application/json',
@@ -77,10 +77,7 @@ export interface PastRequest {
   readonly bodyBytes: number
 }
 
-/**
- * Returns a function that gives the request of an attempt of an event as it was sent, except for its signatures, which are not kept. What all
- * attempts share is computed once.
- */
+/** Returns a function that gives an attempt's request as sent, except for signatures, which are not kept. Computes shared parts once. */
 export function pastRequestsOf(
   event: Omit<EventContent, 'payload' | 'provider'> & {
     readonly provider: string
@@ -99,7 +96,7 @@ export function pastRequestsOf(
   }
 }
 
-/** Returns a stored event in the form in which it is forwarded. @param view with headers as JSON text */
+/** Converts a stored event to its forwarded form. `headers` is JSON text. */
 export function forwardedOf<Event extends { readonly providerRawType: string }>({
   event,
   headers,
@@ -110,7 +107,7 @@ export function forwardedOf<Event extends { readonly providerRawType: string }>(
   return { ...event, rawType: event.providerRawType, headers }
 }
 
-/** Builds the JSON text that callbacks receive. Payload and headers are inserted as they were received; a payload that has expired is null. */
+/** Builds the JSON text that callbacks receive. Payload and headers are inserted as received; an expired payload is null. */
 export function forwardedEvent({
   payload = 'null',
   ...event
@@ -133,10 +130,7 @@ export interface CarriedHeaders {
   readonly traceparent: string | undefined
 }
 
-/**
- * Finds the headers of `CarriedHeaders` in the stored JSON text without parsing it. Quotation marks inside a JSON string are escaped, so no
- * header value can look like a member.
- */
+/** Finds headers in JSON text without parsing it. Quotation marks in JSON strings are escaped, so no value can look like a member. */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
     hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
@@ -147,14 +141,11 @@ export function carriedHeaders(headers: string): CarriedHeaders {
 /** Signing key of a webhook. Logs cannot contain its bytes. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
-/**
- * Minimum and maximum key length in bytes, as Standard Webhooks specifies (https://github.com/standard-webhooks/standard-webhooks, spec,
- * read 2026-11).
- */
+/** Key length in bytes by Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
 const keyBytesMin = 24
 const keyBytesMax = 64
 
-/** Parses a secret `whsec_<base64 of 24–64 bytes>`; undefined for any other text. Parse each secret once, not once per message. */
+/** Parses `whsec_<base64 of 24–64 bytes>`; undefined for any other text. Parse each secret once, not once per message. */
 export function prepareSigningKey(secret: string): SigningKey | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
   if (encoded === undefined) return undefined
@@ -171,9 +162,9 @@ export function signStandardWebhook(
   message: {
     /** Value of `webhook-id`. It must not contain a dot, which separates the parts of the signed text. */
     readonly id: string
-    /** Value of `webhook-timestamp`: whole seconds since 1970. */
+    /** Whole seconds since 1970. */
     readonly timestampSeconds: number
-    /** Body, byte for byte as it is sent. */
+    /** Body, byte for byte as sent. */
     readonly body: string | Uint8Array
   },
   keys: readonly SigningKey[],
@@ -184,7 +175,7 @@ export function signStandardWebhook(
     .join(' ')
 }
 
-/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. Pure. */
+/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. */
 export function curlCommand({
   url,
   headers,
@@ -192,7 +183,7 @@ export function curlCommand({
 }: {
   readonly url: string
   readonly headers: Iterable<readonly [name: string, value: string]>
-  /** Undefined for a body that the reader of the command provides in the file `event.json`. */
+  /** Undefined if the user of the command provides it in the file `event.json`. */
   readonly body: string | undefined
 }): string {
   // The body is piped, since the length of an argument is limited. printf is part of the shell, and so has no such limit.
@@ -205,7 +196,6 @@ export function curlCommand({
   ].join('\n')
 }
 
-/** Quotes a word for a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
