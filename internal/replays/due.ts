@@ -1,10 +1,10 @@
 import type { Pool } from '#internal/storage/index.ts'
 import { type ReplayId, type ReplayJob, readReplay } from './job.ts'
 
-/** A turn over ended replays of which something is due. */
+/** One turn over ended replays that are due for a count or a notification. */
 export interface ReplayTurn {
   readonly nowMs: number
-  /** Called with each replay that failed; the other replays of the turn follow. Must not throw. */
+  /** Called for each replay that failed; the turn then continues with the next one. Must not throw. */
   readonly onFailed: (id: ReplayId, cause: unknown) => void
   /** Ends the turn before the next replay. */
   readonly signal?: AbortSignal
@@ -14,14 +14,14 @@ export interface EndedReplay extends ReplayJob {
   readonly endedAtMs: number
 }
 
-/** Maximum replays per turn; the rest follows in the next turn. */
+/** The rest follows in the next turn. */
 const perTurnMax = 20
 /** Time after which a replay that failed, or whose process ended, is due again. */
 const againMs = 30_000
 
 /**
- * Calls `work` for ended replays that are due by a column, at most 20. Each is made due in 30 s first, so that a replay that fails each
- * time does not hold up the others; `work` sets another time. Any number of processes can call it: each replay is given to one.
+ * Calls `work` for ended replays that are due by a column, at most 20. First makes each due again in 30 s, so that a replay that always
+ * fails does not hold up the others; `work` sets another time. Any number of processes can call it: each replay is given to one.
  * @throws errors of Postgres before the first replay; later errors are reported to `onFailed`
  */
 export async function forEachDue(

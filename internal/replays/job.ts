@@ -11,31 +11,28 @@ import { orm, type Pool } from '#internal/storage/index.ts'
 import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 import { replays } from './tables.ts'
 
-/**
- * Filter of the events to replay. An event must match all members and can be in any state except `accepted`. Test events and
- * notifications are never replayed.
- */
+/** Filter of the events to replay; an event must match all members. Excludes accepted events, test events and notifications. */
 export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly state?: Exclude<EventState, 'accepted'>
   readonly origin?: (typeof replayedOrigins)[number]
   readonly fromMs: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. Default and maximum: the start of the replay. */
   readonly toMs?: number
-  /** Only events that this earlier replay queued, of its first 1 000. The start stores them as `ids`. */
+  /** Selects events among the first 1 000 that this earlier replay queued. The start stores them as `ids`. */
   readonly replayId?: ReplayId
   readonly outcome?: ReplayEventOutcome
 }
 
-/** Filter as stored, completed by the start. `asked`: of a request with `replayId`, the members that the start replaced. */
+/** Filter that the start has completed. `asked`: members that the start replaced in a request with `replayId`. */
 export type StoredFilter = ReplayFilter & { readonly asked?: Pick<ReplayFilter, 'ids' | 'state'> }
 
-/** Returns the stored form of a filter that the start has completed, and of what was asked. Pure. */
+/** Combines the filter that the start has completed with the requested one. */
 export function storedFilterOf(filter: ReplayFilter, { ids, state }: ReplayFilter): StoredFilter {
   if (filter.replayId === undefined) return filter
   return { ...filter, asked: { ...(ids && { ids }), ...(state && { state }) } }
 }
 
-/** Returns the filter of a request as it was before the start completed it. Pure. */
+/** Restores the requested filter. */
 export function askedFilterOf({ asked, ...filter }: StoredFilter): ReplayFilter {
   if (asked === undefined) return filter
   const { ids: _ids, state: _state, ...rest } = filter
@@ -67,13 +64,13 @@ export interface ReplayJob {
   readonly queuedCount: number
   /** Number of events that matched and got no delivery cycle, by cause. */
   readonly skipped: Readonly<Partial<Record<Exclude<CycleOutcome, 'queued'>, number>>>
-  /** Id of the last event that was examined. */
+  /** Id of the last examined event. */
   readonly examinedTo: string | null
   /** True while the replay waits for the delivery of the tenant's queued retries and replays. */
   readonly isWaiting: boolean
-  /** Cause of a failed step or a failed replay; null if there is none. */
+  /** Cause of a failed step or a failed replay. */
   readonly cause: string | null
-  /** Outcome of the first queued events, as last counted; null before the first count. */
+  /** Last counted outcome of the first 1 000 queued events; null before the first count. */
   readonly outcome: ReplayOutcome | null
   readonly progress: string
   readonly createdAtMs: number
@@ -84,17 +81,15 @@ export interface ReplayJob {
 /** Origins of events that a replay covers. */
 export const replayedOrigins = ['provider', 'service', 'simulation'] as const satisfies readonly OriginKind[]
 
-/** Returns whether a replay covers an event that matches its filter. Pure. */
 export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
   return origin.kind !== 'test' && origin.kind !== 'notification'
 }
 
 const { queued: _queued, ...ownColumns } = getTableColumns(replays)
 
-/** Columns of a job: all but the ids of queued events, which are up to 34 KB. */
+/** Excludes the ids of queued events, which take up to 34 KB. */
 export const jobColumns = ownColumns
 
-/** Creates a job from a row. Pure. */
 export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJob {
   const { id, ratePerSecond, requestedBy, state, queuedCount, skipped } = row
   const { examinedTo, isWaiting, failedCause: cause, outcome } = row
@@ -125,20 +120,16 @@ export function createReplayId(nowMs: number): ReplayId {
 
 const replayIdForm = new RegExp(idPattern('rpl'))
 
-/** Parses a replay id, including input from outside. Returns undefined for any other text. */
+/** Parses untrusted input. Returns undefined if it is not a replay id. */
 export function parseReplayId(text: string): ReplayId | undefined {
   return replayIdForm.test(text) ? (text as ReplayId) : undefined
 }
 
-/** Returns the SQL condition for one replay, restricted to a tenant if one is given. */
 export function isReplay({ id, tenantId }: { readonly id: ReplayId; readonly tenantId?: TenantId }) {
   return and(eq(replays.id, id), tenantId === undefined ? undefined : eq(replays.tenantId, tenantId))
 }
 
-/**
- * Reads one replay. Returns undefined if the replay is unknown or another tenant's.
- * @throws errors of Postgres
- */
+/** Returns undefined if the replay is unknown or another tenant's. @throws errors of Postgres */
 export async function readReplay(
   pool: Pool,
   place: { readonly id: ReplayId; readonly tenantId?: TenantId },
@@ -155,18 +146,14 @@ export interface ReplayPage {
 /** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const highestId = 'rpl_~' as ReplayId
 
-/**
- * Lists replays with keyset pagination.
- * @throws RangeError for a limit outside 1 to 100; errors of Postgres
- */
+/** Lists replays, newest first, with keyset pagination. @throws RangeError for a limit outside 1 to 100; errors of Postgres */
 export async function listReplays(
   pool: Pool,
   request: {
-    /** Filters by tenant. Omit it for all replays. */
+    /** Default: all tenants. */
     readonly tenantId?: TenantId
     /** Cursor: `next` of the previous page. */
     readonly after?: ReplayId
-    /** Maximum replays per page, 1 to 100. */
     readonly limit: number
   },
 ): Promise<ReplayPage> {

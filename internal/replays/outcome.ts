@@ -5,15 +5,14 @@ import { forEachDue, type ReplayTurn } from './due.ts'
 import type { ReplayFilter, ReplayId, ReplayJob } from './job.ts'
 import { progressText, type ReplayEventOutcome, type ReplayOutcome } from './progress.ts'
 
-/** Maximum number of events whose outcome is read; `readEventStates` reads as many. */
+/** Maximum events whose outcome is read; also the maximum of `readEventStates`. */
 export const outcomeEventsMax = 1_000
 
-/** Formats a queued event for the column `queued`. Pure. */
 export function queuedText({ id, cycle }: { readonly id: EventId; readonly cycle: number }): string {
   return `${id}:${cycle}`
 }
 
-/** Reads the delivery cycles that a replay began for the first events that it queued. */
+/** Maps the first events that a replay queued to the delivery cycles that it began. */
 async function readQueued(pool: Pool, id: ReplayId): Promise<Map<EventId, number>> {
   const { rows } = await pool.query<{ queued: readonly string[] }>({
     name: 'read_replay_outcome',
@@ -35,7 +34,7 @@ const outcomeOfState = {
   verified: undefined,
 } as const
 
-/** Reads the outcomes of events in the delivery cycles of a replay, without those that were replayed once more or deleted. */
+/** Omits events that were replayed once more or deleted. */
 async function readOutcomes(
   pool: Pool,
   cycles: ReadonlyMap<EventId, number>,
@@ -49,7 +48,7 @@ async function readOutcomes(
   return outcomes
 }
 
-/** Reads what became of the first events that a replay queued. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
+/** Covers the first 1 000 events that the replay queued. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
 export async function readReplayOutcome(pool: Pool, id: ReplayId, nowMs: number): Promise<ReplayOutcome> {
   const cycles = await readQueued(pool, id)
   const outcomes = [...(await readOutcomes(pool, cycles, nowMs)).values()]
@@ -64,8 +63,8 @@ export async function readReplayOutcome(pool: Pool, id: ReplayId, nowMs: number)
 }
 
 /**
- * Reads the ids of the first 1 000 events that a replay queued; with `outcome`, of those alone whose delivery in the replay's
- * delivery cycle has this outcome now. Requires a pool with `eventReadSettings`. @throws errors of Postgres
+ * Reads the ids of the first 1 000 events that a replay queued; with `outcome`, only those whose delivery in the replay's delivery cycle
+ * has this outcome now. Requires a pool with `eventReadSettings`. @throws errors of Postgres
  */
 export async function readReplayedIds(
   pool: Pool,
@@ -80,7 +79,7 @@ export async function readReplayedIds(
 
 const stateOfOutcome = { delivered: 'processed', failed: 'delivery_failed', pending: undefined } as const
 
-/** Returns the filter with the events of its earlier replay as ids. A filter without an earlier replay is returned as it is. */
+/** Adds the ids of the earlier replay's events, and the state that its outcome implies. */
 export async function withReplayedIds(
   pool: Pool,
   filter: ReplayFilter,
@@ -94,12 +93,12 @@ export async function withReplayedIds(
   return { ...filter, ids, ...(state && { state }) }
 }
 
-/** Time in milliseconds after which the deliveries of a replay are no longer counted again: all retries have ended. */
+/** Time after the end of a replay at which counting ends: all retries have ended. */
 const countedMsMax = 7 * 86_400_000
 const countAgainMsMax = 600_000
 const countAgainMsMin = 5_000
 
-/** Returns after how many milliseconds the outcome of an ended replay is counted again, or undefined for never. Pure. */
+/** Returns the wait before the next count of an ended replay; undefined if no count is needed. */
 export function countAgainMs(
   { pendingCount, failedCount }: ReplayOutcome,
   endedSinceMs: number,
@@ -111,8 +110,8 @@ export function countAgainMs(
 }
 
 /**
- * Counts the outcome of a replay and keeps it in the replay's row if it has changed, so that lists show what the page shows. Requires a pool
- * with `eventReadSettings`. @throws errors of Postgres
+ * Counts the outcome of a replay and stores it in the replay's row if it has changed, so that lists show the same as the page. Requires a
+ * pool with `eventReadSettings`. @throws errors of Postgres
  */
 export async function countOutcome(pool: Pool, job: ReplayJob, nowMs: number): Promise<ReplayJob> {
   if (job.queuedCount === 0) return job
@@ -121,10 +120,7 @@ export async function countOutcome(pool: Pool, job: ReplayJob, nowMs: number): P
   return { ...job, outcome, progress: progressText({ ...job, outcome }) }
 }
 
-/**
- * Saves an outcome and the time of the next count, unless another process has saved an outcome since `job` was read: that one may be later.
- * @throws errors of Postgres
- */
+/** Writes nothing if another process has saved an outcome since `job` was read, which may be later. @throws errors of Postgres */
 export async function saveOutcome(
   pool: Pool,
   job: Pick<ReplayJob, 'id' | 'outcome' | 'endedAtMs'>,
@@ -140,7 +136,7 @@ export async function saveOutcome(
 
 const jsonOf = (outcome: ReplayOutcome | null) => outcome && JSON.stringify(outcome)
 
-/** Returns the time of the next count: never for an ended replay without a queued event, and at once after the end of an unfinished one. */
+/** Returns null for an ended replay without a queued event. An unfinished replay is due as soon as it ends. */
 function countAtOf(
   { endedAtMs }: Pick<ReplayJob, 'endedAtMs'>,
   outcome: ReplayOutcome | null,
@@ -163,13 +159,12 @@ export async function countDueOutcomes(pool: Pool, turn: ReplayTurn): Promise<vo
   })
 }
 
-/** Maximum replays, of the tenant and of all tenants, that are searched for the delivery cycles of an event. */
+/** Maximum replays of the tenant, and of all tenants, that are searched for the delivery cycles of an event. */
 const searchedMax = 50
 
 /**
- * Finds the replays that began delivery cycles of an event, by the number of the cycle, among the 50 latest of its tenant and the 50 latest
- * of all tenants since the event was received; without `isWide`, of its tenant alone. Of each replay, the first 1 000 queued events are
- * known. Takes no locks.
+ * Finds the replays that began delivery cycles of an event, by cycle number. Searches the first 1 000 queued events of the 50 latest
+ * replays of its tenant and, with `isWide`, of the 50 latest of all tenants since the event was received. Takes no locks.
  * @throws errors of Postgres
  */
 export async function findReplaysOfEvent(

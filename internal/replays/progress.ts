@@ -7,16 +7,15 @@ export type ReplayEventOutcome = (typeof replayEventOutcomes)[number]
 
 /** Outcome of the deliveries of the first events that a replay queued. */
 export interface ReplayOutcome {
-  /** Number of events that the outcome covers, at most 1 000. */
+  /** Events that the outcome covers, at most 1 000. */
   readonly examinedCount: number
   readonly deliveredCount: number
   readonly failedCount: number
   readonly pendingCount: number
-  /** Events that were replayed once more since, or deleted. */
+  /** Events that were deleted or replayed once more since. */
   readonly otherCount: number
 }
 
-/** Facts of a replay that `stageOf` and `progressText` use. */
 export interface ProgressFacts {
   readonly state: 'queued' | 'running' | 'completed' | 'cancelled' | 'failed'
   readonly queuedCount: number
@@ -34,7 +33,7 @@ export type ReplayStage =
   | 'failed_again'
   | 'done'
 
-/** Returns the stage of a replay. The list, the page and the APIs show the same stage. Pure. */
+/** Returns the stage that the list, the page and the APIs show. */
 export function stageOf({ state, queuedCount, outcome }: Omit<ProgressFacts, 'skipped'>): ReplayStage {
   if (state !== 'completed') return state
   if (queuedCount === 0) return 'done'
@@ -42,14 +41,14 @@ export function stageOf({ state, queuedCount, outcome }: Omit<ProgressFacts, 'sk
   return outcome.failedCount > 0 ? 'failed_again' : 'done'
 }
 
-/** Returns whether the stage of a replay changes by itself. Pure. */
+/** Returns whether the stage still changes by itself. */
 export function isMoving(facts: Omit<ProgressFacts, 'skipped'>): boolean {
   return ['queued', 'running', 'delivering'].includes(stageOf(facts))
 }
 
 const numbers = new Intl.NumberFormat('en-US')
 
-/** Returns the progress of a replay in words, such as "12 queued: 9 delivered, 3 failed again; 1 skipped". Pure. */
+/** Returns a text such as "12 queued: 9 delivered, 3 failed again; 1 skipped". */
 export function progressText({ queuedCount, skipped, outcome }: Omit<ProgressFacts, 'state'>): string {
   const skippedCount = Object.values(skipped).reduce((sum, count) => sum + count, 0)
   const left = skippedCount === 0 ? '' : `; ${numbers.format(skippedCount)} skipped`

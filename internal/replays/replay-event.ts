@@ -5,7 +5,7 @@ import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 
 export interface ReplayEventRequest {
   readonly eventId: EventId
-  /** Filters by tenant. Omit it for an event of any tenant. */
+  /** Default: any tenant. */
   readonly tenantId?: TenantId
   /** Actor for the audit log. */
   readonly by: string
@@ -34,9 +34,8 @@ export async function replayEvent(
 }
 
 /**
- * Lets an event be attempted now: makes the next attempt of its delivery cycle due, or begins another cycle like `replayEvent` if none is in
- * progress. Publish on `dueChannel` afterwards. `due_now`: the next attempt was brought forward. `already_queued`: an attempt is due or in
- * progress.
+ * Makes the next attempt of an event due now, or begins another cycle like `replayEvent` if none is in progress. Publish on `dueChannel`
+ * afterwards. `due_now`: the attempt was brought forward. `already_queued`: an attempt is due or in progress.
  * @throws errors of Postgres; then nothing was changed, or a repeat returns `already_queued`
  */
 export async function retryEvent(

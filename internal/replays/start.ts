@@ -30,40 +30,34 @@ import { replays } from './tables.ts'
 
 export interface StartReplayRequest {
   readonly filter: ReplayFilter
-  /** Number of events to queue per second, 1 to 1 000. */
+  /** Events to queue per second, 1 to 1 000. */
   readonly ratePerSecond: number
   /** Actor for the audit log; 1 to 200 characters. */
   readonly by: string
   /** A repeat with this key returns the same replay. 1 to 255 characters, unique within the tenant. */
   readonly idempotencyKey: string
-  /**
-   * True if a tenant replays its own events. Such a replay is refused if it would exceed the maximum of unfinished replays without those
-   * reserved for the platform. Default: false.
-   */
+  /** True if a tenant replays its own events, which cannot use the unfinished replays reserved for the platform. Default: false. */
   readonly isByTenant?: boolean
 }
 
-/**
- * Result of starting a replay. `conflict`: the key was used for a different replay. `no_callback`: the tenant has none. `too_many`: too
- * many replays are unfinished, of the same tenant (`own`) or of all tenants (`all`).
- */
+/** `conflict`: the key belongs to another replay. `too_many`: the tenant (`own`) or all (`all`) have too many unfinished replays. */
 export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
   | { readonly kind: 'conflict' | 'unknown_tenant' | 'no_callback' }
   | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
   | ({ readonly kind: 'invalid' } & InvalidReplay)
 
-/** Validation error. With `field`, `problem` completes the sentence that begins with the field: "must be …". */
+/** With `field`, `problem` completes the sentence that begins with the field: "must be …". */
 interface InvalidReplay {
   readonly problem: string
   readonly field?: 'from'
 }
 
-/** Maximum unfinished replays per tenant. The same maximum applies to replays that cover all tenants. */
+/** Also the maximum of replays that cover all tenants. */
 export const unfinishedPerTenantMax = 2
-/** Maximum unfinished replays in total. Replays that wait for the delivery of their tenant's retries are not counted. */
+/** Excludes replays that wait for the delivery of their tenant's retries. */
 export const unfinishedMax = 20
-/** Number of unfinished replays reserved for the platform; tenants cannot use them for their own replays. */
+/** Part of `unfinishedMax` that tenants cannot use for their own replays. */
 const keptForPlatform = 5
 /** Maximum events per second: two steps per second, each with the maximum events per statement. */
 export const replayRateMax = 1_000
@@ -93,7 +87,7 @@ export async function startReplay(
   if (filter.ids?.length === 0) return { kind: 'invalid', problem: 'No event of the earlier replay matches' }
   const { total } = await countMatching(pool, filter, nowMs)
   return await withTx(pool, async (client) => {
-    // Serializes the starts of replays, so that each start counts all replays that were started earlier.
+    // Serializes starts, so that each one counts all earlier replays.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
     if (meanwhile) return meanwhile
@@ -103,11 +97,7 @@ export async function startReplay(
   })
 }
 
-/**
- * Cancels a replay after the step in progress. Events that it has queued are still delivered. Writes an audit row. A repeat returns
- * `ended`.
- * @throws errors of Postgres
- */
+/** Cancels after the step in progress; queued events are still delivered. Audited. A repeat returns `ended`. @throws errors of Postgres */
 export async function cancelReplay(
   pool: Pool,
   request: { readonly id: ReplayId; readonly tenantId?: TenantId; readonly by: string },
@@ -137,9 +127,9 @@ export async function cancelReplay(
 /** Preview of the events that a replay would examine. */
 export interface ReplayPreview {
   readonly total: ReplayCount
-  /** The first 20 events, oldest first. */
+  /** At most 20 events, oldest first. */
   readonly examples: readonly EventSummary[]
-  /** The latest event, if the limited search finds it. */
+  /** Latest event; undefined if the limited search does not find it. */
   readonly newest: EventSummary | undefined
 }
 
@@ -183,7 +173,6 @@ async function countMatching(pool: Pool, filter: ReplayFilter, nowMs: number): P
   return { total: { count, isExact }, examples, newest }
 }
 
-/** Returns the validation error of a request for its caller, or undefined. Pure. */
 function validate({
   filter,
   ratePerSecond,
@@ -206,7 +195,7 @@ function validate({
   return undefined
 }
 
-/** Finds the replay that was started with the idempotency key of a request: the same one, or another, which is a conflict. */
+/** Returns `conflict` if the key was used with another filter or rate. */
 async function findByKey(
   connection: Pool | PoolClient,
   { filter, ratePerSecond, idempotencyKey }: StartReplayRequest,
@@ -224,13 +213,12 @@ async function findByKey(
   return isSame ? { kind: 'already_started', job: jobOf(row) } : { kind: 'conflict' }
 }
 
-/** Returns a filter as it is stored. Pure. */
+/** Drops undefined members, as the stored JSON does. */
 function withoutUndefined(filter: ReplayFilter): unknown {
   return JSON.parse(JSON.stringify(filter))
 }
 
-// Returns the reason against starting a replay: an unknown tenant, one without a callback, or a reached maximum. Reads few rows, with the
-// index over unfinished replays. The caller holds the advisory lock.
+// Reads few rows, with the index over unfinished replays. The caller holds the advisory lock.
 async function checkBounds(
   client: PoolClient,
   { filter, isByTenant = false }: StartReplayRequest,

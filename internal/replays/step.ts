@@ -22,10 +22,7 @@ import {
 import { isReplayed, type ReplayFilter, type ReplayId } from './job.ts'
 import { outcomeEventsMax, queuedText } from './outcome.ts'
 
-/**
- * Result of a step. `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step failed and will be
- * retried, or the replay has failed.
- */
+/** `idle`: no replay is due. `waiting`: the tenant has too many due retries. `failed`: the step is retried, or the replay has failed. */
 export type ReplayStep =
   | { readonly kind: 'idle' }
   | { readonly kind: 'waiting' | 'failed'; readonly id: ReplayId; readonly cause?: unknown }
@@ -34,25 +31,25 @@ export type ReplayStep =
       readonly id: ReplayId
       readonly queuedCount: number
       readonly skippedCount: number
-      /** Ids of tenants with new deliveries. */
+      /** Tenant queues with new deliveries. */
       readonly queueIds: readonly QueueId[]
       readonly isCompleted: boolean
     }
 
 /** Interval between two steps of a replay whose rate allows several events per interval. */
 const stepMs = 500
-/** Maximum delay that later steps make up for. It prevents a burst of events after a long delay. */
+/** Maximum delay that later steps make up for, to prevent a burst of events after a long delay. */
 const lateMsMax = 1_000
 /** Minimum time between two steps, so that a filter with few matches does not keep Postgres busy. */
 const pauseMsMin = 100
 /** Maximum events examined in a step if no index covers the filter. */
 const examinedMax = 5_000
-/** Number of a tenant's due retries and replays at which its replay waits. */
+/** Number of the tenant's due retries and replays at which its replay waits. */
 const waitingRowsMax = 1_000
 const waitMs = 1_000
-/** Number of failed steps in a row at which a replay fails. The wait for the next step grows after each failure. */
+/** Number of consecutive failed steps at which a replay fails. The wait for the next step grows after each failure. */
 const failuresMax = 10
-/** Maximum age of an unfinished replay in days; an older replay fails. */
+/** An older unfinished replay fails. */
 const ageDaysMax = 7
 
 interface Picked {
@@ -65,8 +62,7 @@ interface Picked {
   readonly isOld: boolean
 }
 
-// Selects and locks the next replay. The row lock is the lease: other processes skip a locked row. When the transaction ends, also by a
-// crash of the process, the lock is released and an uncommitted step is rolled back.
+// The row lock is the lease: other processes skip a locked row. A crash of the process releases the lock and rolls back the step.
 const pickText = `
 SELECT id, tenant_id AS "tenantId", filter - 'asked' AS filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
   created_at < now() - interval '${ageDaysMax} days' AS "isOld"
@@ -107,7 +103,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const results = await beginCycles(
     client,
     {
-      // Of accepted events, those that wait for a pull are queued.
+      // Includes accepted events: those that wait for a pull are queued.
       ids: events.map(({ id }) => id),
       ...(tenantId !== undefined && { tenantId }),
       ...(state !== undefined && { state }),
@@ -129,7 +125,6 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   }
 }
 
-/** Reads the next events, oldest first, received before the start of the replay. */
 async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promise<ScannedEvents> {
   const whole = rangeOf(job.filter, nowMs)
   const bounded = job.endsBefore < whole.highId ? { ...whole, highId: job.endsBefore } : whole
@@ -138,7 +133,7 @@ async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promis
   return await scanEvents(client, { filter: job.filter, range, order: 'oldest', rowsMax, examinedMax })
 }
 
-// Records the progress of a replay in its locked row. The time of the next step follows from the number of queued events and the rate.
+// The number of queued events and the rate determine the time of the next step.
 async function advance(
   client: Queryable,
   { id, rate }: Picked,
@@ -190,14 +185,14 @@ async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   })
 }
 
-/** Returns the part of an error that the requester can see: the SQLSTATE, or whether Postgres or this service failed. */
+/** Limits an error to the part that the requester can see: the SQLSTATE, or whether Postgres or this service failed. */
 function causeOf(error: unknown): string {
   const { kind, code } = classifySqlError(error)
   if (/^[0-9A-Z]{5}$/.test(code)) return code
   return kind === 'unavailable' ? 'unavailable' : 'internal'
 }
 
-/** Maximum steps per call of `stepReplays`, so that a call is short. */
+/** Keeps a call of `stepReplays` short. */
 const stepsPerTurnMax = 40
 
 /**
