@@ -2,18 +2,17 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type FeedEvent, type LoadedEvent, loadEvents, withinBytes } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
-/** An event as a pull or a stream returns it. The payload is absent after its retention has ended. */
+/** Event of a pull or a stream. The payload is absent after its retention has ended. */
 export type PulledEvent = LoadedEvent['content']
 
 /** Maximum bytes of payloads in a pull and in a page of a stream, unless the first event alone has more. */
 const payloadBytesMax = 4 * 1024 * 1024
 
-/** Returns the first events whose payloads fit into one response, at least one. Pure. */
 export function fitting(events: readonly FeedEvent[]): readonly FeedEvent[] {
   return withinBytes(events, payloadBytesMax)
 }
 
-/** Loads the content of events. Omits those that retention has removed since the feed was read. @throws errors of Postgres */
+/** Omits events that retention has removed since the feed was read. @throws errors of Postgres */
 export async function loadContent(
   pool: Pool,
   tenantId: TenantId,

@@ -6,15 +6,12 @@ import type { SubscriptionPlace } from './subscription.ts'
 /** Maximum duration of a lease, and of the delay after a `nack`, in seconds. */
 export const leaseSecondsMax = 3_600
 
-/** Token of a lease, with the subscription. */
+/** Token of a lease, with its subscription. */
 export interface LeaseToken extends SubscriptionPlace {
   readonly ackToken: string
 }
 
-/**
- * Result of a call with a token. `lost`: another pull or stream has leased the events, or the subscription was moved or changed.
- * `repeated`: the token was acknowledged before.
- */
+/** `lost`: another pull or stream has leased the events, or the subscription was moved or changed. `repeated`: already acknowledged. */
 export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
 
 /** Maximum steps of an acknowledgement, each of at most 1 000 events. */
@@ -22,8 +19,8 @@ const stepsMax = 500
 
 /**
  * Acknowledges the events of a token, or those of a stream up to an id in it. Makes those that wait for a pull `processed`. Also possible
- * after the lease has ended, until another pull or stream. Requires a pool with `eventReadSettings`. `unfinished`: only the first 500 000
- * events are acknowledged; a repeat continues.
+ * after the lease has ended, until another pull or stream takes one. Requires a pool with `eventReadSettings`. `unfinished`: only the first
+ * 500 000 events are acknowledged; a repeat continues.
  * @throws errors of Postgres; the events up to the position of the subscription are acknowledged
  */
 export async function acknowledgeEvents(
@@ -39,7 +36,7 @@ export async function acknowledgeEvents(
   return 'unfinished'
 }
 
-/** Acknowledges the events of a pull in one statement if none can wait for it, which is so for most tenants. Returns false otherwise. */
+/** Needs one statement, but works only if no event can wait for the pull, as for most tenants. Returns false otherwise. */
 async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: LeaseToken): Promise<boolean> {
   const { rowCount } = await pool.query({
     name: 'acknowledge_at_once',
@@ -52,7 +49,7 @@ async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: Lease
   return rowCount === 1
 }
 
-/** Acknowledges the next events of a token in one transaction, which moves the position as far as it has processed events. */
+/** Moves the position as far as the transaction has processed events. */
 async function acknowledgeStep(
   tx: PoolClient,
   token: LeaseToken,
@@ -78,7 +75,7 @@ async function acknowledgeStep(
   return isDone ? 'done' : 'unfinished'
 }
 
-/** Range that a token acknowledges, or why it acknowledges nothing. */
+/** Range that a token acknowledges, or the reason for none. */
 type Acknowledged =
   | { readonly kind: Exclude<LeaseResult, 'done'> }
   | {
@@ -146,10 +143,7 @@ async function readAcknowledged(
   return { kind: 'leased', after, upTo, filter, hasCallback, mayWait, isStream: streamed !== undefined }
 }
 
-/**
- * Releases the lease of a token without an acknowledgement: the next pull after the delay returns the events again. @throws errors of
- * Postgres
- */
+/** Releases a lease without an acknowledgement: the next pull after the delay returns the events again. @throws errors of Postgres */
 export function releaseEvents(pool: Pool, token: LeaseToken, delaySeconds: number): Promise<LeaseResult> {
   return change(
     pool,
@@ -159,7 +153,7 @@ export function releaseEvents(pool: Pool, token: LeaseToken, delaySeconds: numbe
   )
 }
 
-/** Makes the lease of a token end so many seconds from now. @throws errors of Postgres */
+/** Sets the end of a lease to `leaseSeconds` from now. @throws errors of Postgres */
 export function extendLease(pool: Pool, token: LeaseToken, leaseSeconds: number): Promise<LeaseResult> {
   return change(pool, token, 'held_until = now() + make_interval(secs => $4::integer)', leaseSeconds)
 }

@@ -13,7 +13,7 @@ export interface FeedNewsOptions {
 }
 
 const checkEveryMs = 5_000
-/** Maximum pulls that wait in a process. A tenant may have a quarter. */
+/** Maximum waiting pulls in a process. A tenant may have a quarter. */
 const pullsMax = 400
 /** Pauses before a feed is read again after news, since the transaction of the event may still be above one in progress. */
 const againMs = [20, 50, 100, 200, 400]
@@ -21,8 +21,8 @@ const againMs = [20, 50, 100, 200, 400]
 const restMs = 50
 
 /**
- * News about tenants' feeds in one process, for streams and waiting pulls: intake publishes a tenant's id after its commit, which wakes the
- * tenant's readers. One query of the process finds events whose notification was lost.
+ * Wakes the streams and waiting pulls of one process when their feeds have news: intake publishes a tenant's id after its commit. One query
+ * of the process finds events whose notification was lost.
  */
 export class FeedNews {
   readonly #options: FeedNewsOptions
@@ -37,19 +37,16 @@ export class FeedNews {
     options.ending.addEventListener('abort', () => this.#endAll())
   }
 
-  /** Wakes the readers of tenants that have new events. */
   notify(news: readonly TenantId[] | 'all'): void {
     for (const reader of this.#readers) if (news === 'all' || news.includes(reader.tenantId)) reader.ring()
   }
 
-  /** Adds the reader of a stream, which the caller closes. Its bound is that of streams. */
+  /** The caller closes the reader. `EventStreams` bounds the number of streams. */
   openForStream(tenantId: TenantId): FeedReader {
     return this.#open(new FeedReader({ tenantId, clock: this.#options.clock, tries: 0 }))
   }
 
-  /**
-   * Adds the reader of a waiting pull, which the caller closes. Returns undefined if too many pulls of the process or of the tenant wait.
-   */
+  /** The caller closes the reader. Returns undefined if too many pulls of the process or of the tenant wait. */
   openForPull(tenantId: TenantId): FeedReader | undefined {
     if (!this.#pulls.take(1, tenantId)) return undefined
     const reader = new FeedReader({ tenantId, clock: this.#options.clock, tries: againMs.length })
@@ -84,7 +81,7 @@ export class FeedNews {
   }
 }
 
-/** Reader of a feed that waits for news. It remembers news that come while it reads. */
+/** Waits for news of a feed. News that arrive between two waits end the next one. */
 export class FeedReader {
   readonly tenantId: TenantId
   after: FeedPosition = feedStart
@@ -101,7 +98,7 @@ export class FeedReader {
   }: {
     readonly tenantId: TenantId
     readonly clock: Clock
-    /** Index of the next pause before another read without news. */
+    /** Index in `againMs` of the next pause. */
     readonly tries: number
   }) {
     this.tenantId = tenantId
@@ -118,16 +115,13 @@ export class FeedReader {
     return this.#wake !== undefined
   }
 
-  /** Ends the present wait, or the next one. */
+  /** Ends the current wait, or the next one. */
   ring(): void {
     this.#isRung = true
     this.#wake?.()
   }
 
-  /**
-   * Waits after a read of the feed that found nothing, at most so long. Returns whether to read the feed again: after news, some times
-   * after them, and when the reader is closed.
-   */
+  /** Waits after an empty read, at most `msMax`. Returns whether to read again: after news, a few times after them, and when closed. */
   async wait(msMax: number): Promise<boolean> {
     const startedAtMs = this.#clock.now()
     const pauseMs = againMs[this.#tries]

@@ -6,7 +6,7 @@ import type { FeedNews } from './news.ts'
 import { readStored } from './store.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
 
-/** Maximum wait of a pull for events, in seconds. */
+/** Maximum wait of a pull for events. */
 export const waitSecondsMax = 20
 /** Maximum events of a pull. */
 export const pullEventsMax = 100
@@ -17,24 +17,21 @@ export interface PullRequest extends SubscriptionPlace {
   readonly leaseSeconds: number
 }
 
-/** Events of a pull, in the order of the feed. */
+/** Events are in the order of the feed. */
 export interface Pulled {
   readonly kind: 'pulled'
   readonly events: readonly PulledEvent[]
   /** Token of the lease; undefined without events. */
   readonly ackToken: string | undefined
-  /** Whether more events may be there now. */
+  /** True if more events may be available now. */
   readonly hasMore: boolean
-  /**
-   * Time before which a pull returns no events, in milliseconds since the epoch: the end of another lease or of a delay. Null if there is
-   * none.
-   */
+  /** Time before which a pull returns no events: the end of another lease or of a delay. Null if there is none. */
   readonly availableAtMs: number | null
   /** Position up to which the feed has no event that matches the filter. */
   readonly examinedTo: FeedPosition
 }
 
-/** Result of a pull. `beyond_end`: the position is that of another cluster of Postgres. */
+/** `beyond_end`: the position is that of another cluster of Postgres. */
 export type PullResult = Pulled | { readonly kind: 'unknown' } | { readonly kind: 'beyond_end' }
 
 /** Maximum pages that a pull examines for events that match its filter. */
@@ -77,7 +74,7 @@ export interface WaitingPull extends PullRequest {
   readonly waitMs: number
   /** Ends the wait when it aborts. */
   readonly gone: AbortSignal
-  /** Runs a wait. Returns whether the pull may go on after it; if not, it returns no events. */
+  /** Runs a wait. Resolves to false if the pull must end after it. */
   aside(wait: () => Promise<unknown>): Promise<boolean>
 }
 
@@ -120,7 +117,6 @@ export async function pullOrWait(
 
 type Found = StoredSubscription & { readonly events: readonly FeedEvent[]; readonly hasMore: boolean }
 
-/** Leases the events and loads their content. */
 async function leaseEvents(pool: Pool, request: PullRequest, found: Found): Promise<PullResult> {
   const { tenantId, name, leaseSeconds } = request
   const events = fitting(found.events)

@@ -16,9 +16,9 @@ import {
   subscriptionsMax,
 } from './subscription.ts'
 
-/** A subscription to create, or whose filter is to be changed. */
+/** Subscription to create or change. */
 export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilter {
-  /** Where a new subscription begins, in milliseconds since the epoch: events that were received then or later. Default: its creation. */
+  /** A new subscription begins with events that were received at this time or later. Default: its creation. */
   readonly fromMs?: number | undefined
   /**
    * Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Such a subscription only observes:
@@ -29,18 +29,20 @@ export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilt
 
 export type WriteResult =
   | { readonly kind: 'changed' | 'unchanged'; readonly subscription: Subscription }
-  /** `deleted`: subscriptions that had not been used for their days. */
+  /** `deleted`: expired subscriptions, which were unused for their days. */
   | {
       readonly kind: 'created'
       readonly subscription: Subscription
       readonly deleted: readonly SubscriptionName[]
     }
   | { readonly kind: 'too_many'; readonly max: number }
-  /** Nothing was written: the subscription is there to stay, and must not become one that observes and may be deleted. */
+  /** Nothing was written: a lasting subscription must not become one that only observes and may be deleted. */
   | { readonly kind: 'lasting' }
   | { readonly kind: 'unknown_tenant' }
 
-/** End of the days without use. A stream renews its lease, and a pull with events takes one; a pull without events is no use. */
+/**
+ * End of the days without use. A stream renews its lease, and a pull with events takes one; a pull without events does not count as use.
+ */
 const expiresAt = `greatest(used_at, acknowledged_at, held_until) + make_interval(days => idle_days)`
 
 const columns = `name, providers, types, floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs",
@@ -64,7 +66,6 @@ function shown({ position: _position, receivedFrom: _from, version: _version, ..
   return rest
 }
 
-/** Reads a subscription. Returns undefined if it does not exist. */
 export async function readStored(
   pool: Queryable,
   { tenantId, name }: SubscriptionPlace,
@@ -77,7 +78,7 @@ export async function readStored(
   return rows[0] && storedOf(rows[0])
 }
 
-/** Reads a subscription. Returns undefined if it does not exist. @throws errors of Postgres */
+/** Returns undefined if the subscription does not exist. @throws errors of Postgres */
 export async function readSubscription(
   pool: Pool,
   place: SubscriptionPlace,
@@ -101,7 +102,7 @@ export interface Readers {
   readonly names: readonly SubscriptionName[]
 }
 
-/** Finds the subscriptions that have not acknowledged an event and whose filter it matches. @throws errors of Postgres */
+/** Finds the lasting subscriptions whose filter matches an event and that have not acknowledged it. @throws errors of Postgres */
 export async function findReaders(
   pool: Pool,
   event: {
@@ -198,8 +199,7 @@ async function startOf(pool: Queryable, fromMs: number | undefined) {
 }
 
 /**
- * Moves a subscription to a time of receipt, or to the present. Ends its lease. Returns undefined if it does not exist.
- * @throws errors of Postgres
+ * Moves a subscription to a time of receipt or to now, and ends its lease. Returns undefined if it is unknown. @throws errors of Postgres
  */
 export async function seekSubscription(
   pool: Pool,
@@ -216,7 +216,7 @@ export async function seekSubscription(
   return rows[0] && shown(storedOf(rows[0]))
 }
 
-/** Deletes a subscription. Returns false if it does not exist. @throws errors of Postgres */
+/** Returns false if the subscription does not exist. @throws errors of Postgres */
 export async function deleteSubscription(
   pool: Pool,
   { tenantId, name }: SubscriptionPlace,

@@ -13,7 +13,6 @@ export function streamIdOf({ token, position: { transaction, eventId } }: Stream
 
 const form = /^([0-9a-f-]{36})\.([0-9]{1,18})\.(evt_[0-9a-z]{26})$/
 
-/** Parses the id of an event in a stream. Returns undefined for any other text. */
 export function parseStreamId(text: string): StreamId | undefined {
   const [, token, transaction, id = ''] = form.exec(text) ?? []
   const eventId = parseEventId(id)

@@ -13,13 +13,13 @@ export interface StreamPage {
   readonly events: readonly StreamedEvent[]
 }
 
-/** An event with its id in the stream, which acknowledges it and all before it. */
+/** `streamId` acknowledges the event and all before it. */
 export interface StreamedEvent {
   readonly streamId: string
   readonly event: PulledEvent
 }
 
-/** Pages of a stream. The caller closes it. */
+/** Open stream, which the caller closes. */
 export interface EventPages {
   /** Ends after `close`, after an hour, or if the lease is lost. An empty page is a heartbeat. */
   readonly pages: AsyncGenerator<StreamPage, void>
@@ -27,13 +27,13 @@ export interface EventPages {
 }
 
 export interface StreamRequest extends SubscriptionPlace {
-  /** Id of the last event that the caller has handled; an empty text without one. An id of an earlier lease is ignored. */
+  /** Id of the last event that the caller has handled; empty if there is none. An id of an earlier lease is ignored. */
   readonly lastStreamId: string
-  /** Returns whether the caller may still receive events. */
+  /** Called before each page; false ends the stream. */
   isAllowed(): Promise<boolean>
 }
 
-/** Result of opening a stream. `held`: another stream or a pull has the lease until then, in milliseconds since the epoch. */
+/** `held`: another stream or a pull has the lease until `availableAtMs`. */
 export type OpenedStream =
   | ({ readonly kind: 'opened' } & EventPages)
   | { readonly kind: 'held'; readonly availableAtMs: number }
@@ -67,7 +67,7 @@ interface Stream extends SubscriptionPlace {
   readonly startedAtMs: number
   readonly reader: FeedReader
   isAllowed(): Promise<boolean>
-  /** Resolves when the lease has been released; undefined before. */
+  /** Resolves when the lease is released; undefined while the stream is open. */
   dropped: Promise<void> | undefined
 }
 
@@ -142,7 +142,7 @@ export class EventStreams {
     void this.#drop(stream)
   }
 
-  /** Forgets a stream and releases its lease, once. */
+  /** Safe to repeat: releases the lease once. */
   #drop(stream: Stream): Promise<void> {
     const { pool, onTrouble } = this.#options
     stream.reader.close()
@@ -151,7 +151,6 @@ export class EventStreams {
     return stream.dropped
   }
 
-  /** Renews the leases, and ends streams whose lease is lost or that are an hour old. */
   async #renew(): Promise<void> {
     if (this.#isRenewing || this.#streams.size === 0) return
     this.#isRenewing = true
@@ -175,7 +174,7 @@ export class EventStreams {
   }
 }
 
-/** Renews the leases of streams. Returns the tokens of those that the streams still hold. */
+/** Returns the tokens of the leases that are still held. */
 async function renewLeases(pool: Pool, streams: readonly Stream[]): Promise<ReadonlySet<string>> {
   const { rows } = await pool.query<{ lease: string }>({
     name: 'renew_streams',
@@ -223,7 +222,7 @@ async function takeLease(
   { token, nowMs }: { readonly token: string; readonly nowMs: number },
 ): Promise<TakenLease> {
   const last = parseStreamId(lastStreamId)
-  // An id of an earlier lease acknowledges nothing. What an unfinished acknowledgement leaves is sent again.
+  // An id of an earlier lease acknowledges nothing. Events that an unfinished acknowledgement leaves are sent again.
   if (last) await acknowledgeEvents(pool, { tenantId, name, ackToken: lastStreamId }, nowMs)
   const { rows } = await pool.query<{
     readonly transaction: string
@@ -248,7 +247,7 @@ async function takeLease(
   return held ? { kind: 'held', availableAtMs: held.availableAtMs ?? nowMs } : { kind: 'unknown' }
 }
 
-/** Ends the lease. Its token stays, so that a caller that reconnects is recognized. */
+/** Keeps the token, so that a caller that reconnects is recognized. */
 async function releaseLease(
   pool: Pool,
   { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,

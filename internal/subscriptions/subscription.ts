@@ -17,7 +17,7 @@ export type SubscriptionName = string & { readonly [branded]: 'SubscriptionName'
 
 const nameForm = new RegExp(subscriptionNamePattern)
 
-/** Parses the name of a subscription. Returns undefined for any other text. */
+/** Returns undefined for a text that is not a name. */
 export function parseSubscriptionName(text: string): SubscriptionName | undefined {
   return nameForm.test(text) ? (text as SubscriptionName) : undefined
 }
@@ -38,13 +38,12 @@ export interface SubscriptionFilter {
 /** Cursor in the events of a tenant, with its own filter. */
 export interface Subscription extends SubscriptionFilter {
   readonly name: SubscriptionName
-  /** Milliseconds since the epoch, as for all times in this interface. */
   readonly createdAtMs: number
   /** Days without use after which it is deleted when the tenant creates another one; null: never. */
   readonly deleteAfterIdleDays: number | null
   /** Time from which it may be deleted, unless it is used; null: never. */
   readonly expiresAtMs: number | null
-  /** Time of the last acknowledgement; null before the first. */
+  /** Null before the first acknowledgement. */
   readonly acknowledgedAtMs: number | null
   /** Whether a lease was neither acknowledged nor released. It can have ended. */
   readonly isLeased: boolean
@@ -52,10 +51,9 @@ export interface Subscription extends SubscriptionFilter {
   readonly availableAtMs: number | null
 }
 
-/** A row of `subscriptions`, with what a pull needs. */
 export interface StoredSubscription extends Subscription {
   readonly position: FeedPosition
-  /** Lowest id of the events of this subscription. */
+  /** Lowest event id. */
   readonly receivedFrom: string
   readonly version: string
 }
