@@ -50,7 +50,7 @@ export type Keying =
       readonly provider: Provider
       /** Return value of the provider's `prepare`. */
       readonly keys: unknown
-      /** The declaration as JSON, of a declared provider, for a worker. */
+      /** JSON of a declared provider's declaration, for a worker. */
       readonly declared?: string
       /** Decrypts the secrets of `keys` again, for a worker, which cannot receive `keys`. */
       secrets(): readonly string[]
@@ -72,7 +72,7 @@ export interface RefusedCaller {
   readonly cause: RefusedCause
 }
 
-/** Result of finding a caller. `stranger`: no tenant has this slug, or the tenant of the API key is suspended. */
+/** `stranger`: no tenant has this slug, or the tenant of the API key is suspended. */
 export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' } | ApiError
 
 type CallerSettings = Pick<SettingsWatch['current'], 'isProviderPaused' | 'retention'>
@@ -95,14 +95,14 @@ export interface CallersOptions {
   readonly onUnusable?: OnUnusable
 }
 
-/** Finds the caller of a call in memory, by API key or by the slug in its path. */
+/** Finds callers in memory, by API key or by the slug in the path. */
 export class Callers {
   readonly #options: CallersOptions
   readonly #known: KnownProviders
-  /** Declarations for which `#prepared` is valid. */
+  /** Version for which `#prepared` is valid. */
   #declarations: Declarations
   #settings: CallerSettings
-  /** Cache of callers. A changed tenant is a new object, so the entries of its old version are garbage-collected. */
+  /** A changed tenant is a new object, so the entries of its old version are garbage-collected. */
   #prepared = new WeakMap<DirectoryTenant, Map<string, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {
@@ -153,7 +153,6 @@ export class Callers {
     return caller
   }
 
-  /** Returns the retention of a tenant's events and refused calls. */
   retentionOf(tenant: DirectoryTenant): RetentionDays {
     return retentionOf(tenant.retention, this.#settings.retention)
   }
@@ -169,7 +168,7 @@ export class Callers {
     return callers
   }
 
-  /** Returns the names of a provider's headers with signatures, in lower case. */
+  /** Names in lower case. */
   secretHeadersOf(name: ProviderName): readonly string[] {
     const known = this.#find(name)
     return 'code' in known ? [] : known.adapter.secretHeaders

@@ -133,7 +133,7 @@ const requestBody: Operation['requestBody'] = {
   },
 }
 
-/** Error texts of responses with status 400, by cause. All other causes have the text `invalid signature`. */
+/** Error texts of responses with status 400; all other causes have `invalid signature`. */
 export const invalidTexts: Partial<Record<RefusalCause, string>> = {
   headers_conflict: 'conflicting headers',
   event_id_missing: 'missing event id',
@@ -229,7 +229,6 @@ const description: Documented<string> = ({
 
 const shared = { tag: 'webhooks', description, requestBody, sharedParameters, errorTexts } as const
 
-/** Documentation of the route that identifies the tenant by API key. */
 export const receiveWebhook: Operation = {
   ...shared,
   id: 'receiveWebhook',
@@ -254,7 +253,6 @@ const slugParameter: Parameter = {
   examples: examplesOf(() => 'acme'),
 }
 
-/** Documentation of the route by which vendors check a URL. */
 export const answerHandshake: Operation = {
   id: 'answerHandshake',
   tag: 'webhooks',
@@ -284,7 +282,6 @@ export const answerHandshake: Operation = {
   errorTexts: { 404: 'There is no such provider.', 405: 'The provider does not check URLs by this method.' },
 }
 
-/** Documentation of the route that identifies the tenant by its slug. */
 export const receiveWebhookBySlug: Operation = {
   ...shared,
   id: 'receiveWebhookBySlug',

@@ -4,7 +4,6 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 import { eventBatch } from './event-queue.ts'
 import { countedKeys, decodeEntry, type SpoolEntry, spoolKeys, spoolScripts } from './spool.ts'
 
-/** Spool entry that was moved to the dead stream. */
 export interface DeadEntry {
   /** Event id as stored, valid or not; '' if missing. */
   readonly eventId: string
@@ -62,7 +61,7 @@ export class Drain {
     }
   }
 
-  /** Returns undefined if the spool is empty or leased by another process. */
+  /** Undefined if the spool is empty or leased by another process. */
   async #read(): Promise<readonly SpoolEntry[] | undefined> {
     const { bytesMax } = eventBatch
     const reply = await this.#options.redis.evaluate(
@@ -115,7 +114,7 @@ export class Drain {
   }
 }
 
-/** Entry to remove from the spool. With a reason it is moved to the dead stream. */
+/** With a reason, the entry is moved to the dead stream. */
 interface Outcome {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''

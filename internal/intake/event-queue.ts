@@ -27,7 +27,7 @@ export interface EventQueueOptions {
   readonly patienceMs?: number
   /** Interval in milliseconds between probes while the circuit breaker is open; default 1 000. */
   readonly probeEveryMs?: number
-  /** Function that waits between probes. Default: waits in real time. */
+  /** Default: waits in real time. */
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
@@ -74,10 +74,8 @@ export class EventQueue implements Accepting {
   readonly #patienceMs: number
   readonly #writer: BatchWriter<Waiting>
   readonly #byKey = new Map<string, Waiting>()
-  /** Aborted to stop the probes. */
   readonly #closing = new AbortController()
   #isBreakerOpen = false
-  /** Spooled event that the next probe stores. */
   #probed: ReceivedEvent | undefined
 
   constructor(options: EventQueueOptions) {
@@ -92,7 +90,6 @@ export class EventQueue implements Accepting {
     })
   }
 
-  /** Number of events without a result. */
   get size(): number {
     return this.#byKey.size
   }
@@ -186,7 +183,7 @@ export class EventQueue implements Accepting {
     }
   }
 
-  /** Stores one spooled event. Returns true if Postgres stored it in time. */
+  /** Returns true if Postgres stored the event in time. */
   async #probe(): Promise<boolean> {
     if (this.#probed === undefined) return false
     // A spooled duplicate starts no new delivery cycle, neither in a probe nor in the drain, so the flag is removed.
@@ -202,7 +199,7 @@ export class EventQueue implements Accepting {
     this.#complete(waiting, await this.#options.spool(waiting.event))
   }
 
-  /** Resolves the waiting callers of an event with its first result. */
+  /** Only the first result of an event counts. */
   #complete(waiting: Waiting | undefined, acceptance: Acceptance): void {
     if (waiting === undefined || waiting.isCompleted) return
     waiting.isCompleted = true
@@ -212,7 +209,7 @@ export class EventQueue implements Accepting {
 }
 
 export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
-  /** Stores large events on a separate connection with a longer timeout. */
+  /** Uses a separate connection with a longer timeout. */
   readonly storeLarge: EventQueueOptions['storeBatch']
   /** Called once per change of a queue's circuit breaker. Must not throw. */
   onBreaker?(queue: 'small' | 'large', isOpen: boolean): void
@@ -245,12 +242,11 @@ export class SizeClassQueues implements Accepting {
     })
   }
 
-  /** Number of queues whose circuit breaker is open, 0 to 2. */
+  /** 0 to 2. */
   get openBreakers(): number {
     return [this.#small, this.#large].filter(({ isBreakerOpen }) => isBreakerOpen).length
   }
 
-  /** Number of events without a result. */
   get size(): number {
     return this.#small.size + this.#large.size
   }

@@ -24,7 +24,7 @@ import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from
 export interface Intake extends AcceptContext {
   readonly callers: Callers
   readonly refusedCalls: RefusedCalls
-  /** Returns the client's address behind trusted proxies. */
+  /** Client's address behind trusted proxies. */
   sourceAddressOf(head: Head): string | null
   /** Base URL under which providers call, without a trailing slash. Default: the address that a call itself names. */
   readonly publicUrl?: string | undefined
@@ -34,7 +34,7 @@ export interface Intake extends AcceptContext {
   readonly onRefused?: ((refused: RefusedNote) => void) | undefined
 }
 
-/** A refused call, as `onRefused` gets it. */
+/** Refused call, as passed to `onRefused`. */
 export interface RefusedNote {
   readonly tenantId: TenantId
   readonly provider: ProviderName
@@ -217,7 +217,7 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
   }
 }
 
-/** Returns the request line as the vendor wrote it. The URL is derived only for a provider that reads it. */
+/** The URL is derived only for a provider that reads it. */
 function requestOf({ publicUrl }: Intake, { request }: Call): CallRequest {
   return {
     method: request.method,
@@ -229,7 +229,7 @@ function requestOf({ publicUrl }: Intake, { request }: Call): CallRequest {
   }
 }
 
-/** Answers a call by which the vendor checks the URL. Returns undefined for any other call. */
+/** Answers a vendor's check of the URL. Undefined for any other call. */
 function handshakeOf(intake: Intake, call: Call, caller: Caller): Answer | ApiError | undefined {
   const { tenant, keying, settings } = caller
   if (keying.kind !== 'secrets' || call.body.length > largeBodyBytes) return undefined
@@ -315,7 +315,7 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
   }
 }
 
-/** Returns the response to an invalid call. The API contract defines the texts of two cases; other cases have the same form. */
+/** The API contract defines the texts of two cases; other cases have the same form. */
 function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
   const error = invalidTexts[cause] ?? 'invalid signature'
   const answer: Answer = {
@@ -327,12 +327,12 @@ function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
     explainedAs: 'invalid_request',
   }
   if (!isUnsigned(cause)) return answer
-  // A vendor that checks whether forged calls are refused demands a status of its own.
+  // Some vendors check whether forged calls are refused, and demand another status.
   const { refusedStatus: status = 400 } = caller.provider.answers ?? {}
   return withVendorBody({ ...answer, status }, caller)
 }
 
-/** Removes the body of a response for a vendor that accepts none. */
+/** Removes the body for a vendor that accepts none. */
 function withVendorBody(answer: Answer, { provider }: Caller): Answer {
   return provider.answers?.isEmpty ? { ...answer, body: '' } : answer
 }
@@ -359,8 +359,8 @@ function noteRefusal(
 }
 
 /**
- * Returns whether the body of a call that was refused for this cause is unverified. Only then a sample of the body is stored: a verified
- * body is the tenant's data and is stored only as an event.
+ * True if the body of a call refused for this cause is unverified. Only then a sample of the body is stored: a verified body is the
+ * tenant's data and is stored only as an event.
  */
 function isUnsigned(cause: RefusedCause): boolean {
   return (

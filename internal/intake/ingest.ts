@@ -24,7 +24,7 @@ import {
 } from '#internal/tenants/index.ts'
 import { createReceivedEvent, hopsHeader, keepsHeader } from './intake.ts'
 
-/** An event that another service hands in, to be stored and delivered like an event from a call of its provider. */
+/** Event that another service submits; stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {
   readonly tenant: DirectoryTenant
   /** Name of the provider, or an alias of a declared one. */
@@ -38,7 +38,7 @@ export interface IngestRequest {
   readonly headers: Readonly<Record<string, string>>
   /** JSON text of an object, stored unchanged. */
   readonly payload: string
-  /** Name of the caller that hands the event in. */
+  /** Name of the service, for the audit log. */
   readonly actor: string
 }
 
@@ -108,12 +108,12 @@ function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): st
   return readEventText(payload).kind === 'object' ? undefined : 'The payload must be a JSON object'
 }
 
-/** Returns the state of a new event, or undefined if the tenant accepts no events of this provider. */
+/** Undefined if the tenant accepts no events of this provider. */
 function stateFor(
   { tenant, provider }: IngestRequest,
   declarations: Declarations,
 ): EventStateAtReceipt | undefined {
-  // The spec of a tenant can have an alias. A name that is none of a provider is not taken, though a tenant may have it in its spec.
+  // A tenant's spec can contain an alias, or a name that belongs to no provider. Events of such a name are not accepted.
   const isSet = tenant.providers.some(({ name }) => findProviderName(name, declarations) === provider)
   if (tenant.suspended || !isSet || provider === 'gateway') return undefined
   if (provider !== 'wallet' || tenant.walletStage === 'enabled') return 'accepted'
@@ -180,7 +180,7 @@ export function createTestEvent({
 }): ReceivedEvent {
   const { idempotencyKey = randomToken() } = fields
   const origin = { kind: 'test', actor } as const
-  // A hash, so that the id of a provider's event equals it only on purpose.
+  // Hashed, so that a provider's event has this id only if its sender intends it.
   const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
   return createReceivedEvent({
     tenant,

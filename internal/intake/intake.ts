@@ -79,13 +79,13 @@ export interface OpenIntake extends Intake {
   readonly spool: Spool
   /** Stores spooled events. Run it in a loop. */
   readonly drain: Drain
-  /** Hands events to the forwarders that offer to take them. Pass it each offer. */
+  /** Hands events to the forwarders that offer to take them. Pass each offer to it. */
   readonly handOffs: HandOffs
   /** Stops the probes of the queues and the worker for large bodies. Call it after the last webhook call. Idempotent. */
   close(): void
 }
 
-/** Creates the webhook intake: from a call to its stored, spooled or handed event. It starts no loops. */
+/** Creates the webhook intake, which takes a call to its stored, spooled or handed-off event. Starts no loops. */
 export function createIntake(config: IntakeSettings, parts: IntakeParts): OpenIntake {
   const { pool, largePool, redis, spoolRedis, settings, meter, limits, clock, observer } = parts
   const handOffs = new HandOffs({
@@ -213,7 +213,7 @@ export async function acceptWebhook(
   const read = await verifyAndNormalize(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // Only the check of a signature compares the topic with those that the tenant has configured.
+  // Confirms only calls with a verified signature: their verification also compares the topic with the configured topics.
   const mayConfirm = keying.kind === 'secrets' && simulationId === undefined
   const confirmationUrl = mayConfirm ? keying.provider.confirmationUrl?.(call) : undefined
   if (confirmationUrl !== undefined) {
@@ -259,7 +259,7 @@ async function verifyAndNormalize(
   return found.kind === 'trusted' ? readCall(keying.provider, call, found.keys) : { kind: 'uncertified' }
 }
 
-/** Verifies and normalizes a call by the secrets that could be decrypted. */
+/** Uses only the secrets that could be decrypted. */
 async function readBySecrets(
   context: AcceptContext,
   { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: Extract<Keying, { kind: 'secrets' }> },
@@ -279,7 +279,7 @@ async function readBySecrets(
   return read ?? { kind: 'unread' }
 }
 
-/** Finds the keys that the vendor of a call publishes; undefined if it publishes none. */
+/** Undefined if the vendor publishes no keys. */
 async function findPublished(
   { vendorKeys }: AcceptContext,
   { tenant, provider, keys }: { tenant: Caller['tenant']; provider: Provider; keys: unknown },
@@ -292,11 +292,10 @@ async function findPublished(
 
 /** Minimum retention of a dedupe key in days, regardless of the tenant's retention: vendors retry for up to three days. */
 const dedupeDaysMin = 7
-/** Minimum and maximum time of an event, in milliseconds, as stored in Postgres. A provider can state any time. */
+/** Range of an event's time in milliseconds, as stored in Postgres. A provider can state any time. */
 const timeMsMin = Date.UTC(1970, 0, 1)
 const timeMsMax = Date.UTC(9999, 11, 31)
 
-/** Creates the event of a verified call, with its id, dedupe key and expiry days. */
 export function createReceivedEvent(receipt: {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
@@ -345,7 +344,7 @@ export const hopsHeader = 'latchkey-hops'
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 
-/** Returns the number of times that the event was forwarded. A header that is not a number is read as `hopsMax`. */
+/** A header that is not a number is read as `hopsMax`. */
 export function hopsOf(headers: Headers): number {
   const text = headers.get(hopsHeader)
   if (text === null) return 0
@@ -353,7 +352,7 @@ export function hopsOf(headers: Headers): number {
 }
 
 /**
- * Returns the headers to keep, as JSON, with the hop count incremented, and with those of an origin other than a provider's call. Their
+ * Returns the headers to keep, as JSON, with the hop count incremented and the headers of an origin other than a provider's call. Their
  * size is limited by the server's maximum for request heads.
  * @param secret names of the provider's headers with signatures, in lower case
  */
@@ -386,9 +385,7 @@ const keptNames = new Map<string, boolean>()
 const keptNamesMax = 1_000
 
 /**
- * Returns whether a header is stored and forwarded. Credentials, signatures of built-in providers, hop-by-hop headers and `latchkey-…`
- * headers are not.
- * Pure.
+ * True unless the header is a credential, a signature of a built-in provider, hop-by-hop or `latchkey-…`. Pure.
  * @param name in lower case
  */
 export function keepsHeader(name: string): boolean {

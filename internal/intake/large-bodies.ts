@@ -1,6 +1,5 @@
 import type { KeySource, ProviderCall, ProviderEvent, Refused } from '#internal/providers/index.ts'
 
-/** Message to the worker: a call to verify and normalize. */
 export interface ReadRequest extends Omit<ProviderCall, 'headers' | 'published'> {
   readonly number: number
   readonly providerName: string
@@ -25,7 +24,7 @@ export const largeBodyBytes: number = 1024 * 1024
 const readMsMax = 6_000
 /** Time after which an idle worker is stopped, since it uses tens of megabytes. */
 const idleMs = 60_000
-/** Beside this file, as it is beside the bundle that contains this file. */
+/** The worker is beside this file, or beside the bundle that contains this file. */
 const workerUrl = import.meta.url.endsWith('.ts')
   ? new URL('./large-bodies.worker.ts', import.meta.url)
   : new URL('./large-bodies.worker.js', import.meta.url)
@@ -84,13 +83,12 @@ export class LargeBodies {
       this.#pending.get(data.number)?.(data.reading)
     })
     worker.addEventListener('error', () => this.#end())
-    // The worker does not keep the process alive. Calls in flight do, through their own connections.
+    // The worker does not keep the process alive; the connections of calls in flight do.
     worker.unref()
     this.#worker = worker
     return worker
   }
 
-  /** Stops the worker. The next call starts a new worker. */
   #end(): void {
     this.#worker?.terminate()
     this.#worker = undefined

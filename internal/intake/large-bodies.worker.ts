@@ -9,7 +9,7 @@ import type { ReadRequest, ReadResponse } from './large-bodies.ts'
 
 declare const self: Worker
 
-/** Adapters of declarations by their JSON; cleared when there are too many. */
+/** By the JSON of the declaration; cleared when there are too many. */
 const compiled = new Map<string, AnyProvider>()
 const compiledMax = 16
 

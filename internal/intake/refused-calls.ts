@@ -59,7 +59,7 @@ const waitingMax = 1_000
 const sampleBytesMax = 1_024
 const tenantCausesMax = 10_000
 
-/** Returns the first KiB of a body as text. Removes NUL characters, which Postgres refuses. */
+/** Removes NUL characters, which Postgres refuses. */
 export function sampleOf(body: Uint8Array): string {
   return new TextDecoder().decode(body.subarray(0, sampleBytesMax)).replaceAll('\0', '\ufffd')
 }
@@ -67,7 +67,7 @@ export function sampleOf(body: Uint8Array): string {
 /** A byte order mark takes three bytes but is not part of the text. */
 const byteOrderMarkBytes = 3
 
-/** Returns whether a sample is the whole body; false if the sample may be truncated. Pure. */
+/** False if the sample may be truncated. Pure. */
 export function isWholeSample(sample: string): boolean {
   return Buffer.byteLength(sample) < sampleBytesMax - byteOrderMarkBytes
 }
@@ -94,12 +94,12 @@ export class RefusedCalls {
     })
   }
 
-  /** Number of calls dropped since the process started. */
+  /** Counted since the process started. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Reserves room for a call of this tenant and cause. Without room it counts the call as dropped and returns false. */
+  /** Counts the call as dropped if it returns false. */
   hasRoom(tenantId: TenantId, cause: RefusedCause): boolean {
     const second = Math.floor(this.#clock.now() / 1000)
     if (second !== this.#second) {
@@ -118,7 +118,6 @@ export class RefusedCalls {
     return true
   }
 
-  /** Adds a call for which `hasRoom` returned true. */
   note(call: RefusedCall): void {
     const atMs = this.#clock.now()
     this.#waiting.push({ ...call, id: idOf(atMs, crypto.getRandomValues(new Uint8Array(idLength))), atMs })
@@ -151,7 +150,7 @@ export class RefusedCalls {
 
 const idLength = 16
 
-/** Returns an id that sorts by time, as event ids do. Of `rest`, the bytes after the time are used. Pure. */
+/** Ids sort by time, as event ids do. Uses the bytes of `rest` after the time. Pure. */
 function idOf(atMs: number, rest: Uint8Array): string {
   const bytes = Buffer.from(rest)
   bytes.writeUIntBE(atMs, 0, 6)
@@ -169,13 +168,13 @@ function rowOf(call: NotedCall): typeof refusedCalls.$inferInsert {
   return { ...columns, expiresOn: expiresOn(call), refusedAt: new Date(atMs) }
 }
 
-/** Request for a page of refused calls. */
+/** Filter and position of a page of refused calls. */
 export interface RefusedListRequest {
   /** Omit it for the calls to all tenants. */
   readonly tenantId?: TenantId
   readonly provider?: string
   readonly cause?: string
-  /** Times from which and before which calls were refused. Ids contain the time, so both bound the examined calls. */
+  /** From `fromMs`, and before `toMs`. Ids contain the time, so both bound the examined calls. */
   readonly fromMs?: number
   readonly toMs?: number
   /** Cursor: `next` of the previous page. */
@@ -184,7 +183,7 @@ export interface RefusedListRequest {
   readonly limit: number
 }
 
-/** A refused call as listed. */
+/** Refused call as listed. */
 export interface RefusedCallView {
   readonly id: string
   readonly tenantId: TenantId
@@ -199,7 +198,7 @@ export interface RefusedCallView {
 }
 
 /**
- * A page of refused calls, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined
+ * Page of refused calls, newest first. `next` is undefined on the last page. A short page with `next` reached its maximum of examined
  * calls.
  */
 export interface RefusedPage {
@@ -210,7 +209,7 @@ export interface RefusedPage {
 /** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const behindAll = 'ref_~'
 
-/** Maximum calls that a filtered page examines. */
+/** Per filtered page. */
 const examinedMax = 1_000
 
 /**

@@ -20,7 +20,7 @@ export const spoolKeys = {
   lease: '{latchkey:spool}:lease',
 } as const
 
-/** Redis keys for the scripts that read or change the byte counts of the spool. */
+/** Keys of the scripts that read or change the byte counts. */
 export const countedKeys: readonly string[] = [
   spoolKeys.events,
   spoolKeys.dead,
@@ -31,7 +31,6 @@ export const countedKeys: readonly string[] = [
 const spoolScript = (name: string, flags: string) =>
   defineScript(`spool-${name}`, flags, [spoolLua, `return ${name}()`])
 
-/** Lua scripts of the spool, one per operation. */
 export const spoolScripts = {
   append: spoolScript('append', ''),
   // Draining frees memory, so this script must run even while Redis is full.
@@ -114,7 +113,7 @@ const isOriginOrAbsent = (value: unknown) => {
 }
 const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 
-/** Validates each field of `SpooledFacts`. The type ensures that no field is missing here. */
+/** The type ensures that no field is missing here. */
 const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: (value) => typeof value === 'string' && isTenantId(value),
@@ -243,7 +242,7 @@ export class Spool {
     })
   }
 
-  /** Returns the script's reply per event, or the reason why no event was kept. */
+  /** One reply of the script per event, or the reason why no event was kept. */
   async #append(batch: readonly Waiting[]): Promise<readonly number[] | Refusal> {
     if (performance.now() < this.#restUntilMs) return { reason: 'unconfirmed' }
     try {
@@ -286,7 +285,7 @@ export class Spool {
     return durability
   }
 
-  /** Returns whether Redis keeps events durably. A server that does not report its replicas could lose all events in the next failover. */
+  /** A server that does not report its replicas could lose all events in the next failover. */
   #isDurable({ syncsFirst, replicas }: RedisDurability): boolean {
     return (syncsFirst || this.#options.vouched) && replicas !== undefined
   }

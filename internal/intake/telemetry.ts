@@ -33,7 +33,6 @@ export interface IntakeObserver {
   spoolDead(entry: DeadEntry): void
 }
 
-/** Log and metrics of a process. */
 interface Outputs {
   readonly log: Logger
   readonly metrics: Metrics
@@ -166,7 +165,7 @@ function observeSpool({
   }
 }
 
-/** Declares the metrics of fetched certificates and key sets and of confirmed subscriptions, and logs failures. Call once per process. */
+/** Declares the metrics of fetched certificates, key sets and confirmed subscriptions, and logs failures. Call once per process. */
 export function observeVendorKeys({ log, metrics }: Outputs) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
