@@ -23,7 +23,6 @@ export interface LoopOptions {
   readonly health?: Health
   /** Sends a heartbeat only after successful runs, so that continuous failures fail liveness. Default false. */
   readonly failuresStopHeartbeat?: boolean
-  /** Replaces the sleep function in tests. */
   readonly sleep?: Sleep
   readonly random?: () => number
 }
@@ -37,7 +36,7 @@ export function superviseLoop(options: LoopOptions): SupervisedLoop {
   return new SupervisedLoop(options)
 }
 
-/** A running loop. */
+/** Running loop; see `superviseLoop`. */
 export class SupervisedLoop {
   readonly #options: LoopOptions
   readonly #sleep: Sleep

@@ -1,7 +1,6 @@
 import { within } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
-/** Resource that a process opens at start-up. */
 export interface Step<T> {
   readonly name: string
   readonly open: () => T | Promise<T>
@@ -27,7 +26,6 @@ const closeMsMaxDefault = 5000
  */
 const lastChanceMs = 200
 
-/** Scope with a `close` method for its owner. */
 export class OwnedScope implements Scope {
   /** Stops the process, as SIGTERM does. A component that has failed passes its error. Idempotent. */
   readonly stop: (error?: unknown) => void
