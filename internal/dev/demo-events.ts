@@ -8,12 +8,13 @@ export interface DemoEvent {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Returns a random number in [0, 1). */
+/** In [0, 1). */
 export type Random = () => number
 
 /**
- * Possible responses of the demo's callback to an event: 200, 200 after two failures, or always a failure. The last two end the delivery of
- * the event at once with a failure: `mended` at the first call only, so that a replay delivers the event, and `broken` at each call.
+ * Possible responses of the demo's callback to an event: 200 (`taken`), 200 after two failures (`flaky`), or always a failure (`failing`).
+ * `mended` and `broken` end the delivery of the event at once with a failure: `mended` at the first call only, so that a replay delivers
+ * the event, and `broken` at each call.
  */
 export const demoOutcomes = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
 export type DemoOutcome = (typeof demoOutcomes)[number]
@@ -22,7 +23,7 @@ export const demoHeader = 'x-demo-traffic'
 /** Prefix of the `reference` of the demo's simulations. It identifies their events, which lack `demoHeader`. */
 export const demoReference = 'demo-traffic-'
 
-/** Returns the outcome of a demo event, read from the body of its delivery, or undefined for any other event. Never fails. */
+/** Reads the outcome from the body of a delivery. Undefined for an event without `demoHeader`. Never fails. */
 export function demoOutcomeOf(body: string): DemoOutcome | undefined {
   const outcome = demoOutcomes.find((each) => body.includes(`"${demoHeader}":"${each}"`))
   return outcome ?? (body.includes(`"reference":"${demoReference}`) ? 'taken' : undefined)
@@ -44,7 +45,7 @@ export function makeDemoEvent(nowMs: number, random: Random): DemoEvent {
   return pick(makers, random)(nowMs, random)
 }
 
-/** Creates an unsigned event of a card payment. Signatures of this provider include a timestamp. */
+/** Signatures of this provider include a timestamp. */
 export function cardPayment(nowMs: number, random: Random): DemoEvent {
   const [description, amount] = pick(goods, random)
   const object = { object: 'payment_intent', amount, currency: 'eur', description }

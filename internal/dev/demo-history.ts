@@ -3,7 +3,6 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { readStats, StatsRecorder, StatsTally } from '#internal/usage/index.ts'
 
-/** Tenant of a generated history, and the time at which the history ends. */
 export interface DemoHistory {
   readonly pool: Pool
   readonly tenantId: TenantId
@@ -108,14 +107,14 @@ function countEvent(tally: StatsTally, tenantId: TenantId, isDown: boolean, rand
   tally.countDelivered(tenantId, needsRetry ? 1_000 + 9_000 * random() : firstMs)
 }
 
-/** Returns the load as a share of the peak: low at night (UTC), highest in the evening, lower on Sundays. */
+/** Share of the peak: low at night (UTC), highest in the evening, lower on Sundays. */
 function loadAt(atMs: number): number {
   const hour = (atMs % dayMs) / hourMs
   const ofDay = 0.35 + 0.65 * Math.max(0, Math.sin(((hour - 5) / 19) * Math.PI))
   return new Date(atMs).getUTCDay() === 0 ? ofDay * 0.6 : ofDay
 }
 
-/** Returns whether a time lies in one of two simulated outages: 40 minutes about 20 hours ago, and two hours 12 days ago. */
+/** Two simulated outages: 40 minutes about 20 hours ago, and two hours 12 days ago. */
 function isOutage(agoMs: number): boolean {
   const hours = agoMs / hourMs
   return (hours > 19.6 && hours < 20.3) || (hours > 288 && hours < 290)

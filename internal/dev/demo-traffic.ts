@@ -20,19 +20,19 @@ export interface DemoTarget {
   readonly apiKey: string
 }
 
-/** Rare steps: a repeated event, which the API accepts, and three kinds of events that the API refuses. */
+/** A repeated event, which the API accepts, and three kinds of events that the API refuses. */
 const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
 export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps | typeof burstFailures)[number]
 
 const callMsMax = 5_000
 const burstEvents = 36
-/** Events of the burst whose delivery fails at once: a replay delivers three of them, and one fails again. */
+/** The delivery of these events fails at once: a replay delivers three of them, and one fails again. */
 const burstFailures = ['mended', 'broken', 'mended', 'mended'] as const
 const oldMs = 3_600_000
 /** Maximum failed steps in a row. The demo then stops, since the sample tenant was probably changed. */
 const failuresMax = 20
 
-/** Returns the kind of the nth step: mostly events, and a simulation about every ten minutes. */
+/** Mostly events, and a simulation about every ten minutes. */
 function stepOf(nth: number): DemoStep {
   if (nth % 150 === 0) return 'simulation'
   if (nth % 4 === 0) return 'record'
@@ -78,7 +78,6 @@ export class DemoTraffic {
     }
   }
 
-  /** Runs the next step. Never fails. */
   async next(signal: AbortSignal): Promise<void> {
     this.#stepCount += 1
     await this.take(stepOf(this.#stepCount), signal)

@@ -8,7 +8,7 @@ export interface FolderLock {
   release(): void
 }
 
-/** Databases of all held locks. These references prevent garbage collection, which would close a database and so release its folder. */
+/** References that prevent garbage collection, which would close a database and so release its folder. */
 const held = new Set<Database>()
 
 /**
@@ -42,7 +42,7 @@ export function lockFolder(
   return { kind: 'locked', lock: { release } }
 }
 
-/** Returns the pid of the process that holds the lock, or undefined while that process has not written its pid. */
+/** Undefined while the process that holds the lock has not written its pid. */
 function readPid(path: string): number | undefined {
   try {
     const pid = Number(readFileSync(path, 'utf8'))

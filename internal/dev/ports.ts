@@ -53,7 +53,6 @@ export function portChooser({
   bindAddress = '127.0.0.1',
 }: {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Prints a line to the terminal. */
   readonly say: (line: string) => void
   /** Address that the dev server listens on. The chosen port is also free on 127.0.0.1 and on 0.0.0.0. */
   readonly bindAddress?: string | undefined
@@ -84,7 +83,7 @@ export function portChooser({
   }
 }
 
-/** Returns the fallback ports of a default port, in the order in which they are tried. */
+/** In the order in which the ports are tried. */
 export function fallbacksOf(port: number): readonly number[] {
   return Array.from({ length: triesMax - 1 }, (_none, nth) => port + fallbackStep + nth)
 }

@@ -6,11 +6,10 @@ import { fileURLToPath } from 'node:url'
 import { type RunAs, StoreStartError } from './processes.ts'
 import { ownerOf } from './store.ts'
 
-/** Folders of an embedded Postgres, and the user that it runs as. */
 export interface PostgresPlace {
   /** Folder of the data and the log, owned by the user that Postgres runs as. */
   readonly home: string
-  /** Folder that contains `bin`, `lib` and `share`. */
+  /** Contains `bin`, `lib` and `share`. */
   readonly native: string
   /** User that Postgres runs as. Set only if this process runs as root, because Postgres refuses to run as root. */
   readonly runAs: RunAs | undefined
@@ -58,7 +57,7 @@ export async function removePostgres(dataDir: string): Promise<void> {
   await rm(near, { recursive: true, force: true })
 }
 
-/** Returns the home folder that `placePostgres` would use, without creating it. */
+/** Does not create the folder. */
 export function postgresHome(dataDir: string): string {
   const near = nearHome(dataDir)
   return existsSync(near) ? realpathSync(near) : near

@@ -13,7 +13,6 @@ export interface PostgresStartOptions extends StoreOptions {
   readonly settings?: Readonly<Record<string, string>>
 }
 
-/** Owner and only user of the database. */
 const databaseUser = 'latchkey'
 const passwordFile = 'latchkey.password'
 

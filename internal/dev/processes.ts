@@ -6,7 +6,6 @@ export class StoreStartError extends Error {
   override readonly name = 'StoreStartError'
 }
 
-/** User id and group id of a child process that runs as another user. */
 export interface RunAs {
   readonly uid: number
   readonly gid: number
@@ -120,7 +119,7 @@ export function logTail(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-logTailLines).join('\n')
 }
 
-/** Running process of this machine. `command`: the program and its arguments, joined by single spaces. */
+/** `command`: the program and its arguments, joined by single spaces. */
 export interface ProcessFacts {
   readonly pid: number
   readonly command: string

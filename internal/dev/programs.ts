@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises'
 import { StoreStartError } from './processes.ts'
 
-/** Receives one progress line per step, without secrets. */
+/** Receives one line per step, without secrets. */
 type OnProgress = (line: string) => void
 
 const redisNames = ['redis-server', 'valkey-server']
@@ -96,12 +96,11 @@ function findRedis(): string | undefined {
   )
 }
 
-/** Parses the output of `redis-server --version`. Returns undefined if the output contains no version. */
+/** Undefined if the output of `redis-server --version` contains no version. */
 export function readVersion(text: string): string | undefined {
   return /\bv=(\d+\.\d+\.\d+)/.exec(text)?.[1]
 }
 
-/** Program with its package names in Debian and Homebrew, and the texts for the error when the program is missing. */
 interface Program {
   readonly title: string
   readonly name: string

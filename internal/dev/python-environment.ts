@@ -8,9 +8,9 @@ const kept = resolve(import.meta.dir, '../../.latchkey')
 const installMsMax = 300_000
 
 /**
- * Returns the folder of a virtual environment with the packages of a requirements file, which has the hashes of each. Creates it with
- * Python 3 and pip if it does not exist, and removes those of earlier requirements. Repeating the call is safe, and fast once the
- * environment exists.
+ * Returns the folder of a virtual environment with the packages of a requirements file, which contains a hash for each package. Creates the
+ * environment with Python 3 and pip if it does not exist, and removes environments of earlier requirements. Repeating the call is safe, and
+ * fast after the environment exists.
  * @throws StoreStartError with a remedy
  */
 export async function ensurePythonEnvironment(

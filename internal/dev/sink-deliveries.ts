@@ -7,7 +7,7 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/** Call of a callback, as the sink received it. Fields that the body lacks are ''. */
+/** Fields that the body lacks are ''. */
 export interface Delivery {
   /** Sequence number since the start of the sink, from 1. */
   readonly number: number
@@ -33,16 +33,14 @@ export interface Delivery {
   readonly body: string
 }
 
-/** Result of verifying a delivery's signature. The reason is one readable clause. */
+/** The reason is one readable clause. */
 export type Signature = { readonly kind: 'ok' } | { readonly kind: 'bad'; readonly reason: string }
 
-/** Access to the active tenants and their secrets. */
 export interface SinkTenants {
   readonly findTenant: (id: string) => DirectoryTenant | undefined
   readonly keyRing: KeyRing
 }
 
-/** HTTP call as the sink received it. */
 export interface ReceivedCall {
   readonly path: string
   readonly headers: Headers
@@ -109,7 +107,7 @@ function verify(
   return { kind: 'bad', reason }
 }
 
-/** Returns the members of a JSON object, or undefined for any other JSON value. */
+/** Undefined for any other JSON value. */
 function parseObject(body: Uint8Array): ReadonlyMap<string, unknown> | undefined {
   try {
     return membersOf(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)))
@@ -170,7 +168,7 @@ function charsOf({ body, headers, path }: Delivery): number {
   return headers.reduce((sum, [name, value]) => sum + name.length + value.length, body.length + path.length)
 }
 
-/** Prints lines up to a number per second, and then the number of omitted ones. */
+/** Prints at most a number of lines per second, and then the number of omitted lines. */
 export class TerminalLines {
   readonly #say: (line: string) => void
   readonly #clock: Clock
@@ -209,7 +207,7 @@ export class TerminalLines {
   }
 }
 
-/** Returns a delivery as one line of plain text, without terminal control characters. */
+/** Plain text without terminal control characters. */
 export function lineOf({ signature, attempt, status, ...delivery }: Delivery): string {
   const notes = [
     signature.kind === 'ok' ? 'signature ok' : `SIGNATURE NOT OK: ${signature.reason}`,

@@ -22,7 +22,6 @@ export interface SinkOptions extends SinkTenants {
   readonly port: number
   /** IP address to listen on. Default: 127.0.0.1. */
   readonly bindAddress?: string | undefined
-  /** Prints a line to the terminal. */
   readonly say: (line: string) => void
   /** Delay of /slow in ms. Default: 20 000. */
   readonly slowMs?: number
@@ -48,7 +47,7 @@ const callsMax = 1000
 /** Idle timeout of a connection. Longer than the delay of /slow. */
 const idleSecondsMax = 30
 const slowMsDefault = 20_000
-/** Paths that fail or delay on purpose, to demonstrate retries, with their descriptions. Subpaths behave alike. */
+/** Paths that fail or delay on purpose, to demonstrate retries. Subpaths behave alike. */
 const trials = {
   '/fail': 'answers 500',
   '/flaky': 'answers 500 to the first two calls of each webhook-id, then 200',
@@ -58,13 +57,12 @@ const trials = {
 /** Interval in seconds after which a browser requests the list again. */
 const refreshSeconds = 2
 const flakyFailures = 2
-/** Path whose response a demo event with the given outcome receives. */
 const demoTrials: Record<Exclude<DemoOutcome, DemoFailure>, string> = {
   taken: '/',
   flaky: '/flaky',
   failing: '/fail',
 }
-/** Outcomes that end the delivery of a demo event at once, with the number of calls that they refuse and the reason in the response. */
+/** Outcomes that end the delivery of a demo event at once: the number of calls that they refuse, and the reason in the response. */
 const demoFailures = {
   mended: { refused: 1, error: 'The stock service did not answer in time' },
   broken: {
@@ -174,7 +172,6 @@ class Sink implements RunningSink {
     return Response.json({ number, attempt, signature: verified }, { status })
   }
 
-  /** Responds to a demo event whose delivery fails without retries. */
   #refuse(outcome: DemoFailure, webhookId: string): Response {
     const { refused, error } = demoFailures[outcome]
     return this.#demo.count(webhookId) > refused
@@ -182,7 +179,7 @@ class Sink implements RunningSink {
       : Response.json({ demo: outcome, error }, { status: 500, headers: abortHeaders })
   }
 
-  /** Responds to a GET request with the deliveries: a line each, or in full as JSON. */
+  /** One line per delivery, or in full as JSON. */
   #show(request: Request): Response {
     const { pathname, hostname } = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD')
@@ -216,7 +213,7 @@ To watch retries, point a callback at one of these paths of this server:
 ${paths.join('\n')}`
 }
 
-/** Decides the response to a call of a path. `countCall` counts a call to /flaky and returns the number of calls of its webhook-id. */
+/** `countCall` counts a call to /flaky and returns the number of calls with its webhook-id. */
 function decideAnswer(pathname: string, countCall: () => number): { status: number; isSlow: boolean } {
   const trial = Object.keys(trials).find((path) => pathname === path || pathname.startsWith(`${path}/`))
   if (trial === '/fail') return { status: 500, isSlow: false }

@@ -2,7 +2,6 @@ import { statSync } from 'node:fs'
 import { freePort } from './ports.ts'
 import { type Child, logTail, poll, type RunAs, StoreStartError } from './processes.ts'
 
-/** Options of an embedded store: Postgres or Redis. */
 export interface StoreOptions {
   /** Folder of the store's data, created if missing. The caller ensures that only one process uses the folder. */
   readonly dataDir: string
