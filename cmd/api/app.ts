@@ -35,7 +35,7 @@ import {
 } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
-/** Settings of the API. `npm run dev` sets them in code instead of reading the environment. */
+/** `npm run dev` sets these settings in code instead of reading the environment. */
 export type ApiConfig = Pick<Config<'api'>, 'apiPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'> &
   IntakeConfig &
   CommonConfig & {
@@ -61,7 +61,6 @@ export interface ServerAddress {
 
 export interface ApiPortParts extends Core {
   readonly usage: Usage
-  /** Logs and counts a finished request. */
   observe(event: RequestEvent, cause: unknown): void
   readonly errorLink?: ServerOptions<Principal, ApiKeyScope>['errorLink']
 }
@@ -94,7 +93,6 @@ const delayShare = 4
  */
 const drainMsMax = 12_000
 
-/** Starts the API: what every process has, then the public port. */
 export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
   const host = withRecordEvents(process)
   const core = await openCore(host, config, {

@@ -10,14 +10,14 @@ import { EventStreams, FeedNews } from '#internal/subscriptions/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Usage } from './usage.ts'
 
-/** Connections of their own, so that reading events never delays records and intake. Searches occupy at most three of the four. */
+/** Separate connections, so that reading events never delays records and intake. Searches occupy at most three of the four. */
 const pool = {
   applicationName: 'latchkey-api events',
   connectionsMax: searchConnectionsMax + 1,
   queryTimeoutMs: 2_000,
   ...eventReads,
 }
-/** Maximum calls under way in a process; a tenant may have a quarter. */
+/** Maximum calls in flight per process; one tenant may have a quarter of them. */
 const callsMax = 32
 
 /** Opens the connections of the routes about tenants' events until the scope closes. */
@@ -39,7 +39,7 @@ export async function openEventApi(
   const onTrouble = (cause: unknown) => host.log.warn({ cause }, 'store of event calls is unavailable')
   const feeds = { pool: opened, clock: systemClock, ending: host.scope.signal, onTrouble }
   const news = new FeedNews(feeds)
-  // If a message is lost, a query of their own still finds the events.
+  // If a message is lost, the polling of the streams still finds the events.
   await startSubscription(host, redis, {
     name: 'event stream subscription',
     channel: dueChannel,

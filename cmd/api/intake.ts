@@ -32,7 +32,6 @@ import {
 import type { StatsTally } from '#internal/usage/index.ts'
 import type { Usage } from './usage.ts'
 
-/** Settings of the webhook intake and of its stores. */
 export interface IntakeConfig extends IntakeSettings, DatabaseSettings, RedisSettings {
   readonly egressProxy?: string | undefined
   readonly certificates?: {
@@ -44,12 +43,11 @@ export interface IntakeConfig extends IntakeSettings, DatabaseSettings, RedisSet
     readonly resolve?: Resolve
     /** Private networks in which certificate servers are allowed. */
     readonly cidrs?: readonly string[]
-    /** Port of these servers in place of 443, for addresses without a port. */
+    /** Port of these servers for addresses without a port; default 443. */
     readonly port?: number
   }
 }
 
-/** Dependencies of the webhook intake that other parts of the API share. */
 export interface SharedIntakeParts
   extends Pick<IntakeParts, 'pool' | 'redis' | 'directory' | 'secrets' | 'settings'> {
   readonly usage: Usage

@@ -22,7 +22,7 @@ export async function startLockHistory(
   }: {
     readonly pool: Pool
     readonly directory: Directory
-    /** Returns the retention for tenants that do not set their own. */
+    /** For tenants that do not set their own. */
     readonly retentionDefaults: () => RetentionDays
   },
 ): Promise<LockHistoryRecorder> {

@@ -16,9 +16,7 @@ import type { Directory } from '#internal/tenants/index.ts'
 import type { ApiHost } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
-/**
- * Connections of durable records. A statement is cancelled early enough for its call to be answered within a second.
- */
+/** Connections of durable records. A statement is cancelled early enough for its call to be answered within a second. */
 const connections = {
   applicationName: 'latchkey-api records',
   connectionsMax: 4,
@@ -26,7 +24,7 @@ const connections = {
   sessionSettings: durableSessionSettings,
 }
 
-/** Longest time that a lock and its tombstone are kept beyond the ttl: seven days, and room for the lock itself. */
+/** Longest time that a lock and its tombstone are kept beyond the ttl: seven days, and a margin for the lock itself. */
 const tombstoneMsMax = 8 * 86_400_000
 const movesMs = 600_000
 const movesMsMax = 25_000
@@ -43,7 +41,7 @@ export async function startRecordStores(
     usage,
     note,
   }: {
-    /** For background work, which must not take connections of durable records. */
+    /** For background work, which must not use the connections of durable records. */
     readonly pool: Pool
     readonly redis: RedisConnection
     readonly directory: Pick<Directory, 'findTenantById'>

@@ -26,7 +26,7 @@ export async function startSimulations(
     /** Accepts simulated calls in this process, without the network. */
     readonly intake: Intake
     readonly stats: StatsTally
-    /** Returns the retention for tenants that do not set their own. */
+    /** For tenants that do not set their own. */
     readonly retentionDefaults: () => RetentionDays
   },
 ): Promise<Simulations> {

@@ -38,7 +38,7 @@ export function withRecordEvents(host: Host) {
   })
   return {
     ...host,
-    /** Counts a completed record check. Each check of a batch is counted. */
+    /** Each check of a batch is counted. */
     checked: (outcome: CheckOutcome) => checks.with(outcome).inc(),
     epochLost(tenantId: TenantId) {
       epochsLost.inc()
@@ -47,13 +47,11 @@ export function withRecordEvents(host: Host) {
         'Redis lost the records of a tenant; completed operations may run again',
       )
     },
-    /** Reports a failed transaction of records in Postgres. */
     durableFailed(cause: unknown) {
       durableFailures.inc()
       if (mayLog('records'))
         log.warn({ cause }, 'records in Postgres: a transaction failed, its calls get 503')
     },
-    /** Counts a failed usage rollup. */
     flushFailed: () => flushFailures.inc(),
     /** Reports that a tenant crossed a soft limit. Only one process calls it, once per period. */
     softLimitCrossed({ tenantId, limit, periodMs, used, soft }: SoftCrossing) {
@@ -64,7 +62,6 @@ export function withRecordEvents(host: Host) {
   }
 }
 
-/** Areas of the public API, for the requests of tenants. */
 export const apiAreas = {
   records: ['/v1/record'],
   webhooks: ['/v1/webhooks/', '/v1/t/'],

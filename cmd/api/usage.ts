@@ -14,11 +14,10 @@ export interface UsageParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly onNotified: OnNotified
-  /** Name of the process, for the audit log. */
+  /** For the audit log. */
   readonly actor: string
 }
 
-/** Usage meters and limits of a process. */
 export interface Usage {
   readonly meter: Meter
   readonly limits: LimitsInForce

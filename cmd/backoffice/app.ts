@@ -46,7 +46,6 @@ export async function startBackoffice(host: Host, config: BackofficeConfig): Pro
   return { port, opsPort: ops.port }
 }
 
-/** Connects to the Kubernetes API server if one is configured. */
 async function findTransport(
   { log, metrics, scope: { signal } }: Host,
   config: BackofficeConfig,

@@ -45,7 +45,6 @@ import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Configuration of the port that serves the internal API and the dashboard. */
 export interface BackofficePortConfig
   extends DatabaseSettings,
     Pick<Config<'backoffice'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
@@ -62,7 +61,6 @@ export interface BackofficePortConfig
   readonly drainMs?: number
 }
 
-/** Dependencies of the port that serves the internal API and the dashboard. */
 export interface BackofficePortParts {
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -218,7 +216,7 @@ function portServer(
   })
 }
 
-/** Returns the error for an unavailable database. Needed for session lookups, which do not pass through the use cases and throw. */
+/** Needed for session lookups, which bypass the use cases and throw while the database is unavailable. */
 function explainDatabase(error: unknown) {
   return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
 }

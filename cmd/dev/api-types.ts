@@ -6,7 +6,7 @@ import './typescript-6.preload.ts'
 
 export const apiTypesPath = 'clients/typescript/src/api.generated.ts'
 
-/** Returns the types of the schemas of the public OpenAPI document, as the client library in TypeScript uses them. */
+/** Types of the schemas of the public OpenAPI document, as the TypeScript client library uses them. */
 export async function apiTypesText(): Promise<string> {
   const { openapi, info, components } = publicContract(defaultLimits())
   const document = { openapi, info, paths: {}, components: { schemas: components.schemas } }
@@ -14,7 +14,7 @@ export async function apiTypesText(): Promise<string> {
   return `${header}\n${await typesOf(JSON.parse(JSON.stringify(document)))}`
 }
 
-/** Writes the types of both APIs, with which the command line is checked, as `#built/api-types/<api>.ts`. */
+/** Writes the types of both APIs as `#built/api-types/<api>.ts`, against which the command line is type-checked. */
 export async function buildApiTypes(): Promise<void> {
   const folder = resolve(import.meta.dir, '../../.latchkey/api-types')
   mkdirSync(folder, { recursive: true })
@@ -23,7 +23,7 @@ export async function buildApiTypes(): Promise<void> {
 }
 
 async function typesOf(document: object): Promise<string> {
-  // Loaded late, since it needs the plugin above.
+  // Imported only now, since the module needs the plugin above.
   const { default: openapiTS, astToString } = await import('openapi-typescript')
   return astToString(await openapiTS(document as never))
 }

@@ -119,7 +119,7 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
     env: 'LATCHKEY_DEV_SINK_PORT',
     port: config.devSinkPort,
   })
-  // The same at each start, so that sessions of the dashboard survive a restart.
+  // Kept across starts, so that sessions of the dashboard survive a restart.
   const token = await keptSecret(config.dataDir, 'operator-token', randomToken)
   const internal = { url: '', token }
   const opened: { directory?: Directory } = {}
@@ -165,7 +165,6 @@ function dashboardUrl({ url, token }: { readonly url: string; readonly token: st
   return `${url}/sign-in#token=${token}`
 }
 
-/** Prints a progress message to standard output, in addition to the log. */
 function say(line: string): void {
   process.stdout.write(`> ${line}\n`)
 }

@@ -6,17 +6,17 @@ import { buildSite } from './docs/site.ts'
 import { buildPackage } from './release/npm-package.ts'
 import { buildProgram, programTargets } from './release/programs.ts'
 
-/** Names of what can be built: the program for a platform, or the package for npm. */
+/** The program for a platform, or the package for npm. */
 export const buildTargets = [...programTargets, 'npm'] as const
 
-/** Something that can be built. */
 export type BuildTarget = (typeof buildTargets)[number]
 
 const root = resolve(import.meta.dir, '../..')
 
 /**
- * Builds the documentation, then archives into a folder, which is emptied first, with the hash of each in `SHA256SUMS`. @returns their names, sorted @throws if one
- * cannot be built
+ * Builds the documentation, then archives into a folder, which is emptied first, with the hash of each archive in `SHA256SUMS`.
+ * @returns the names of the archives, sorted
+ * @throws if one cannot be built
  */
 export async function buildRelease(folder: string, targets: readonly BuildTarget[]): Promise<string[]> {
   rmSync(folder, { recursive: true, force: true })
@@ -39,7 +39,7 @@ export async function buildRelease(folder: string, targets: readonly BuildTarget
   return names
 }
 
-/** Parses the arguments. Returns a text with what is wrong with them. */
+/** Returns a text if the arguments are invalid. */
 function parseTargets(args: readonly string[]): readonly BuildTarget[] | string {
   const usage = `usage: npm run build -- [--target ${buildTargets.join('|')}]...`
   try {

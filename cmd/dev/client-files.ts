@@ -1,12 +1,11 @@
-// Writes the files of the client libraries that come from the catalogue of event types and are in no commit. The set-up runs this when the
-// catalogue changed, and so does what packs a library.
+// Writes the files of the client libraries that are generated from the catalogue of event types and not committed. Run by the set-up when
+// the catalogue changed, and by the packaging of a library.
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { eventCatalogue } from '#internal/providers/index.ts'
 
 const header = '// Built from the catalogue of event types.\n'
 
-/** Returns the module with the providers and raw types of every normalized type. */
 function eventSourcesText(): string {
   const types = eventCatalogue.map(({ type, description, providers }) => {
     const members = providers.map(({ provider, sources }) => {
@@ -22,10 +21,7 @@ ${types.join('')}}
 `
 }
 
-/**
- * Returns the module with a sample payload of every type and provider. The payloads of a type are one JSON text, so that compilers and
- * programs that load the module parse only what they use.
- */
+/** The payloads of a type are one JSON text, so that compilers and programs that load the module parse only what they use. */
 function eventSamplesText(): string {
   const types = eventCatalogue.map(({ type, providers }) => {
     return `  ${literal(type)}:\n    ${literal(JSON.stringify(samplesOf(providers)))},\n`
@@ -37,7 +33,7 @@ ${types.join('')}}
 `
 }
 
-/** Returns a line for each normalized type: its name, a space, and the JSON of its samples. */
+/** One line for each normalized type: its name, a space, and the JSON of its samples. */
 function pythonSamplesText(): string {
   return eventCatalogue
     .map(({ type, providers }) => `${type} ${JSON.stringify(samplesOf(providers))}\n`)

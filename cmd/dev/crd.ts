@@ -4,7 +4,7 @@ import { stringify } from 'yaml'
 import { timestampPattern } from '#internal/base/index.ts'
 import { type FieldRule, tenantApiVersion } from '#internal/tenants/index.ts'
 
-/** A JSON schema, of TypeBox or of Kubernetes. */
+/** JSON schema of TypeBox or of Kubernetes. */
 export type Schema = Readonly<Record<string, unknown>>
 
 interface Resource {
@@ -137,14 +137,14 @@ function keywordsOf(schema: Schema, names: readonly string[]): Schema {
   )
 }
 
-/** Returns the rules with an expression, without the function that checks the same in a folder. */
+/** Rules with an expression, without the function that makes the same check for a manifest in a folder. */
 function rulesOf(schema: Schema): Schema {
   const all = (schema['x-kubernetes-validations'] ?? []) as readonly FieldRule<never>[]
   const rules = all.filter(({ rule }) => rule !== undefined).map(({ holds: _holds, ...rest }) => rest)
   return rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }
 }
 
-/** Returns the default, in which an object has the defaults of its fields, since the API server does not fill them in. */
+/** The default of an object includes the defaults of its fields, since the API server does not fill them in. */
 function defaultOf(schema: Schema): unknown {
   return schema['default'] === undefined ? undefined : Value.Default(schema as unknown as TSchema, undefined)
 }
@@ -155,7 +155,7 @@ function listTypeOf(schema: Schema): Schema {
   return { 'x-kubernetes-list-type': schema['uniqueItems'] === true ? 'set' : 'atomic' }
 }
 
-/** States in prose what `kubectl explain` does not show: bounds and the default. */
+/** Bounds and the default as text, which `kubectl explain` does not show otherwise. */
 function factsOf(schema: Schema): string {
   const { minimum, maximum, minItems, maxItems, maxLength, default: value } = schema
   const bound = (each: unknown) => Number(each).toLocaleString('en-US')
@@ -182,7 +182,7 @@ function fieldsOf(schema: Schema, isComplete: boolean): Schema {
   const [values] = Object.values((schema['patternProperties'] ?? {}) as Record<string, Schema>)
   if (values) return { additionalProperties: structural(values, isComplete) }
   const fields = (schema['properties'] ?? {}) as Record<string, Schema>
-  // The API server fills in defaults before it looks for required fields.
+  // A field with a default is not required, since the API server fills in defaults before it checks required fields.
   const required = ((schema['required'] ?? []) as readonly string[]).filter(
     (name) => fields[name]?.['default'] === undefined,
   )

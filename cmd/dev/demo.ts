@@ -25,7 +25,6 @@ const turnMsMax = 30_000
  */
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
-/** Creates the note. It stays undefined until `know` is called. */
 export function createStatsNote(): StatsNote {
   let madeUp: { readonly tenantId: TenantId; readonly untilMs: number } | undefined
   return {
@@ -55,7 +54,6 @@ export async function startDemo(
     readonly directory: Directory
     /** Base URL of the API, without a trailing slash. */
     readonly apiUrl: string
-    /** Prints a line to standard output. */
     readonly say: (line: string) => void
     readonly statsNote: StatsNote
   },

@@ -56,7 +56,7 @@ A call of a provider becomes one event, so some facts come only as often, or as 
 - **Refund.** \`refund.created\` comes before \`refund.succeeded\` if the result is pending, with \`storefront\` always, with \`gateway\` never.
 `
 
-/** Returns the page with all normalized types, one section for each noun, by area. */
+/** One section for each noun, by area. */
 export function eventTypesText(): string {
   const contents = eventAreas.map(({ title, nouns }) => {
     const links = nouns.map((noun) => `[${noun}](#${noun})`)
@@ -69,7 +69,6 @@ export function eventTypesText(): string {
   return [intro, `## Contents\n\n${contents.join('\n')}\n`, ...areas, notificationsText()].join('\n')
 }
 
-/** Returns the section with the types of notifications and a sample of each. */
 function notificationsText(): string {
   const samples = Object.entries(noticeSamples).map(
     ([type, { description, sample }]) =>
@@ -78,7 +77,7 @@ function notificationsText(): string {
   return `## Notifications\n\nTypes of provider \`latchkey\`, each with a sample of its \`payload\`. Later versions may add members.\n\n${samples.join('\n')}`
 }
 
-/** The prefix keeps the anchor apart from that of a noun: `code` is both. */
+/** The prefix distinguishes the anchor of an area from that of a noun: `code` is both. */
 const headingOf = (area: string) => `Types: ${area}`
 
 const anchorOf = (heading: string) => heading.toLowerCase().replaceAll(/[:,]/g, '').replaceAll(' ', '-')

@@ -59,7 +59,6 @@ function kept(text: string): string {
   return text.replace(/(?<=^kind: CustomResourceDefinition\nmetadata:\n  name: .*\n)/m, keep)
 }
 
-/** Path of the generated page with all environment variables. */
 const configPagePath = 'docs/reference/configuration.md'
 
 const configIntro = `# Configuration
@@ -74,15 +73,15 @@ Every process reads its configuration once, at its start, from environment varia
 service in one process, \`dev\` for the development server, and \`latchkey\` for the command line.
 `
 
-/** Returns the page with one row per setting. */
+/** One row per setting. */
 function configPageText(): string {
   return `${configIntro}\n${configTable()}\n`
 }
 
-/** Path of the page about the command line, whose second half is generated. */
+/** Page about the command line, whose second half is generated. */
 const cliPagePath = 'docs/reference/cli.md'
 
-/** Replaces the generated part of the page by the help of each command. */
+/** Replaces the generated part of the page with the help of each command. */
 async function withCliHelp(page: string): Promise<string> {
   const part = /(?<=<!-- help:begin -->\n)[\s\S]*?(?=<!-- help:end -->)/
   const help = (await cliHelp()).join('\n\n')

@@ -5,7 +5,6 @@ import { sitePackages } from './docs/packages.ts'
 import { generatorFolder, installGenerator } from './docs/site.ts'
 import { compileCommand } from './release/compile-command.ts'
 
-/** A package whose code is compiled into the program. */
 export interface BundledPackage {
   readonly name: string
   readonly version: string
@@ -43,8 +42,8 @@ const unshipped: Readonly<Record<string, string>> = {
 }
 
 /**
- * Bundles the program and returns the packages in the bundle and in the scripts of the documentation, sorted by name and version. @throws if bundling fails, or if a package has no
- * licence text
+ * Bundles the program and returns the packages in the bundle and in the scripts of the documentation, sorted by name and version.
+ * @throws if bundling fails, or if a package has no licence text
  */
 export async function bundledPackages(): Promise<readonly BundledPackage[]> {
   const built = await Bun.build({

@@ -3,7 +3,6 @@ import { resolve } from 'node:path'
 import { parse } from 'yaml'
 import { type Declaration, declarationText, parseProvider } from '#internal/providers/index.ts'
 
-/** Path of the generated module with the shipped declarations. */
 export const packsPath = 'internal/providers/declared/packs.generated.ts'
 
 const folder = resolve(import.meta.dir, '../../config/providers')

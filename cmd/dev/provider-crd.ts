@@ -6,7 +6,7 @@ export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
 
 const reserved = `[${acceptedProviderNames.map((name) => `'${name}'`).join(', ')}]`
 
-/** Returns the definition of Providers, whose spec is the schema that a folder's manifests are checked with. */
+/** The spec has the schema by which manifests in a folder are checked. */
 export function providerCrdText(): string {
   const { name: _name, ...properties } = DeclarationSchema.properties
   const required = DeclarationSchema.required?.filter((field) => field !== 'name') ?? []

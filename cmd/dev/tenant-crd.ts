@@ -3,7 +3,7 @@ import { column, crdText, structural } from './crd.ts'
 
 export const tenantCrdPath = 'crds/latchkey.dev_tenants.yaml'
 
-/** Returns the definition of Tenants, whose spec is the schema that a folder's manifests are checked with. */
+/** The spec has the schema by which manifests in a folder are checked. */
 export function tenantCrdText(): string {
   const { metadata, spec } = Tenant.properties
   return crdText(

@@ -1,5 +1,5 @@
-// openapi-typescript builds syntax trees with the compiler's API, which TypeScript 7 does not have. The compatibility package of TypeScript
-// 6 has it.
+// openapi-typescript builds syntax trees with the compiler's API, which TypeScript 7 lacks, so this replaces `typescript` with the
+// compatibility package of TypeScript 6.
 import typescript from '@typescript/typescript6'
 import { plugin } from 'bun'
 

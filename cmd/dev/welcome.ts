@@ -6,7 +6,6 @@ import type { RefusedNote } from '#internal/intake/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import type { DevTenants } from './tenants.ts'
 
-/** Addresses and tenants of a dev server that is ready. */
 export interface Welcome {
   readonly tenants: DevTenants
   /** True if the sample tenant's key is valid, so that the example call can use it. */
@@ -66,7 +65,6 @@ ${login}
 `
 }
 
-/** Checks that the sample tenant's key is valid. */
 export function knowsSampleKey(directory: Directory): boolean {
   const sha256 = createHash('sha256').update(sampleTenant.apiKey).digest('base64')
   return directory.findKey(sha256) !== undefined

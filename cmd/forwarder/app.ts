@@ -11,7 +11,6 @@ import { startRetention } from './retention.ts'
 /** Connection pool for the tenant directory and the settings. Deliveries have their own pool. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
-/** Starts the forwarder: what every process has, then deliveries. The forwarder has no public port. */
 export async function startForwarder(
   host: Host,
   config: DeliveriesConfig & CommonConfig,

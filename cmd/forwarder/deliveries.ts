@@ -23,7 +23,6 @@ export interface DeliveriesParts extends KeyRingParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly stats: StatsTally
-  /** Called for each notification that was stored for the owner of a tenant. */
   readonly onNotified: OnNotified
 }
 

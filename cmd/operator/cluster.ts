@@ -11,7 +11,6 @@ import {
 } from '#internal/kube/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
-/** Settings of the API server's address. */
 export type ClusterConfig = Pick<Config<'operator'>, 'kubeconfig' | 'kubernetesHost' | 'kubernetesPort'> & {
   readonly version: string
   /** Name of this process in the user agent of its calls; default `operator`. */

@@ -36,10 +36,10 @@ export async function startRun(host: Host, config: RunConfig): Promise<ServingPo
   return { port: api?.port, backofficePort, opsPort: core.ops.port }
 }
 
-/** Interval in ms at which the file of operators is checked for changes. */
+/** Interval in ms at which the operators file is checked for changes. */
 const operatorsMs = 2_000
 
-/** Reads the file of operators until the scope closes, and again when it changes. */
+/** Reads the operators file until the scope closes, and again after each change. */
 async function openOperators(
   host: Host,
   { operatorsFile: path, runProcesses }: Pick<RunConfig, 'operatorsFile' | 'runProcesses'>,

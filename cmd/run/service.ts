@@ -36,7 +36,7 @@ export type ServiceConfig = ApiConfig &
   Pick<FolderTenantsOptions, 'callbackUrl' | 'rules' | 'onProviderInForce'> & {
     /** IP address of the backoffice's port. Default: `bindAddress`. */
     readonly backofficeBindAddress?: string | undefined
-    /** Whether callers reach the API at its own address, if there is no `publicUrl`. Default false. */
+    /** True if callers reach the API at its own address, which is used unless `publicUrl` is set. Default: false. */
     readonly isLocal?: boolean
   }
 
@@ -74,7 +74,7 @@ export async function startService(process: Host, config: ServiceConfig): Promis
   const backofficePort = runs.has('backoffice')
     ? await openBackofficePort(host, { ...config, publicUrl, bindAddress: backofficeBindAddress }, serving)
     : undefined
-  // The port of the backoffice is known only now. A process without one has no links, unless the setting names the documentation.
+  // The port of the backoffice is known only now. Without a backoffice there are no links, unless the setting names the documentation.
   if (backofficePort !== undefined && !links)
     links = createErrorLinks(
       `http://${urlHost(backofficeBindAddress)}:${backofficePort}${documentationPath.slice(0, -1)}`,

@@ -10,7 +10,6 @@ import { openStores, type PostgresOptions, type Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
 import { openDirectory } from './tenants.ts'
 
-/** Dependencies of every process that knows the tenants. */
 export interface Core extends KeyRingParts, Stores {
   readonly ops: OpsPort
   readonly settings: SettingsWatch

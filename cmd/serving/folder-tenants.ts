@@ -31,18 +31,18 @@ export interface FolderTenantsOptions extends Pick<FolderOptions, 'callbackUrl' 
   readonly directory: Directory
   readonly callbackBounds: CallbackBounds
   readonly publicUrl?: string | undefined
-  /** Called when a Provider of the folder is in force as its manifest says. Must not throw. */
+  /** Called when a Provider of the folder is applied as its manifest states. Must not throw. */
   readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
 }
 
 export interface FolderTenants {
   readonly source: FolderSource
   readonly pool: Pool
-  /** Whether this process reconciles the tenants of the folder, and has applied all of them. */
+  /** True if this process reconciles the tenants of the folder and has applied all of them. */
   isApplied(): boolean
 }
 
-/** Number of the advisory lock of the reconciler's election. */
+/** Advisory lock of the leader election. */
 const electionLock = 7_260_115
 /** Maximum time in ms to wait for running reconciliations. */
 const stopMsMax = 15_000
@@ -109,7 +109,7 @@ export async function openFolderTenants(host: Host, options: FolderTenantsOption
       close: (election) => election.stop(),
       closeMsMax: stopMsMax,
     })
-  // Readable by processes that do not lead, too: their problems are in the log before they lead.
+  // Processes that do not lead also read the folder, so that its problems are logged before they lead.
   await source.refresh()
   void options.keyRingOpened
     .then(() => (scope.signal.aborted ? undefined : openElection()))

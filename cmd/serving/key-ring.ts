@@ -10,7 +10,6 @@ import {
 import { openLoop } from './loop.ts'
 import type { Host } from './telemetry.ts'
 
-/** Secret decrypter and key ring gate of a process. */
 export interface KeyRingParts {
   /** Decrypts tenant secrets and reports secrets that cannot be decrypted. */
   readonly secrets: SecretOpener
@@ -21,7 +20,7 @@ export interface KeyRingParts {
 export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  /** True if this key ring replaces a lost key ring; see `KeyRingGateOptions`. */
+  /** See `KeyRingGateOptions`. */
   readonly replacesLost?: boolean | undefined
 }
 

@@ -44,9 +44,9 @@ export async function startSubscription(
     channel,
     onMessage,
   }: {
-    /** Name of the subscription's loop in logs and metrics. */
+    /** Appears in logs and metrics. */
     readonly name: string
-    /** Name of the channel, or a function that finds it, which is called again each 5 s while it rejects. */
+    /** Name of the channel, or a function that finds the name, which is called again every 5 s while it rejects. */
     readonly channel: string | (() => Promise<string>)
     readonly onMessage: ChannelListener
   },

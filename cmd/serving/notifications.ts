@@ -25,7 +25,7 @@ export function noticePartsOf({
   return { directory, onNotified, retentionDefaults: () => settings.current.retention }
 }
 
-/** Declares the metric of notifications, and returns what counts one. Call once per process. */
+/** Declares the metric of notifications, and returns the function that counts them. Call once per process. */
 export function countNotifications({ metrics }: Pick<Host, 'metrics'>): OnNotified {
   const notifications = metrics.counter({
     name: 'latchkey_events_notifications_total',
@@ -40,8 +40,8 @@ const hourMs = 3_600_000
 const tries = { triesMax: 5, waits: { firstMs: 200, maxMs: 5_000 } }
 
 /**
- * Returns a function that notifies the owner of a tenant of a crossed soft limit, in the background. A limit per minute is notified of at
- * most once an hour.
+ * Returns a function that notifies a tenant's owner of a crossed soft limit, in the background. For a limit per minute it sends at most one
+ * notification per hour.
  */
 export function limitNotifier(
   { log }: Pick<Host, 'log'>,
@@ -76,7 +76,7 @@ async function repeat(write: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Returns the notification of a crossed soft limit. Those of one limit and period, or hour for a limit per minute, are the same. Pure. */
+/** Notifications of one limit and period have the same id; for a limit per minute the period is the hour. Pure. */
 export function limitNoticeOf(
   { tenantId, limit, periodMs, used, soft }: SoftCrossing,
   nowMs: number,

@@ -5,16 +5,15 @@ import { openLoop } from './loop.ts'
 import type { DatabaseSettings, RedisSettings } from './stores.ts'
 import type { Host } from './telemetry.ts'
 
-/** Addresses to listen on. Default: all interfaces. */
+/** Default: all interfaces. */
 export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
 
-/** Settings of every process: stores, key ring, listen addresses. */
 export type CommonConfig = DatabaseSettings &
   RedisSettings &
   BindConfig & {
     readonly opsPort: number
     readonly keyRing: KeyRing
-    /** Whether the key ring replaces a lost one; default false. */
+    /** Default: false. */
     readonly keyRingReplacesLost?: boolean
   }
 

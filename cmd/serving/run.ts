@@ -4,7 +4,6 @@ import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { version } from '../../package.json'
 import { createProcessTelemetry, type Host, openTraces } from './telemetry.ts'
 
-/** Settings that all long-running processes share. */
 export type ServingConfig = Pick<
   Config<'api' | 'forwarder' | 'operator' | 'backoffice'>,
   | 'keyRing'
@@ -16,7 +15,6 @@ export type ServingConfig = Pick<
   | 'otelSamplerRatio'
 >
 
-/** Settings with the parsed key ring, and the version of this build. */
 type RunningConfig<C> = Omit<C, 'keyRing'> & { readonly keyRing: KeyRing; readonly version: string }
 
 /** Actual listening ports, also when the configured ports are 0. */

@@ -65,7 +65,7 @@ export function callbackBoundsOf({
   return { cidrsMax: callbackCidrsMax, ports: callbackPorts }
 }
 
-/** Creates the sampler of log lines, whose share follows the settings. */
+/** The share of sampled log lines follows the settings. */
 export function createLogSampler(settings: SettingsWatch): Sampler {
   const sampler = new Sampler()
   settings.follow(({ logShare }) => {

@@ -12,7 +12,6 @@ import {
 } from '#internal/storage/index.ts'
 import type { Host } from './telemetry.ts'
 
-/** Postgres address and TLS settings. */
 export interface DatabaseSettings {
   readonly databaseUrl: string
   readonly databaseTlsCaFile?: string | undefined
@@ -21,7 +20,6 @@ export interface DatabaseSettings {
   readonly databaseTlsServerName?: string | undefined
 }
 
-/** Redis address and TLS settings. */
 export interface RedisSettings {
   readonly redisUrl: string
   readonly redisTlsCaFile?: string | undefined
@@ -30,7 +28,6 @@ export interface RedisSettings {
   readonly redisTlsServerName?: string | undefined
 }
 
-/** Returns the Postgres address for all pools of a process. */
 export function databaseOf(settings: DatabaseSettings): StoreAddress {
   return {
     url: settings.databaseUrl,
@@ -59,7 +56,6 @@ function tlsOf(tls: StoreTls): StoreTls | undefined {
   return Object.values(tls).some((value) => value !== undefined) ? tls : undefined
 }
 
-/** Postgres pool and Redis connection of a process. */
 export interface Stores {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -89,7 +85,7 @@ export async function openStores(
   return { pool, redis: await openRedisOf(host, 'redis', redisOf(settings)) }
 }
 
-/** Opens a Postgres pool until the scope closes. `name` appears in logs and metrics. */
+/** `name` appears in logs and metrics. */
 export function openPostgres(
   { log, connectionBroke, watchPool, scope }: Host,
   name: string,
@@ -110,7 +106,7 @@ export function openPostgres(
   })
 }
 
-/** Opens a Redis connection until the scope closes. `name` appears in logs. */
+/** `name` appears in logs. */
 export function openRedisOf(
   { redisError, redisRefused, scope }: Host,
   name: string,

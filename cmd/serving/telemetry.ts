@@ -85,7 +85,6 @@ function storeEvents(log: OwnedLogger, metrics: Metrics) {
       redisErrors.inc()
       if (mayLog('connection')) log.warn({ cause }, 'Redis connection failed')
     },
-    /** Counts a Redis command that got no reply. */
     redisRefused: (reason: RedisFailure) => redisFailures.with(reason).inc(),
   }
 }
@@ -107,7 +106,6 @@ export function watchParts(metrics: Metrics, health: Health) {
   return {
     /** Counts failed runs of a loop. A count of 0 declares the loop's series. */
     loopFailed: (loop: string, turns = 1) => failures.with(loop).inc(turns),
-    /** Counts an idle connection of a pool that was closed unexpectedly. */
     connectionBroke: (pool: string) => broken.with(pool).inc(),
     /** Registers a pool whose state is read at each scrape. Replaces a pool with the same name. */
     watchPool(name: string, pool: Pool, connectionsMax: number) {

@@ -43,7 +43,7 @@ export const tenantData: TenantData = {
   writeAudit,
 }
 
-/** Returns the dependencies of a tenant controller that write to Redis and to the tables of other rooms. */
+/** Parts of a tenant controller that write to Redis and to the tables of other rooms. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
     pool,

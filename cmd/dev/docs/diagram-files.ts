@@ -8,13 +8,13 @@ export const diagramThemes = ['light', 'dark'] as const
 
 const hashChars = 12
 
-/** Returns the path of a diagram's picture below `docs`. */
+/** Below `docs`. */
 export function diagramPath(source: string, theme: (typeof diagramThemes)[number]): string {
   const hash = createHash('sha256').update(source.trim()).digest('hex').slice(0, hashChars)
   return `public/diagrams/${hash}-${theme}.svg`
 }
 
-/** Returns the HTML of a diagram: its pictures, of which the style sheet shows one, and its source as text for those who see none. */
+/** Pictures for both themes, of which the style sheet shows one, and the source as text for screen readers. */
 export function diagramHtml(source: string): string {
   const pictures = diagramThemes.flatMap((theme) => {
     const path = diagramPath(source, theme)
@@ -27,7 +27,7 @@ export function diagramHtml(source: string): string {
   return `<figure class="diagram">${pictures.join('')}<details><summary>Diagram as text</summary><pre v-pre>${text}</pre></details></figure>\n`
 }
 
-/** Returns the sources of all diagrams of the site, each once. */
+/** Each diagram of the site once. */
 export function diagramSources(): readonly string[] {
   const shared = sharedFiles().filter(({ path }) => path.endsWith('.md'))
   const paths = [...pagePaths().map((page) => `docs/${page}.md`), ...shared.map(({ path }) => path)]

@@ -4,7 +4,7 @@ import { pagePaths, repositoryRoot } from './pages.ts'
 
 /** Path of the site at the dashboard's origin. */
 export const siteBase = '/docs/'
-/** Folder of the site with files of the repository that pages link to, since a reader in a closed cluster has no repository at hand. */
+/** Folder of the site with files of the repository that pages link to, since a reader in a closed cluster cannot reach the repository. */
 const filesFolder = 'repository'
 const fileBytesMax = 64 * 1024
 const linkPattern =
@@ -17,7 +17,7 @@ export interface SharedFile {
   readonly page: string
 }
 
-/** Returns the links of a Markdown text outside of its code. */
+/** Links outside of code. */
 export function linksOf(text: string): readonly {
   readonly target: string
   readonly line: number
@@ -31,10 +31,10 @@ export function linksOf(text: string): readonly {
   }))
 }
 
-/** Returns whether a link leads out of the repository, or to a place of the same origin. */
+/** True for a link out of the repository, or to a path of the same origin. */
 export const isExternal = (target: string) => /^([a-z][a-z0-9+.-]*:|\/)/i.test(target)
 
-/** Returns the path from the repository's root to which a relative link of a file leads, and its anchor. */
+/** Resolves a relative link of a file to a path from the repository's root, and its anchor. */
 export function resolveLink(
   fromPath: string,
   target: string,
@@ -53,7 +53,7 @@ export function anchorOf(heading: string): string {
     .replaceAll(' ', '-')
 }
 
-/** Returns the anchors of all headings of a Markdown text; a repeated heading has a number. */
+/** A repeated heading has a number. */
 export function anchorsOf(text: string): ReadonlySet<string> {
   const counts = new Map<string, number>()
   const headings = withoutBlocks(text).matchAll(/^#{1,6} +(.+?)(?: +#+)?$/gm)
@@ -71,12 +71,12 @@ function withoutBlocks(text: string): string {
   return text.replaceAll(/^( *)(```+|~~~+)[\s\S]*?^\1\2 *$/gm, (code) => code.replaceAll(/[^\n]/g, ' '))
 }
 
-/** Returns the path of a page's address below the site, by the path of its Markdown file below `docs`. */
+/** Address below the site, by the path of a Markdown file below `docs`. */
 export function addressOf(page: string): string {
   return page.replace(/(^|\/)(index|readme)$/i, '$1')
 }
 
-/** Returns the address below the site, from `/`, of a file or folder of the repository. Undefined if the site does not have it. */
+/** Address below the site, from `/`. Undefined if the site does not contain the file or folder. */
 export function siteAddress(path: string, shared: readonly SharedFile[]): string | undefined {
   if (path.startsWith('docs/') && path.endsWith('.md'))
     return `/${addressOf(path.slice('docs/'.length, -'.md'.length))}`
@@ -86,8 +86,8 @@ export function siteAddress(path: string, shared: readonly SharedFile[]): string
 }
 
 /**
- * Returns the files and folders of the repository outside of `docs` that pages link to, those that these link to in turn if they are
- * Markdown, and the files in linked folders.
+ * Returns the files and folders of the repository outside of `docs` that pages link to. Follows the links of linked Markdown files, and
+ * includes the files in linked folders.
  */
 export function sharedFiles(): readonly SharedFile[] {
   const queue = pagePaths().map((page) => `docs/${page}.md`)
@@ -127,12 +127,12 @@ function filesOf(folder: string): string[] {
     .toSorted()
 }
 
-/** Names have no dot, so that no browser and no router takes a page for a file. */
+/** Names have no dot, so that browsers and routers do not mistake a page for a file. */
 function pageNameOf(path: string): string {
   return path.replace(/\.md$/, '').replaceAll('.', '-').toLowerCase()
 }
 
-/** Returns the Markdown of the page that shows a file or folder of the repository. */
+/** A file's page shows its text; a folder's page shows its files. */
 export function sharedPageText({ path }: SharedFile): string {
   const absolute = join(repositoryRoot, path)
   const name = posix.basename(path)

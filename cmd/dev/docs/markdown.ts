@@ -4,7 +4,7 @@ import { join, posix } from 'node:path'
 import { diagramHtml } from './diagram-files.ts'
 import { isExternal, resolveLink, type SharedFile, siteAddress, siteBase } from './links.ts'
 
-/** What this module uses of a token of markdown-it, which is a package of the documentation only. */
+/** Used part of a token of markdown-it, a package that only the documentation installs. */
 interface Token {
   readonly type: string
   info: string
@@ -20,7 +20,7 @@ interface PageEnv {
   readonly realPath?: string
 }
 
-/** What this module uses of markdown-it. */
+/** Used part of markdown-it. */
 export interface Markdown {
   readonly renderer: { readonly rules: Record<string, Render | undefined> }
   readonly core: {
@@ -28,7 +28,7 @@ export interface Markdown {
   }
 }
 
-/** Element of highlighted code, as Shiki gives it to a transformer. */
+/** Element of highlighted code, as Shiki passes it to a transformer. */
 interface CodeElement {
   readonly properties: Record<string, unknown>
 }
@@ -36,14 +36,14 @@ interface CodeElement {
 const hashChars = 8
 const hashOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, hashChars)
 
-/** Creates the classes of highlighted code. The content security policy allows no inline styles. */
+/** Collects classes for highlighted code, because the content security policy allows no inline styles. */
 export function codeColours(): {
   readonly transformer: {
     readonly name: string
     span(element: CodeElement): void
     pre(element: CodeElement): void
   }
-  /** Returns the style sheet for all code so far. */
+  /** Style sheet for all code so far. */
   css(): string
 } {
   const styles = new Map<string, string>()
@@ -93,7 +93,7 @@ export function markdownOfSite(given: unknown, shared: readonly SharedFile[]): v
   md.renderer.rules['fence'] = (tokens, index, ...rest) => {
     const token = tokens[index]
     if (token?.info.trim() === 'mermaid') return diagramHtml(token.content)
-    // The highlighter has no grammar for it, and would say so for each block.
+    // The highlighter has no grammar for PromQL, and would warn about each block.
     if (token?.info.trim() === 'promql') token.info = 'text'
     return fence?.(tokens, index, ...rest) ?? ''
   }
@@ -107,7 +107,7 @@ function mapLink(token: Token, from: string, shared: readonly SharedFile[]): voi
   if (address !== undefined) attribute[1] = address + (anchor && `#${anchor}`)
 }
 
-/** Pictures of files outside of `docs` are relative to the file, and here to its page. */
+/** A picture's path is relative to its file; the result is relative to its page. */
 function pictureOf(target: string, from: string, page: string): string {
   if (isExternal(target)) return target
   const path = posix.relative(posix.dirname(`docs/${page}`), resolveLink(from, target).path)
@@ -128,7 +128,7 @@ function mapPicturesOfHtml(token: Token, from: string, page: string): void {
 const knownTag =
   /^<(!--|\/?(a|br|code|details|div|em|figure|hr|img|kbd|p|picture|pre|source|span|strong|sub|summary|sup)[\s/>])/i
 
-/** Placeholders such as \<name> are text: the compiler of pages would take them for elements. */
+/** Escapes placeholders such as \<name>, which the compiler of pages would parse as elements. */
 function escapeUnknownTags(token: Token): void {
   token.content = token.content.replaceAll(/<[!/a-z][^>]*>?/gi, (tag) =>
     knownTag.test(tag) ? tag : tag.replaceAll('<', '&lt;'),

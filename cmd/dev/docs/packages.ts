@@ -1,4 +1,4 @@
-/** Packages whose code the scripts of the site contain. The build fails with one that is missing here; the notices list them all. */
+/** Packages whose code the scripts of the site contain. The build fails if one is missing here; the notices list all of them. */
 export const sitePackages = [
   '@docsearch/css',
   '@vue/reactivity',
@@ -16,7 +16,7 @@ export const sitePackages = [
   'vue',
 ]
 
-/** Plug-in of Vite that fails if a script of the site has code of a package that is not listed. */
+/** Vite plug-in that fails if a script of the site contains code of a package that is not listed. */
 export function onlyListedPackages() {
   return {
     name: 'listed-packages',

@@ -1,16 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
-/** Root of the repository. */
 export const repositoryRoot = resolve(import.meta.dirname, '../../..')
-/** Folder of the documentation. */
 export const docsFolder = join(repositoryRoot, 'docs')
 
-/** Group of the sidebar. A page that ends in `/*` stands for the pages of a folder that are not listed before it, by title. */
+/** A page that ends in `/*` stands for the pages of a folder that are not listed before it, by title. */
 interface Group {
   readonly title: string
   readonly pages: readonly string[]
-  /** Folder whose pages alone show this group in the sidebar. Default: all pages show it. */
+  /** Only the pages of this folder show the group in the sidebar. Default: all pages show it. */
   readonly folder?: string
 }
 
@@ -89,13 +87,13 @@ const groups: readonly Group[] = [
   { title: 'Runbooks', pages: ['runbooks/*'], folder: 'runbooks' },
 ]
 
-/** Page with its place in the sidebar: path below `docs` without `.md`, and its first heading. */
+/** `path`: below `docs` without `.md`. `title`: first heading. */
 export interface SitePage {
   readonly path: string
   readonly title: string
 }
 
-/** Returns the paths of all pages below `docs` without `.md`, sorted. */
+/** Paths below `docs` without `.md`, sorted. */
 export function pagePaths(): readonly string[] {
   return readdirSync(docsFolder, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.md') && !path.startsWith('.') && !path.includes('['))
@@ -103,7 +101,7 @@ export function pagePaths(): readonly string[] {
     .toSorted()
 }
 
-/** Returns the groups of the sidebar. A listed page that does not exist is left out, and so is a group without pages. */
+/** Omits listed pages that do not exist, and groups without pages. */
 export function siteGroups(): readonly {
   readonly title: string
   readonly folder: string | undefined
@@ -133,7 +131,7 @@ function readPage(path: string): SitePage {
   return { path, title: headingOf(text) ?? path }
 }
 
-/** Returns the first heading of a Markdown text without its marks, or `title` of its front matter. */
+/** Returns the first heading of a Markdown text without markup, or `title` of its front matter. */
 export function headingOf(text: string): string | undefined {
   const [, given] = /^---\n(?:.*\n)*?title: *["']?(.*?)["']?\n(?:.*\n)*?---\n/.exec(text) ?? []
   const [, heading] = /^# +(.+)$/m.exec(text) ?? []

@@ -20,7 +20,7 @@ export const generatorFolder = join(docsFolder, '.vitepress')
 export const siteArchive = join(repositoryRoot, '.latchkey/docs/site.bin')
 const builtFrom = join(repositoryRoot, '.latchkey/docs/site.inputs')
 
-/** Installs the packages of the site generator, unless those of its lock file are there. */
+/** Does nothing if the packages of the lock file are installed. */
 export async function installGenerator(): Promise<void> {
   const stamp = join(generatorFolder, 'node_modules/.latchkey-stamp')
   const wanted = hashOf(['package.json', 'bun.lock'].map((name) => join(generatorFolder, name)))
@@ -30,8 +30,10 @@ export async function installGenerator(): Promise<void> {
 }
 
 /**
- * Builds the site into its archive, if pages, files that they link to, or the generator changed. Asks nothing of a network once the packages
- * are installed. @returns the files of the site by path, or undefined if the archive is up to date @throws with the output of the generator
+ * Builds the site into its archive if pages, files that they link to, or the generator changed. Makes no network requests after the
+ * packages are installed.
+ * @returns the files of the site by path, or undefined if the archive is up to date
+ * @throws with the output of the generator
  */
 export async function buildSite(): Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>> | undefined> {
   const inputs = hashOf(inputFiles())
@@ -59,7 +61,7 @@ export async function buildSite(): Promise<ReadonlyMap<string, Uint8Array<ArrayB
   }
 }
 
-/** Serves the pages with reloading on change, until the process is stopped. */
+/** Reloads pages on change, until the process is stopped. */
 export async function serveSite(args: readonly string[]): Promise<void> {
   await installGenerator()
   const child = Bun.spawn([process.execPath, ...generator, 'dev', '..', ...args], {
@@ -69,7 +71,7 @@ export async function serveSite(args: readonly string[]): Promise<void> {
   process.exitCode = await child.exited
 }
 
-// `--no-install`: otherwise Bun would take packages from its cache for files above the folder with the packages.
+// With `--no-install`, Bun does not take packages from its cache for files above the folder with the packages.
 const generator = ['--no-install', '--bun', 'node_modules/vitepress/bin/vitepress.js']
 
 async function runBun(args: readonly string[]): Promise<void> {

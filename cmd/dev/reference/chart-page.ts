@@ -7,7 +7,7 @@ const root = resolve(import.meta.dir, '../../..')
 
 export const chartPagePath = 'docs/reference/chart-values.md'
 
-/** Returns the page with all values of the chart, their defaults and the comments of `values.yaml`. */
+/** All values of the chart, with their defaults and the comments of `values.yaml`. */
 export function chartPageText(): string {
   const document = parseDocument(readFileSync(resolve(root, 'charts/latchkey/values.yaml'), 'utf8'))
   if (!isMap(document.contents)) throw new Error('values.yaml is no map')
@@ -30,7 +30,7 @@ function rowsOf(map: YAMLMap, prefix: string): string[] {
   return map.items.filter(isPair).flatMap((pair, index) => {
     const { key, value } = pair
     const path = `${prefix}${isScalar(key) ? String(key.value) : ''}`
-    // The comment in front of the first key of a map belongs to the map in the parser.
+    // The parser assigns the comment before the first key of a map to the map.
     const comment = commentOf(pair) || (index === 0 ? (map.commentBefore ?? '') : '')
     const hasFields = isMap(value) && value.items.length > 0
     const shown = hasFields
@@ -45,7 +45,7 @@ function commentOf({ key }: Pair): string {
   return isScalar(key) ? (key.commentBefore ?? '') : ''
 }
 
-/** Returns the last paragraph of a comment, without headings. */
+/** Last paragraph of a comment, without headings. */
 function textOf(comment: string): string {
   const paragraphs = comment.split(/\n\s*\n/).filter((text) => !/^\s*---/.test(text))
   return (paragraphs.at(-1) ?? '').replaceAll(/\n\s*/g, ' ').trim()

@@ -5,10 +5,9 @@ import { fieldTable, isSchema, type Schema } from './schema-text.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
-/** Path of the generated page with the fields of the custom resources. */
 export const crdPagePath = 'docs/reference/crds.md'
 
-/** Returns the page with the fields of each custom resource. @param files paths of their definitions from the root */
+/** @param files paths of the definitions from the root */
 export function crdPageText(files: readonly string[]): string {
   const sections = files.flatMap((file) => {
     const [definition = {}] = parseAllDocuments(readFileSync(resolve(root, file), 'utf8')).map(

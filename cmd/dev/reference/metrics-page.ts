@@ -6,7 +6,7 @@ const root = resolve(import.meta.dir, '../../..')
 
 export const metricsPagePath = 'docs/reference/metrics.md'
 
-/** Metric as its declaration in the code has it. */
+/** Metric, with the texts of its declaration in the code. */
 export interface DeclaredMetric {
   readonly name: string
   readonly type: 'counter' | 'gauge' | 'histogram'
@@ -40,7 +40,7 @@ function metricsOf(file: string, source: string): DeclaredMetric[] {
     if (help === undefined) return []
     const [, kind] =
       [...source.slice(0, index).matchAll(/\b(counter|gauge|histogram|labelled|add)[(<]/g)].at(-1) ?? []
-    // Up to the next declaration.
+    // The text of a declaration ends at the next declaration.
     const own = source.slice(from).split(/'(?:latchkey|process)_|\b(?:counter|gauge|histogram)\(/, 1)[0] ?? ''
     const [, given = ''] = /labels: \[([^\]]*)\]/.exec(own) ?? []
     const labels = [...given.matchAll(/'([a-z_]+)'/g)].map(([, label = '']) => label)

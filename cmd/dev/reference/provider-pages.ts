@@ -1,7 +1,7 @@
 import type { Declaration } from '#internal/providers/index.ts'
 import { shippedDeclarations } from '../packs.ts'
 
-/** Folder of the generated pages, one for each shipped declaration. */
+/** One page for each shipped declaration. */
 const pagesFolder = 'docs/reference/providers'
 
 const intro = `# Providers by declaration
@@ -54,7 +54,7 @@ const someScheme =
     signature.schemes.some(has)
 const signs = (text: string) => someScheme((scheme) => scheme.signs?.includes(text) ?? false)
 
-/** Features of declarations that somebody who writes one looks for. */
+/** Features of declarations for which an author may want an example. */
 const features: readonly (readonly [feature: string, has: Has])[] = [
   ['key in hex', someScheme(({ key, algorithm }) => algorithm.startsWith('hmac') && key?.decode === 'hex')],
   [
@@ -81,10 +81,10 @@ const features: readonly (readonly [feature: string, has: Has])[] = [
   ['id from a hash', ({ event }) => event.id.some(({ hash }) => hash !== undefined)],
 ]
 
-/** Maximum declarations that a feature names. */
+/** Per feature. */
 const exemplarsMax = 4
 
-/** Returns the shortest declarations that have a feature, the verified ones first. */
+/** Returns the shortest declarations that have a feature, verified declarations first. */
 function exemplars(declarations: readonly Declaration[], has: Has): string {
   const found = declarations
     .filter(has)
@@ -231,7 +231,7 @@ function verificationTable({ signature, headers, body, answers }: Declaration): 
   )
 }
 
-/** Describes the time that a token or message must state. */
+/** Describes the limits on the time in a token or message. */
 function ageText({ algorithm, toleranceSeconds, key }: Declaration['signature']['schemes'][number]): string {
   if (algorithm === 'aws-sns')
     return `${code('Timestamp')} at most ${toleranceSeconds === undefined ? 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS' : `${toleranceSeconds} s`} from now`

@@ -4,7 +4,7 @@ export type Schema = Readonly<Record<string, unknown>>
 const rowsMax = 400
 const depthMax = 8
 
-/** Returns whether a value is an object that is no array. */
+/** True for an object that is no array. */
 export const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
@@ -22,7 +22,7 @@ export function cell(text: string): string {
     .trim()
 }
 
-/** Returns the rows of a table with the fields of a schema: name, type, whether it is required, description. */
+/** Columns: name, type, whether the field is required, description. */
 export function fieldTable(schema: Schema, linkTo: (name: string) => string): string {
   const rows = rowsOf(schema, '', linkTo, 0).slice(0, rowsMax)
   if (rows.length === 0) return ''
@@ -100,7 +100,7 @@ const bounds: readonly (readonly [string, string])[] = [
 ]
 
 function boundsOf(schema: Schema): string {
-  // Many descriptions state their bounds.
+  // No bounds if the description already states them.
   if (/\bat (most|least)\b|\d to \d/i.test(descriptionOf(schema))) return ''
   const texts = bounds.flatMap(([key, text]) =>
     typeof schema[key] === 'number' ? [text.replace('%s', String(schema[key]))] : [],

@@ -17,7 +17,7 @@ const sha256Type = 2
 const hashBytes = 32
 const pageBytes = 4096
 const pageBits = 12
-/** Segments in memory begin at multiples of this on Apple silicon. */
+/** On Apple silicon, segments in memory begin at multiples of this size. */
 const memoryPageBytes = 16_384
 const directoryHeaderBytes = 88
 const indexBytes = 20
@@ -29,8 +29,9 @@ interface Segment {
 }
 
 /**
- * Returns whether the hashes of a signature fit the whole program. macOS ends a program of Apple silicon at its start where they do not. A
- * certificate is not looked at. @throws if the program is no 64-bit Mach-O file with a signature
+ * Returns whether the hashes of the signature match the whole program. On Apple silicon, macOS ends a program at its start if they do not.
+ * Certificates are not checked.
+ * @throws if the program is no 64-bit Mach-O file with a signature
  */
 export function hasValidHashes(program: Buffer): boolean {
   const { signature } = readLayout(program)
@@ -43,7 +44,10 @@ export function hasValidHashes(program: Buffer): boolean {
   return hashesOf(program.subarray(0, limit)).equals(hashes)
 }
 
-/** Returns a copy of a program with an ad hoc signature in place of the one it has. @throws as `hasValidHashes` */
+/**
+ * Returns a copy of a program whose signature is replaced by an ad hoc signature.
+ * @throws as `hasValidHashes`
+ */
 export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const { text, linkedit, signature } = readLayout(program)
   const codeBytes = signature.offset
@@ -51,7 +55,7 @@ export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const count = Math.ceil(codeBytes / pageBytes)
   const directoryBytes = hashesAt + count * hashBytes
   const blob = Buffer.alloc(indexBytes + directoryBytes)
-  // One blob, the code directory (type 0), behind the index.
+  // The signature has one blob, the code directory (type 0), after the index.
   writeWords(blob, 0, [signatureMagic, blob.length, 1, 0, indexBytes])
   const directory = blob.subarray(indexBytes)
   writeWords(directory, 0, [directoryMagic, directoryBytes, directoryVersion, adHocFlags, hashesAt])
@@ -68,7 +72,7 @@ export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const inMemory = Math.ceil(linkeditBytes / memoryPageBytes) * memoryPageBytes
   code.writeBigUInt64LE(BigInt(inMemory), linkedit.command + 32)
   code.writeBigUInt64LE(BigInt(linkeditBytes), linkedit.command + 48)
-  // After the load commands, which the first page contains.
+  // Hashes the code after the load commands are changed, since its first page contains them.
   directory.set(hashesOf(code), hashesAt)
   return Buffer.concat([code, blob])
 }
@@ -77,7 +81,6 @@ function writeWords(bytes: Buffer, offset: number, words: readonly number[]): vo
   for (const [index, word] of words.entries()) bytes.writeUInt32BE(word, offset + 4 * index)
 }
 
-/** Returns the SHA-256 hashes of all pages. */
 function hashesOf(code: Buffer): Buffer {
   const pages = Array.from({ length: Math.ceil(code.length / pageBytes) }, (_, page) =>
     code.subarray(page * pageBytes, (page + 1) * pageBytes),

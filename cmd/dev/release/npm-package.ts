@@ -5,13 +5,14 @@ import { noticesPath } from '../notices.ts'
 import { compileCommand, runTool } from './compile-command.ts'
 
 const root = resolve(import.meta.dir, '../../..')
-/** Platforms of the package, as npm names the runtime for them. Each has its own package, of which npm installs one. */
+/** Names of npm for the platforms. Each runtime is a package of its own, and npm installs only the one for its platform. */
 const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
 
 /**
  * Bundles the program, and packs it for npm into `latchkey-<version>.tgz` in a folder: the modules of the compiled program and a launcher,
- * which runs them with the runtime that the program is compiled with. It has no install script, since many refuse those. @param scratch
- * folder for the package without archive, which stays there @throws with the output of Bun or npm
+ * which runs them with the runtime that the program is compiled with. It has no install script, since many users disable those.
+ * @param scratch folder in which the unpacked package is left
+ * @throws with the output of Bun or npm
  */
 export async function buildPackage(folder: string, scratch: string): Promise<void> {
   const stage = join(scratch, 'package')
@@ -24,7 +25,7 @@ export async function buildPackage(folder: string, scratch: string): Promise<voi
   await runTool(['npm', 'pack', '--silent', '--pack-destination', folder, stage])
 }
 
-/** Bundles as the program is compiled, so that both consist of the same modules. */
+/** Uses the options of the compiled program, so that both consist of the same modules. */
 async function bundle(folder: string): Promise<void> {
   const { options, entryPoints } = compileCommand(root)
   const own = options.filter((option) => !/^--(no-)?(compile|bytecode)/.test(option))
@@ -44,7 +45,7 @@ function manifest(): Readonly<Record<string, unknown>> {
     engines,
     os: ['linux', 'darwin'],
     cpu: ['x64', 'arm64'],
-    // Optional, since each can be installed on its own platform only.
+    // Optional, since each package can be installed on its own platform only.
     optionalDependencies: Object.fromEntries(
       runtimes.map((runtime) => [`@oven/bun-${runtime}`, runtimeVersion]),
     ),

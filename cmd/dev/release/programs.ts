@@ -9,16 +9,17 @@ import { compileCommand, runTool } from './compile-command.ts'
 import { hasValidHashes, signAdHoc } from './mach-o.ts'
 
 const root = resolve(import.meta.dir, '../../..')
-/** Modification time of all archived files, the one that npm gives to the files of a package. */
+/** Modification time of all archived files: the time that npm gives to the files of a package. */
 const mtime = new Date('1985-10-26T08:15:00Z')
 
-/** Platforms of the compiled program, as Bun names them. Each x64 runs on processors with SSE4.2. */
+/** Names of Bun for the platforms. The x64 programs need a processor with SSE4.2. */
 export const programTargets = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'] as const
 
 /**
- * Compiles the program for a platform, and writes it with its licences to `latchkey-<version>-<target>.tar.gz` in a folder. Bun fetches the
- * runtime of another platform from the npm registry once. Equal sources give an equal archive. @param scratch folder for the
- * program without archive, which stays there @throws with the output of Bun
+ * Compiles the program for a platform, and writes it with its licences to `latchkey-<version>-<target>.tar.gz` in a folder. Bun downloads
+ * the runtime of another platform from the npm registry once. Equal sources give an equal archive.
+ * @param scratch folder in which the program is left unarchived
+ * @throws with the output of Bun
  */
 export async function buildProgram(
   target: (typeof programTargets)[number],
@@ -30,7 +31,7 @@ export async function buildProgram(
   const { options, entryPoints } = compileCommand(root)
   const place = [`--target=bun-${target}`, `--outfile=${path}`]
   await runTool([process.execPath, 'build', ...options, ...place, ...entryPoints])
-  // Bun signs for arm64 only. For x64 it leaves the signature of the runtime, which does not fit any more.
+  // Bun signs for arm64 only. For x64 it leaves the signature of the runtime, which no longer matches.
   if (target.startsWith('darwin-')) {
     const program = readFileSync(path)
     if (!hasValidHashes(program)) writeFileSync(path, signAdHoc(program, 'latchkey'))
