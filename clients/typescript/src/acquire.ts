@@ -64,8 +64,8 @@ export async function acquire(
     if (body.cached) return { kind: 'hit', record: body.record as StoredRecord }
     const nowMs = performance.now()
     if (body.locked) {
-      // The lock may have been granted at any time of the call. If much of its time may be over, another call with the same attempt id, which
-      // does not wait, renews it.
+      // The lock may have been granted at any time during the call. If much of its time may have passed, another call with the same attempt
+      // id and without waiting renews it.
       if (waitMsOfCall === 0 || nowMs - heldFromMs < body.expiresInMs / 3)
         return { kind: 'locked', lock: body, heldFromMs }
       waitUntilMs = nowMs
@@ -91,8 +91,8 @@ function requestOf(wanted: Acquisition, waitMs: number) {
 }
 
 /**
- * Releases the lock that an aborted call may have acquired, in at most one try: acquires it again by its attempt id, which returns the
- * token, and releases it. If that fails, the lock expires.
+ * Releases the lock that an aborted call may have acquired, without retries: acquires it again by its attempt id, which returns the token,
+ * and releases it. If that fails, the lock expires.
  */
 async function giveBack(service: Service, wanted: Acquisition): Promise<void> {
   const bounds = { timeoutMs: abortedMsMax }

@@ -1,8 +1,8 @@
 const encoder = new TextEncoder()
-// A byte order mark is part of the text, so that the text becomes the same bytes again.
+// Keeps a byte order mark in the text, so that encoding the text gives the same bytes again.
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Result of `readUpTo`: `beyond` if the stream has more bytes than allowed; the rest was discarded. */
+/** `beyond`: the stream has more bytes than allowed, and the rest was discarded. */
 export type ReadBytes = { readonly kind: 'whole'; readonly bytes: Uint8Array } | { readonly kind: 'beyond' }
 
 /** Returns the UTF-8 bytes of a text. */
@@ -10,7 +10,7 @@ export function encodeText(text: string): Uint8Array {
   return encoder.encode(text)
 }
 
-/** Returns the text of UTF-8 bytes, which become the same bytes again, or undefined if they are not UTF-8. */
+/** Decodes UTF-8. Encoding the text gives the same bytes again. Undefined if the bytes are not UTF-8. */
 export function decodeText(bytes: Uint8Array): string | undefined {
   try {
     return decoder.decode(bytes)
@@ -32,7 +32,7 @@ export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
   return all
 }
 
-/** Reads a stream of at most `bytesMax` bytes. Beyond them it cancels the stream. */
+/** Reads a stream of at most `bytesMax` bytes, and cancels a longer stream. */
 export async function readUpTo(
   stream: ReadableStream<Uint8Array> | null,
   bytesMax: number,
@@ -45,7 +45,7 @@ export async function readUpTo(
     if (done) return { kind: 'whole', bytes: concatBytes(parts) }
     length += value.byteLength
     if (length > bytesMax) {
-      // Not awaited: a branch of a tee is cancelled only together with the other one.
+      // Not awaited, because cancelling a branch of a tee settles only when the other branch is cancelled as well.
       reader.cancel().catch(() => undefined)
       return { kind: 'beyond' }
     }
@@ -56,7 +56,7 @@ export async function readUpTo(
 /** Returns the base64 text of bytes. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = ''
-  // In slices, since the number of arguments of a call is limited.
+  // Converts in slices, since the number of arguments of a call is limited.
   for (let at = 0; at < bytes.length; at += 8192)
     binary += String.fromCharCode(...bytes.subarray(at, at + 8192))
   return btoa(binary)

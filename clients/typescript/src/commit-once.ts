@@ -96,7 +96,7 @@ export async function commitOnce<Tx, T>(
     )
   } catch (error) {
     if (error instanceof Stop) return endOf(error.end, claim, codec)
-    // Before the commit, an exception means that the transaction is rolled back.
+    // Rethrows an exception before the commit, since the transaction was then rolled back.
     if (written === undefined) throw error
     return resolveCommit(database, claim, codec, written, error)
   }
@@ -142,7 +142,7 @@ async function writeOutcome<Tx>(
   if (written.length !== 1) throw new Error('Latchkey: `work` must not commit or roll back')
 }
 
-/** Returns whether an error of Postgres means that another transaction is in the way: lock_not_available, serialization_failure. */
+/** Returns whether an error of Postgres means that a concurrent transaction blocks this one: lock_not_available, serialization_failure. */
 function isContention(error: unknown): boolean {
   const { code, cause } = (error ?? {}) as { readonly code?: unknown; readonly cause?: unknown }
   return code === '55P03' || code === '40001' || (cause !== undefined && isContention(cause))

@@ -11,8 +11,8 @@ export interface Transaction<Tx> {
 }
 
 /**
- * Begins a transaction, commits it when `run` resolves, and rolls it back when it rejects. Rejects with its exception. After `commitMs`
- * without an answer to the commit, the connection should be closed, not returned to its pool.
+ * Begins a transaction, commits it when `run` resolves, and rolls it back when `run` rejects. Rejects with the exception of `run`. If the
+ * commit is not answered within `commitMs`, the connection should be closed and not returned to its pool.
  */
 export type Begin<Tx> = <T>(
   run: (transaction: Transaction<Tx>) => Promise<T>,
@@ -63,7 +63,7 @@ export function pg<Client extends PgClient = PgClient>(pool: {
   return new Database(async (run, commitMs) => {
     const client = await pool.connect()
     let broken: Error | undefined
-    // A connection that ends between two statements would otherwise end the process.
+    // Handles an error of the connection between two statements, which would otherwise end the process.
     const onError = (error: Error) => {
       broken = error
     }
@@ -75,7 +75,7 @@ export function pg<Client extends PgClient = PgClient>(pool: {
       await commit(client, commitMs, onError)
       return result
     } catch (error) {
-      // A statement on a connection that has not answered would wait behind the one before it.
+      // No rollback on a broken connection: the statement would wait for the unanswered one before it.
       if (!broken) await client.query('ROLLBACK').catch(onError)
       throw error
     } finally {
@@ -85,9 +85,7 @@ export function pg<Client extends PgClient = PgClient>(pool: {
   })
 }
 
-/**
- * Waits for a promise, after a call of `onBegun` no longer than `timeoutMs`. `onLate` gets the exception that is thrown after it.
- */
+/** Waits for a promise, but at most `timeoutMs` after `onBegun` is called. `onLate` receives an exception that is thrown later. */
 export function withDeadline(
   timeoutMs: number,
   start: (onBegun: () => void) => Promise<unknown>,

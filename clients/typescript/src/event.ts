@@ -3,7 +3,7 @@ import type { EventSources } from './event-sources.generated.ts'
 /** Normalized type of the catalogue. */
 export type EventType = keyof EventSources
 
-/** Neutral name of a provider. Later versions may add some. */
+/** Neutral name of a provider. Later versions may add names. */
 export type Provider = 'card' | 'storefront' | 'codehost' | 'generic' | 'wallet' | 'gateway'
 
 /** Fields of every event. */
@@ -49,7 +49,7 @@ export interface UnlistedEvent extends EventFields {
 
 /**
  * Event of any type. `event.type === 'payment.succeeded'` narrows it to the providers and raw types that lead to this type. Types of later
- * versions, and those that a sender of `generic` chooses, arrive as well: handle them by a `default`.
+ * versions, and types that a sender of `generic` chooses, arrive as well: handle them in a `default` branch.
  */
 export type LatchkeyEvent = { readonly [T in EventType]: EventOf<T> }[EventType] | UnlistedEvent
 

@@ -16,10 +16,7 @@ declare global {
   }
 }
 
-/**
- * The part of a request of Express that is used. It has no `body`: TypeScript would take its type for that of the handler's
- * `request.body`.
- */
+/** Used part of a request of Express. It has no `body`, because TypeScript would use its type as that of the handler's `request.body`. */
 export interface ExpressRequest extends NodeMessage, Express.Request {
   get(name: string): string | undefined
   readonly originalUrl: string
@@ -80,7 +77,7 @@ async function respond<Req extends ExpressRequest>(
     else if (guarded.kind === 'answer') sendCaptured(response, guarded.response)
     else capture?.release()
   } catch (error) {
-    // A handler that runs without a caller may still respond, so no error handler responds in its place.
+    // A handler that still runs may respond after its caller hung up, so no error handler must respond instead.
     if (capture) capture.release()
     else if (!response.headersSent) next(error)
   }

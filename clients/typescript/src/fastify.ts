@@ -58,7 +58,7 @@ export function idempotency<Req extends FastifyRequest>(
   const plugin = async (app: FastifyInstance) => {
     for (const [name, hook] of Object.entries(hooks.byName())) app.addHook(name as never, hook as never)
   }
-  // Fastify then adds the hooks to the scope that registers the plugin, instead of a scope of its own.
+  // Fastify then adds the hooks to the scope that registers the plugin, instead of creating a separate scope.
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 }
 
@@ -96,7 +96,7 @@ class Hooks<Req extends FastifyRequest> {
     return body.kind === 'whole' ? payload : answer(reply, problemResponse('idempotency_request_too_large'))
   }
 
-  /** Returns when the handler may run, or the reply if the response has been sent. */
+  /** Resolves when the handler may run, or with the reply if the response has been sent. */
   start(request: Req, reply: FastifyReply): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const { method, originalUrl, headers, routeOptions } = request
@@ -113,7 +113,8 @@ class Hooks<Req extends FastifyRequest> {
         () =>
           new Promise((end, giveUp) => {
             this.#running.set(request, { guarded, end, giveUp })
-            // `onRequestAbort` is called only for a caller that hangs up before its request is complete.
+            // Fastify calls `onRequestAbort` only if the caller hangs up before its request is complete, so later hang-ups are detected
+            // here.
             if (reply.raw.destroyed) this.#abandon(request)
             else reply.raw.once('close', () => this.#abandon(request))
             resolve(undefined)
@@ -141,7 +142,7 @@ class Hooks<Req extends FastifyRequest> {
       const { body, sent } = await readPayload(content, this.#guard.responseBytesMax)
       const kept = keepHeaders(Object.entries(headers), this.#guard.headersKept)
       running.end({ status: reply.statusCode, headers: kept, body })
-      // Also for an exception of the guard: the handler has had its effect.
+      // Sends the response even if the guard throws, because the handler has had its effect.
       await running.guarded.catch(() => undefined)
       return sent
     } catch (error) {
@@ -150,7 +151,7 @@ class Hooks<Req extends FastifyRequest> {
     }
   }
 
-  /** Ends an operation whose handler has sent its response by itself, past Fastify. */
+  /** Ends an operation whose handler sent its response directly, bypassing Fastify. */
   async finish(request: Req, reply: FastifyReply): Promise<void> {
     this.#running.get(request)?.end({ status: reply.statusCode, headers: {}, body: undefined })
     this.#running.delete(request)
@@ -174,7 +175,7 @@ function answer(reply: FastifyReply, { status, headers, body }: CapturedResponse
   return reply
 }
 
-/** Also for a class other than the global one, as Fastify does. */
+/** Accepts other classes than the global `Response`, as Fastify does. */
 function isResponse(payload: unknown): payload is Response {
   return Object.prototype.toString.call(payload) === '[object Response]'
 }

@@ -6,7 +6,7 @@ import { type CapturedResponse, hasNoBody, keepHeaders } from './stored-response
 
 export { type IdempotencyOptions, type Operation, operationOf } from './guard.ts'
 
-/** Request handler of the Fetch API, with whatever else the framework passes after the request. */
+/** Request handler of the Fetch API, with any further arguments that the framework passes. */
 export type FetchHandler<Rest extends readonly unknown[]> = (
   request: Request,
   ...rest: Rest
@@ -54,17 +54,17 @@ export function idempotency<Context extends HonoContext>(
   const guard = new Guard(latchkey, options)
   return async (context, next) => {
     const { raw, path, routePath } = context.req
-    // A middleware of several routes knows only its own pattern.
+    // A middleware of several routes knows only its own pattern, so the path is used instead.
     const route = routePath.includes('*') ? path : routePath
     let hasRun = false
     const request = guardedRequest(raw, route, [context] as const)
-    // Hono keeps a body that an earlier middleware has read.
+    // Uses the body that Hono keeps if an earlier middleware has read it.
     const readBody = async (bytesMax: number) =>
       raw.bodyUsed ? within(await context.req.arrayBuffer(), bytesMax) : request.readBody(bytesMax)
     const response = await respond(guard, { ...request, readBody }, async () => {
       hasRun = true
       await next()
-      // Hono turns an exception of the handler into a response.
+      // Checks `context.error`, because Hono turns an exception of the handler into a response.
       if (takeNothingHappened(context.error)) operationOf(raw)?.nothingHappened()
       return context.res as Response
     })
@@ -90,7 +90,7 @@ function guardedRequest<Arguments extends readonly unknown[]>(
         throw new TypeError(
           'Latchkey: the body of the request was read before; put the idempotency middleware first',
         )
-      // The handler reads the request itself, whatever class it has.
+      // Reads a clone, because the handler reads the request itself, whatever its class.
       return readUpTo(request.clone().body, bytesMax)
     },
   }

@@ -10,14 +10,14 @@ import { type CapturedResponse, fromRecord, keptHeaderNames, toRecord } from './
 const requestBytesDefault = 1024 * 1024
 const responseBytesDefault = 180 * 1024
 const ttlSecondsDefault = 86_400
-/** Maximum milliseconds that a response waits for its record to be saved. The save goes on after it. */
+/** Maximum milliseconds that a response waits for its record to be saved. The save then continues in the background. */
 const heldMsMax = 2000
 /** Characters of a scope that are kept; the rest is replaced by its hash. */
 const scopeCharsMax = 100
 
 type OnceBounds = 'ttlSeconds' | 'lockSeconds' | 'waitMs' | 'acquireMs' | 'onUnavailable'
 
-/** Options of the middleware. `Arguments` are what the framework calls the handler with, the request first. */
+/** Options of the middleware. `Arguments` are those with which the framework calls the handler, the request first. */
 export interface IdempotencyOptions<Arguments extends readonly unknown[]>
   extends Pick<OnceOptions<unknown>, OnceBounds> {
   /**
@@ -63,7 +63,7 @@ export function operationOf(request: object): Operation | undefined {
   return operations.get(request)
 }
 
-/** Request, as an adapter hands it to the guard. */
+/** Request, as an adapter passes it to the guard. */
 export interface GuardedRequest<Arguments extends readonly unknown[]> {
   readonly method: string
   /** Value of `Idempotency-Key`. */
@@ -123,8 +123,8 @@ export class Guard<Arguments extends readonly unknown[]> {
   }
 
   /**
-   * Runs `work` for a request with a new key. `work` calls the handler and returns its response once it is complete, or with no body once it
-   * is longer than `responseBytesMax`.
+   * Runs `work` for a request with a new key. `work` calls the handler and returns its complete response, or a response without a body if
+   * the body is longer than `responseBytesMax`.
    * @throws the exception of `work`, of `principal`, and LatchkeyRequestError
    */
   async run(
@@ -157,7 +157,7 @@ export class Guard<Arguments extends readonly unknown[]> {
     const { principal } = this.#options
     if (principal === 'none') return '-'
     const text: unknown = await principal(...args)
-    // Otherwise all callers whom `principal` does not know would share their responses.
+    // Without this check, all callers for whom `principal` returns nothing would share their responses.
     if (typeof text !== 'string' || text === '')
       throw new TypeError('Latchkey: `principal` must return a text that identifies the caller')
     return shortHash(text)
@@ -219,13 +219,13 @@ export class Guard<Arguments extends readonly unknown[]> {
     }
   }
 
-  /** Goes on with a save that was not answered while the response waited. */
+  /** Continues a save that was not answered while the response waited. */
   #saveLater({ pending }: Outcome<CapturedResponse> & { kind: 'unknown' }): void {
     const saveMs = (this.#options.saveMs ?? saveMsDefault) - heldMsMax
     if (saveMs > 0) void this.#latchkey.complete(pending, { saveMs })
   }
 
-  /** Saves at least that the handler ran, if the service refused the response, as it does beyond its configured size. */
+  /** Saves at least that the handler ran if the service refused the response, for example because of its size. */
   async #saveWithoutBody({ reason, pending, value }: Outcome<CapturedResponse> & { kind: 'unknown' }) {
     if (reason !== 'refused' || value.body === undefined) return
     const record = toRecord({ ...value, body: undefined }, this.responseBytesMax)
@@ -245,7 +245,7 @@ function replay({ status, headers, body }: CapturedResponse): Guarded {
 
 /** Replaces the part of a scope beyond 100 characters by its hash. */
 async function shortenScope(scope: string): Promise<string> {
-  // By characters, so that none is cut in half.
+  // Splits by characters, so that no character is cut in half.
   const characters = Array.from(scope)
   if (characters.length <= scopeCharsMax) return scope
   const rest = characters.slice(scopeCharsMax).join('')

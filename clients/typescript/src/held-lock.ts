@@ -6,7 +6,7 @@ import { callMsMax, type Service } from './service.ts'
 
 /** Maximum milliseconds to give up a lock. If that fails, the lock expires. */
 const giveUpMsMax = 2000
-/** Part of `giveUpMsMax` to wait for an extension under way, which would make the lock long again. */
+/** Part of `giveUpMsMax` to wait for an extension in flight, which would undo the shortening of the lock. */
 const extensionMsMax = 1000
 /** Seconds that a lock is held after an exception of `work`. */
 const shortenedSeconds = 1
@@ -18,12 +18,14 @@ export interface LockParts {
   readonly address: Address
   readonly lock: Lock
   readonly lockSeconds: number
-  /** Time of `performance.now()` before the call that acquired the lock: the service holds it at least `expiresInMs` from then on. */
+  /**
+   * Time of `performance.now()` before the call that acquired the lock. The service holds the lock at least `expiresInMs` from this time.
+   */
   readonly heldFromMs: number
   readonly signal: AbortSignal | undefined
 }
 
-/** Lock of a running operation, extended after each third of its time. Has one timer, or one call under way. */
+/** Lock of a running operation, extended after each third of its time. Has at most one timer or one call in flight. */
 export class HeldLock {
   readonly #parts: LockParts
   readonly #controller = new AbortController()
@@ -60,7 +62,7 @@ export class HeldLock {
     return error === reason || (error instanceof Error && error.cause === reason)
   }
 
-  /** Ends the extension of the lock. May be called again. */
+  /** Stops extending the lock. Idempotent. */
   stop(): void {
     this.#stopped = true
     clearTimeout(this.#timer)
@@ -74,7 +76,7 @@ export class HeldLock {
     await this.#giveUp((timeoutMs) => removeRecord(service, address, lock.lockToken, { timeoutMs }))
   }
 
-  /** Shortens the lock, so that the next caller soon gets it with `takenOver`. */
+  /** Shortens the lock, so that the next caller soon gets the lock with `takenOver`. */
   async shorten(): Promise<void> {
     this.stop()
     const untilMs = performance.now() + giveUpMsMax
@@ -123,7 +125,7 @@ export class HeldLock {
       return this.#extendAt(startedAtMs + reply.body / 3)
     }
     if (reply.kind === 'refused' && reply.code === 'lock_lost') return this.#lose('taken')
-    // Another refusal, such as of a suspended tenant, does not end the lock: it is held until its time has passed.
+    // Any other refusal, such as of a suspended tenant, does not end the lock: it is held until its time has passed.
     const retryAfterMs = reply.kind === 'aborted' ? undefined : reply.retryAfterMs
     const pauseMs = decidePauseMs(this.#failures, retryAfterMs, Math.random())
     this.#failures += 1

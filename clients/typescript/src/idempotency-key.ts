@@ -20,12 +20,12 @@ const bareItem = [
 ].join('|')
 /** An item of RFC 9651 whose value is a string. Parameters are allowed and ignored. */
 const quoted = new RegExp(`^ *${text}(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:${bareItem}))?)* *$`)
-/** Visible ASCII without the characters that would begin or end an item. */
+/** Visible ASCII without the characters that begin or end an item. */
 const unquoted = /^ *([!#-+\--:<-[\]-~]+) *$/
 
 /**
- * Parses the header: a structured-field string (RFC 9651) of 1 to 200 characters, or with `acceptUnquoted` also the bare text. A header that
- * was sent twice arrives as one text with a comma and is malformed.
+ * Parses the header: a structured-field string (RFC 9651) of 1 to 200 characters, or with `acceptUnquoted` also the bare text. Two such
+ * headers arrive as one text with a comma, which is malformed.
  */
 export function parseKeyHeader(value: string | null | undefined, acceptUnquoted = false): KeyHeader {
   if (value === null || value === undefined) return { kind: 'missing' }

@@ -7,7 +7,7 @@ import { unwrap } from './outcome.ts'
 /** Options of `idempotent`. */
 export interface IdempotentOptions<A extends unknown[], T>
   extends Omit<OnceOptions<T>, 'scope' | 'key' | 'fingerprint' | 'signal'> {
-  /** Default: the name of the function. Keep it if the function is renamed, since its keys would be new. */
+  /** Default: the name of the function. Set it to the old name if the function is renamed, since its keys would otherwise be new. */
   readonly scope?: string
   /** Returns the key of a call. */
   key(...args: A): string

@@ -1,7 +1,7 @@
 /**
- * Why a delivery was refused with 400. `headers_missing`: one of `webhook-id`, `webhook-timestamp` and `webhook-signature` is missing or
- * malformed. `timestamp`: its time differs from this clock by more than 5 minutes. `signature`: none of the receiver's secrets made its
- * signature. `body`: it is signed, and no event.
+ * Reason for refusing a delivery with 400. `headers_missing`: `webhook-id`, `webhook-timestamp` or `webhook-signature` is missing or
+ * malformed. `timestamp`: the delivery's time differs from this clock by more than 5 minutes. `signature`: no secret of the receiver
+ * matches the signature. `body`: the body is signed, but is not an event.
  */
 export type InvalidDeliveryReason = 'headers_missing' | 'timestamp' | 'signature' | 'body'
 
@@ -26,7 +26,7 @@ export class InvalidDelivery extends Error {
 
 const toleranceSeconds = 5 * 60
 
-/** Returns why no secret accepted the headers of a delivery. Pure. */
+/** Returns the reason why no secret accepted the headers of a delivery. Pure. */
 export function refusalOf(
   headers: Readonly<Record<'id' | 'timestamp' | 'signature', string>>,
   nowMs: number,

@@ -21,8 +21,9 @@ export interface NodeRequest extends NodeMessage {
 }
 
 /**
- * Returns the body of a request, from a parser that has read it before, else from the stream, to which it puts the bytes back, so that a parser
- * or handler after it reads them as usual. @throws if the caller hangs up
+ * Returns the body of a request: from an earlier parser, or else from the stream, to which it puts the bytes back, so that a later parser
+ * or handler reads them as usual.
+ * @throws if the caller hangs up
  */
 export async function readNodeBody(request: NodeRequest, bytesMax: number): Promise<ReadBytes> {
   if (request.readableEnded) return parsedBody(request.body, bytesMax)
@@ -40,7 +41,7 @@ export async function readNodeBody(request: NodeRequest, bytesMax: number): Prom
     if (size > bytesMax) return { kind: 'beyond' }
     if (request.complete) {
       const bytes = concatBytes(parts)
-      // At once, since a stream that stays empty for a tick ends.
+      // Puts the bytes back in the same tick, since a stream that stays empty for a tick ends.
       if (size > 0) request.unshift(bytes)
       return { kind: 'whole', bytes }
     }

@@ -26,7 +26,7 @@ declare const Buffer: { from(text: string, encoding: string): Uint8Array }
 export interface CaptureOptions {
   readonly bytesMax: number
   readonly headersKept: ReadonlySet<string>
-  /** Names the route in an exception. */
+  /** Name of the route in exceptions. */
   readonly route: string
   /** Milliseconds that a handler has to respond after its caller hung up. */
   readonly hungUpMsMax: number
@@ -71,13 +71,13 @@ export class ResponseCapture {
       if (response.destroyed) onClose()
       else response.once('close', onClose)
     })
-    // If nothing waits for it any more.
+    // Prevents an unhandled rejection if nothing awaits the captured response.
     this.captured.catch(() => undefined)
     response.write = (...args) => this.#write(args)
     response.end = (...args) => this.#end(args)
     response.writeHead = (status, ...args) => this.#writeHead(status, args)
     response.flushHeaders = () => this.#flushHeaders()
-    // As if they were sent, so that an error handler does not respond a second time.
+    // Reports the headers as sent, so that an error handler does not respond a second time.
     const headersSent = { configurable: true, get: () => this.#state !== 'open' }
     Object.defineProperty(response, 'headersSent', headersSent)
   }
@@ -148,7 +148,7 @@ export class ResponseCapture {
   #endHeld(args: readonly unknown[]): void {
     const callback = callbackOf(args)
     if (callback) this.#response.once('finish', callback)
-    // If the last chunk was too much, everything has been written.
+    // If the last chunk exceeded the maximum, all chunks have been written, and only the end is left.
     if (this.#state === 'passing') call(this.#original.end, this.#response, [])
     else this.#state = 'ended'
   }
@@ -192,7 +192,7 @@ export function sendCaptured(response: NodeResponse, { status, headers, body }: 
   call(response.end, response, hasNoBody(status) || body === undefined ? [] : [body])
 }
 
-/** Ignores what was set after the response began, for example by an error handler. */
+/** Discards changes of the head after the response began, for example by an error handler. */
 function restoreHead(response: NodeResponse, head: Head): void {
   response.statusCode = head.status
   response.statusMessage = head.message
@@ -208,7 +208,7 @@ function bytesOf(chunk: unknown, encoding: unknown): Uint8Array | undefined {
   return typeof encoding === 'string' ? Buffer.from(chunk, encoding) : encodeText(chunk)
 }
 
-/** Returns the headers of `writeHead`. An array has names and values in turns, and can repeat a name, such as `Set-Cookie`. */
+/** Returns the headers of `writeHead`. An array alternates names and values, and can repeat a name, such as `Set-Cookie`. */
 function headerPairs(headers: unknown): readonly (readonly [string, HeaderValue])[] {
   if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as Record<string, HeaderValue>)
   const flat = headers.flat() as HeaderValue[]

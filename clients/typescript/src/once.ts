@@ -62,7 +62,7 @@ export async function runOnce<T>(
     kind = outcome.kind
     return outcome
   } catch (error) {
-    // The mark says nothing about an outer operation, through which the error may pass.
+    // Removes the mark, which does not apply to an outer operation that the error may pass through.
     takeNothingHappened(error)
     span?.setStatus(spanError)
     throw error
@@ -151,7 +151,7 @@ async function runLocked<T>(
     await held.release()
     return { kind: 'taken_over', phase: 'before' }
   }
-  // The lock or the caller may be gone since `onTakenOver` was called.
+  // Checks again, because the lock or the caller may be gone since `onTakenOver` was called.
   if (recovery === 'run' && context.takenOver && context.signal.aborted) {
     await held.release()
     options.signal?.throwIfAborted()
@@ -184,7 +184,7 @@ async function runLocked<T>(
   return recovery === 'run' ? saved : { kind: 'replayed', value }
 }
 
-/** An exception of the callback releases the lock, since `work` did not run. */
+/** Decides by `onTakenOver`. An exception of the callback releases the lock, since `work` did not run. */
 async function decide<T>(
   { onTakenOver = 'refuse' }: OnceOptions<T>,
   held: HeldLock,

@@ -6,7 +6,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Receives events for debugging: a constant text and fields. Never gets an API key, an idempotency key, a lock token or a body. */
 export type Debug = (event: string, fields: Readonly<Record<string, unknown>>) => void
 
-/** Tracer of the OpenTelemetry API, as far as it is used. */
+/** Used part of a tracer of the OpenTelemetry API. */
 export interface Tracer {
   startSpan(
     name: string,
@@ -32,9 +32,9 @@ export interface LatchkeyOptions {
   /** Keeps completed records in this process, so that a duplicate needs no call. Default: no cache. */
   readonly cache?:
     | {
-        /** Maximum number of records. The least recently used one is removed first. */
+        /** Maximum number of records. The least recently used record is removed first. */
         readonly entriesMax: number
-        /** Maximum age of a record in milliseconds. A record removed by another process is replayed for as long. */
+        /** Maximum age of a record in milliseconds. A record that another process removed can be replayed until this age. */
         readonly maxAgeMs: number
       }
     | undefined
@@ -54,7 +54,7 @@ export interface WorkContext {
   readonly signal: AbortSignal
   /** Fencing token: grows with every lock of the tenant, so that a store can refuse a late writer. Undefined if `work` runs without a lock. */
   readonly fence: number | undefined
-  /** An earlier caller's lock ended without a result, so the effect may have happened. */
+  /** True if an earlier caller's lock ended without a result, so the effect may have happened. */
   readonly takenOver: boolean
   /** Identifies this call of `once`. */
   readonly attemptId: string

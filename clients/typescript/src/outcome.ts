@@ -10,8 +10,8 @@ export interface StoredRecord {
 }
 
 /**
- * Save that is not known to have succeeded. Can be stored as JSON and passed to `complete` later, also by another process. Contains the
- * result and the token of the lock, so store it like the result itself.
+ * Save whose success is unknown. Can be stored as JSON and passed to `complete` later, also by another process. Contains the result and the
+ * token of the lock, so store it as securely as the result.
  */
 export interface Pending {
   readonly scope: string
@@ -61,9 +61,7 @@ export type Failure<T> =
       readonly cause?: unknown
     }
 
-/**
- * Outcome of `withTransaction`: `work` ran, but whether its transaction was committed could not be found out. Call again with the same key.
- */
+/** Outcome of `withTransaction`: `work` ran, but it is unknown whether its transaction was committed. Call again with the same key. */
 export interface UnknownCommit {
   readonly kind: 'unknown_commit'
   /** Exception of the commit. */
@@ -88,7 +86,7 @@ const texts: Readonly<Record<(Failure<unknown> | UnknownCommit)['kind'], string>
 /** Thrown by `unwrap` for an outcome without a known result. Also the reason of the signal of `work` after its lock was lost. */
 export class LatchkeyOutcomeError<T = unknown> extends Error {
   override readonly name = 'LatchkeyOutcomeError'
-  /** Not enumerable, since `unknown` has the lock token and the result: a log of the error must not show them. */
+  /** Not enumerable, since `unknown` contains the lock token and the result, which a log of the error must not show. */
   declare readonly outcome: Failure<T> | UnknownCommit
 
   constructor(outcome: Failure<T> | UnknownCommit) {

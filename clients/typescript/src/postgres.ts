@@ -53,7 +53,7 @@ export async function withTransaction<Tx, T>(
       throw committed.kind === 'unknown_commit' ? ended : nothingHappened(ended)
     })
     if (committed) return outcomeOf(committed, outcome)
-    // A value that `onTakenOver` recovered is known, whether or not its record is saved.
+    // Returns a value that `onTakenOver` recovered even if saving its record failed, since the value is known.
     return outcome.kind === 'unknown' ? { kind: 'replayed', value: outcome.value } : outcome
   } catch (error) {
     if (error instanceof Ended && committed) return outcomeOf(committed)

@@ -3,7 +3,7 @@ import type { StoredRecord } from './outcome.ts'
 
 interface Entry {
   readonly fingerprint: string | undefined
-  /** JSON text, so that no caller changes what the next one gets. */
+  /** JSON text, so that a caller's changes do not affect the record that the next caller gets. */
   readonly text: string
   readonly untilMs: number
 }

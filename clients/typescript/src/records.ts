@@ -15,7 +15,7 @@ export interface CallBounds {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Gets the record or the lock; waits for a busy key as long as `waitMs` of the request says. */
+/** Gets the record or the lock; waits for a busy key for up to `waitMs` of the request. */
 export function checkRecord(
   service: Service,
   request: Schemas['CheckRequest'],

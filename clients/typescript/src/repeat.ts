@@ -5,9 +5,9 @@ const pauseMsMax = 1000
 
 /** Bounds of the retries of a call. Times are those of `performance.now()`. */
 export interface RepeatBounds {
-  /** No retry starts from this time on. */
+  /** No retry starts at or after this time. */
   readonly untilMs: number
-  /** Milliseconds after the first failure from which on no retry starts. */
+  /** Milliseconds after the first failure at which retries stop. */
   readonly failingMs?: number
   readonly signal?: AbortSignal | undefined
   /** Called before the pause that precedes a retry. */
@@ -23,7 +23,7 @@ export async function repeat<T>(bounds: RepeatBounds, call: () => Promise<Reply<
     const nowMs = performance.now()
     if (failures === 0) untilMs = Math.min(untilMs, nowMs + (bounds.failingMs ?? Number.POSITIVE_INFINITY))
     const pauseMs = decidePauseMs(failures, reply.retryAfterMs, Math.random())
-    // Also ends for a bound that is NaN.
+    // The negation also ends the retries for a bound that is NaN.
     if (!(nowMs + pauseMs < untilMs)) return reply
     bounds.onRepeat(reply, pauseMs)
     await sleep(pauseMs, bounds.signal)
@@ -32,8 +32,8 @@ export async function repeat<T>(bounds: RepeatBounds, call: () => Promise<Reply<
 }
 
 /**
- * Returns the pause before the next retry: 50 ms, doubled up to 1 s, ±50 % jitter, after the time of `Retry-After`, so that callers that
- * got the same `Retry-After` do not return together.
+ * Returns the pause before the next retry: 50 ms, doubled up to 1 s, with ±50 % jitter, in addition to the time of `Retry-After`, so that
+ * callers with the same `Retry-After` do not retry simultaneously.
  * @param random from 0 to 1
  */
 export function decidePauseMs(failures: number, retryAfterMs: number | undefined, random: number): number {

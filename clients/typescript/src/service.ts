@@ -2,7 +2,7 @@ import { readUpTo } from './bytes.ts'
 import type { Fetch } from './options.ts'
 import type { UnavailableReason } from './outcome.ts'
 
-/** Maximum milliseconds of a call, beyond the time for which it asks the service to wait. */
+/** Maximum milliseconds of a call, in addition to the time for which it asks the service to wait. */
 export const callMsMax = 5000
 /** Maximum bytes of an answer. */
 const answerBytesMax = 1024 * 1024
@@ -16,7 +16,7 @@ export type Reply<T> =
   /** The caller's signal aborted. The call may have had its effect. */
   | { readonly kind: 'aborted' }
 
-/** The service refused the call; an unchanged retry fails again. Includes 429, because a usage limit lasts. */
+/** The service refused the call; an unchanged retry fails again. Includes 429, because a usage limit persists. */
 export interface Refused {
   readonly kind: 'refused'
   readonly status: number | undefined
@@ -40,7 +40,7 @@ export interface Failed {
 /** One call of the service. */
 export interface Call<T> {
   readonly method: 'POST' | 'PUT' | 'GET' | 'DELETE'
-  /** Path with query, from `/v1` on. */
+  /** Path with query, beginning with `/v1`. */
   readonly path: string
   /** JSON text. */
   readonly body?: string
@@ -67,7 +67,7 @@ export class Service {
       throw new TypeError('Latchkey: `apiKey` must be a text of printable ASCII characters without spaces')
     this.#base = url.replace(/\/+$/, '')
     this.#headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }
-    // Some runtimes refuse to call the global function as a method of another object.
+    // Calls the global function as a function, since some runtimes refuse to call it as a method of another object.
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
   }
 
@@ -84,7 +84,7 @@ export class Service {
         method,
         headers: this.#headers,
         signal: controller.signal,
-        // The API key is not sent to another address.
+        // Follows no redirects, so that the API key is not sent to another address.
         redirect: 'manual',
         ...(body !== undefined && { body }),
       })
@@ -137,7 +137,7 @@ function failed(reason: Failed['reason'], code: string, retryAfterMs?: number): 
   return { kind: 'failed', reason, code, retryAfterMs }
 }
 
-/** Answers of other programs, such as a proxy without a backend, have no code. */
+/** Responses of other programs, such as a proxy without a backend, have no error code of the service. */
 function reasonOf(code: string): Failed['reason'] {
   if (code.startsWith('http_')) return 'unreachable'
   return code === 'overloaded' || code === 'body_dropped' ? 'overloaded' : 'store_unavailable'

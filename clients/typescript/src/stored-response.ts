@@ -10,9 +10,9 @@ export interface CapturedResponse {
   readonly body: Uint8Array | undefined
 }
 
-/** Header of a record that says how its body is kept: `text`, `base64` or `omitted`. */
+/** Header of a record with the encoding of its body: `text`, `base64` or `omitted`. */
 const bodyHeader = 'latchkey-body'
-/** Headers that are kept if the caller names no others. `content-encoding` belongs to the bytes of the body. */
+/** Headers that are kept by default. `content-encoding` is kept because it describes the kept bytes. */
 const keptByDefault = [
   'content-type',
   'content-encoding',

@@ -25,7 +25,7 @@ const saveMs = 3000
 export interface ReceiverOptions {
   /** The tenant's signing secrets, `whsec_…`. A delivery that any of them signed is accepted. */
   readonly secrets: readonly string[]
-  /** Distinguishes receivers of the same events: each of them handles an event once. Default `events`. */
+  /** Distinguishes receivers of the same events: each receiver handles an event once. Default `events`. */
   readonly name?: string
   /** Maximum bytes of a delivery. Default 26 MiB. */
   readonly bodyBytesMax?: number
@@ -51,7 +51,7 @@ export interface TransactionDeduplication<Tx> {
 export interface ReceiverContext {
   /** Aborts when the lock of the event is lost. */
   readonly signal: AbortSignal
-  /** An earlier delivery of the event ended without a result, so its effect may have happened. */
+  /** True if an earlier delivery of the event ended without a result, so its effect may have happened. */
   readonly takenOver: boolean
   /** Rejects the event with 410: it fails without another delivery, and Latchkey suspends the callback. Throws, which rolls a transaction back. */
   gone(): never
@@ -66,7 +66,7 @@ export interface TransactionContext<Tx> extends ReceiverContext {
   readonly tx: Tx
 }
 
-/** Delivery, as an adapter hands it to the receiver. */
+/** Delivery, as an adapter passes it to the receiver. */
 export interface Delivery {
   header(name: string): string | null | undefined
   readBody(bytesMax: number): Promise<ReadBytes>
@@ -170,7 +170,7 @@ function webhooksOf(secrets: readonly (string | undefined)[]): readonly Webhook[
   })
 }
 
-/** Returns the event of a signed delivery, or why it is none. */
+/** Returns the event of a signed delivery, or the reason for refusing it. */
 function parseDelivery(
   webhooks: readonly Webhook[],
   header: Delivery['header'],
@@ -185,9 +185,9 @@ function parseDelivery(
       const event = webhook.verify(text, headers)
       return isEvent(event) ? event : new InvalidDelivery('body')
     } catch (error) {
-      // The body is parsed once its signature is verified.
+      // The body is parsed only after its signature is verified, so a SyntaxError means that a signed body is not JSON.
       if (error instanceof SyntaxError) return new InvalidDelivery('body')
-      // Perhaps another secret signed it.
+      // Otherwise tries the next secret.
     }
   }
   const [id = '', timestamp = '', signature = ''] = Object.values(headers)
@@ -203,7 +203,7 @@ interface Handling {
 async function handleOnce(handling: Handling, event: EventFields): Promise<DeliveryAnswer> {
   const { onError = logError } = handling.options
   let failure: { readonly error: unknown } | undefined
-  /** Calls the handler, and keeps its exception apart from those of the deduplication. */
+  /** Calls the handler, and keeps its exception separate from those of the deduplication. */
   const run = async (more: Pick<TransactionContext<unknown>, 'signal' | 'takenOver' | 'tx'>) => {
     let rejection: Rejection | undefined
     const reject = (by: keyof typeof rejections): never => {
@@ -217,7 +217,7 @@ async function handleOnce(handling: Handling, event: EventFields): Promise<Deliv
     }
     try {
       await handling.handler(event as never, { ...more, tx: more.tx as never, ...ways })
-      // Also if the handler caught it.
+      // Rejects the event even if the handler caught the exception.
       if (rejection) throw rejection
     } catch (error) {
       failure = { error }

@@ -50,16 +50,16 @@ export type Acquired =
       readonly takenOver: boolean
     }
 
-/** State of a key: `over` is a lock whose time has passed, `released` the mark of a released lock that was taken over. */
+/** State of a key. `over`: a lock whose time has passed. `released`: the mark of a released lock that was taken over. */
 export type TestState =
   | { readonly kind: 'none' | 'held' | 'over' | 'released' }
   | { readonly kind: 'completed'; readonly record: TestRecord }
 
-/** Bounds of the time for which a lock is remembered after its end. */
+/** Bounds of the time for which an ended lock is remembered. */
 const tombstoneMsMin = 86_400_000
 const tombstoneMsMax = 604_800_000
 
-/** Records and locks in memory, with the states and answers of the service. Every method is one step. */
+/** Records and locks in memory, with the states and answers of the service. Every method is atomic. */
 export class MemoryRecords {
   readonly #entries = new Map<string, Lock | Saved>()
   readonly #now: () => number
@@ -85,7 +85,7 @@ export class MemoryRecords {
     return this.#hold(id, { ...wanted, token: asked.lockToken, fence, takenOver: entry !== undefined })
   }
 
-  /** Saves a record. `ttlMs` undefined: that of the lock, or else `defaultTtlMs`. */
+  /** Saves a record. Default of `ttlMs`: that of the lock, or else `defaultTtlMs`. */
   save(
     id: string,
     asked: { lockToken: string; ttlMs: number | undefined; defaultTtlMs: number; record: TestRecord },
@@ -106,7 +106,7 @@ export class MemoryRecords {
     return 'saved'
   }
 
-  /** Holds a lock from now on, also an expired one that was not taken over. Undefined: it is lost. */
+  /** Holds a lock from now on, also an expired one that was not taken over. Undefined if the lock is lost. */
   extend(
     id: string,
     lockToken: string,
@@ -145,7 +145,7 @@ export class MemoryRecords {
     return undefined
   }
 
-  /** Fences grow also while the clock stands. */
+  /** Fences also grow while the clock stands still. */
   #nextFence(): number {
     this.#fence = Math.max(this.#fence + 1, Math.floor(this.#now() * 1000))
     return this.#fence

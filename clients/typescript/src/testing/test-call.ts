@@ -47,7 +47,7 @@ const defaultLockSeconds = 60
 const lockSecondsMax = 900
 const waitMsMax = 25_000
 const depthMax = 256
-/** Method and path of each operation, then the fields that it takes and those that it needs beside scope and key. */
+/** Per operation: method, path, optional fields, and fields that are required in addition to scope and key. */
 const routes = {
   acquire: ['POST', '/v1/record', ['ttlSeconds', 'lockSeconds', 'attemptId', 'fingerprint', 'waitMs'], []],
   save: ['PUT', '/v1/record', ['headers', 'ttlSeconds', 'lockToken'], ['status', 'body']],
@@ -110,7 +110,7 @@ function parseObject(text: string): Fields | string {
   }
 }
 
-/** Depth of a JSON text, counted before it is parsed. */
+/** Maximum nesting depth of a JSON text, counted before the text is parsed. */
 function depthOf(text: string): number {
   let depth = 0
   let deepest = 0
@@ -126,7 +126,7 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it refuses
 const headerValue = /^[^\u0000-\u0008\u000a-\u001f\u007f\p{Cs}]{0,65536}$/u
 
-/** Returns what is wrong with the fields of a call, or undefined. */
+/** Returns the problem with the fields of a call, or undefined. */
 function findProblem(
   fields: Fields,
   { recordBodyBytesMax, recordTtlSecondsMax }: Bounds,

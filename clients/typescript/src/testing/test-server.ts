@@ -1,12 +1,12 @@
 import { type Acquired, MemoryRecords, type TestRecord, type TestState } from './records.ts'
 import { parseCall, type RecordCall, refusal } from './test-call.ts'
 
-/** Calls of the service that records need. `release` is a removal with a lock token. */
+/** Operations of the service on records. `release` is a removal with a lock token. */
 export type TestOperation = 'acquire' | 'save' | 'extend' | 'release' | 'remove' | 'fetch'
 
 /**
- * Fault of one call: `call_lost` fails before the call has an effect, `answer_lost` after it, and a status is answered instead of making the
- * call, with the error code of the service for it.
+ * Fault of one call. `call_lost`: fails before the call has an effect. `answer_lost`: fails after the call has had its effect. A status:
+ * the call has no effect and is answered with this status and the service's error code for it.
  */
 export type TestFailure =
   | 'call_lost'
@@ -58,7 +58,10 @@ export class TestServer {
     this.#records = new MemoryRecords(() => Date.now() + this.#movedMs)
   }
 
-  /** Answers a request as the service does. Can be passed on without its object, to `new Latchkey` or as the handler of a server. */
+  /**
+   * Answers a request as the service does. Works without its object, so it can be passed to `new Latchkey` or used as the handler of a
+   * server.
+   */
   readonly fetch: TestFetch = async (input: string | URL | Request, init?: unknown): Promise<Response> => {
     const request = new Request(input, isInit(init) ? init : undefined)
     request.signal.throwIfAborted()
@@ -73,13 +76,13 @@ export class TestServer {
     return response
   }
 
-  /** Moves the clock of the service, which otherwise runs with that of the process: locks end and records expire. */
+  /** Advances the clock of the service, which otherwise follows that of the process: locks end and records expire. */
   advance(ms: number): void {
     this.#movedMs += ms
     this.#wake()
   }
 
-  /** Lets the next calls fail. Failures take effect in the order in which they were added. Default: the next call of any operation. */
+  /** Makes the next calls fail. Failures take effect in the order in which they were added. Default: the next call of any operation. */
   failNext(
     failure: TestFailure,
     options: { readonly operation?: TestOperation; readonly times?: number } = {},
@@ -154,7 +157,7 @@ export class TestServer {
     }
   }
 
-  /** Resolves at the next change, at the latest after `ms`. */
+  /** Resolves at the next change, or after `ms` at the latest. */
   #change(ms: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -182,7 +185,7 @@ export class TestServer {
   }
 }
 
-/** Servers pass objects of their classes, whose members `new Request` would take for its own. */
+/** False for objects of other classes, which servers pass, and whose members `new Request` would use as options. */
 function isInit(value: unknown): value is RequestInit {
   return value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
 }
