@@ -1,4 +1,4 @@
-// Reads the repository and holds it to the house rules that no linter sees. Each rule is itself shown to fail, below.
+// Checks rules of the repository that no linter checks. Each rule has a test that shows that it can fail.
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -52,7 +52,7 @@ const testLinesMax = 800
 const functionLinesMax = 70
 const mainLinesMax = 59
 
-// VitePress prescribes the form of the modules in docs.
+// Excludes the modules in docs, whose form VitePress prescribes.
 const isCode = (path: string) =>
   /\.(tsx?|mjs)$/.test(path) && !/\.(d|generated)\.ts$/.test(path) && !path.startsWith('docs/')
 const isTest = (path: string) => /\.test\.tsx?$/.test(path)
@@ -76,13 +76,13 @@ const rules: Record<string, Rule> = {
             name,
           ),
       )
-    // Modules of Python, which are imported by their names.
+    // Allows the names of Python modules, which become the names of imports.
     const isModule = /^clients\/python\/.*\/(__init__|[a-z0-9]+(_[a-z0-9]+)*)\.py$/.test(path)
     const odd = names.filter(
       (name) =>
         !(isModule && name.endsWith('.py')) &&
         !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) &&
-        // Pages that VitePress makes of a list.
+        // Allows the names of pages that VitePress generates from a list.
         !/^\[[a-z]+\](\.[a-z]+)+$/.test(name) &&
         !/^_[a-z]+\.tpl$/.test(name),
     )
@@ -142,7 +142,7 @@ const rules: Record<string, Rule> = {
         /^export (?:declare |async |abstract )*(?:function\*?|const|class|interface|type|let) (\w+)/.exec(
           line,
         )?.[1]
-      // A schema's type is documented where the schema is.
+      // Exempts the type of a schema, which is documented at the schema.
       const ofSchema = [`typeof ${name}.static`, `ValueOf<typeof ${name}>`]
       if (name === undefined || ofSchema.some((type) => line === `export type ${name} = ${type}`)) return []
       if (!path.startsWith('clients/') && !publishedBy(path).has(name)) return []
@@ -240,7 +240,7 @@ function importsOf(text: string): Import[] {
 
 function arrowProblem(path: string, from: string): string | undefined {
   const room = roomOf(path)
-  // The version that a process reports.
+  // Allows package.json, which has the version that a process reports.
   if (path.startsWith('cmd/') && posix.join(posix.dirname(path), from) === 'package.json') return undefined
   if (from.startsWith('.')) {
     const home = room === undefined ? path.split('/').slice(0, 2).join('/') : `internal/${room}`
@@ -302,7 +302,7 @@ describe('repository', () => {
   })
 
   test.each(Object.entries(rules))('tidy: repository obeys the rule "%s"', (_name, rule) => {
-    // This file holds the forbidden words as examples.
+    // Excludes this file, which contains the forbidden words as examples.
     const problems = files.filter(({ path }) => path !== 'test/tidy.test.ts').flatMap(rule)
     expect(problems).toEqual([])
   })

@@ -255,7 +255,7 @@ interface Sent {
 
 async function send(url: string, { method, headers, body }: Sent): Promise<ReadResponse> {
   const startedAtMs = performance.now()
-  // A server may close the connection after an exception.
+  // Uses a connection per request, since a server may close the connection after an exception.
   const sent = sendRequest(url, { method, headers, agent: false }).end(body)
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   const bytes = await buffer(response)

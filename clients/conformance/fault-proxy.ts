@@ -73,7 +73,7 @@ export async function startFaultProxy(target: string): Promise<FaultProxy> {
     const operation = operationOf(request)
     counts[operation] += 1
     const fault = queues[operation]?.shift() ?? 'pass'
-    // A broken upstream is like a lost answer.
+    // Treats a broken upstream like a lost answer.
     answer(target, fault, { request, response, closed: closed.signal }).catch(() => response.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -121,7 +121,7 @@ interface Exchange {
 async function answer(target: string, fault: Fault, { request, response, closed }: Exchange): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
-  // The caller gave up: a fault that is scripted later is not for this call.
+  // Applies no fault if the caller gave up, because a fault that is scripted later is meant for another call.
   if (request.socket.destroyed) return
   if (fault === 'no_answer') return
   if (fault === 'call_lost') return void request.socket.destroy()

@@ -9,7 +9,7 @@ import { startKit } from './services.ts'
 
 const root = resolve(import.meta.dir, '../..')
 mkdirSync(join(root, '.latchkey'), { recursive: true })
-// In the repository, so that the programs find their packages.
+// Below the repository, so that the programs find their packages.
 const folder = mkdtempSync(join(root, '.latchkey', 'conformance-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

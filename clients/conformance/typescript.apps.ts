@@ -134,7 +134,7 @@ async function answer({ do: name, client, options }: Request): Promise<object> {
   return name === 'serve' ? app.serve(options as ServeOptions) : app[name]()
 }
 
-// The apps hold the process; its end closes them.
+// The process ends, and with it the apps, when its standard input ends.
 createInterface({ input: process.stdin })
   .on('line', (line) => {
     const request = JSON.parse(line) as Request

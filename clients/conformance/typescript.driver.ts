@@ -1,4 +1,4 @@
-// Driver of the TypeScript library: makes the calls of the runner, which come as JSON lines. Runs on Node and Bun.
+// Driver of the TypeScript library: makes the calls that the runner sends as JSON lines. Runs on Node and Bun.
 import { createInterface } from 'node:readline'
 import {
   idempotent,

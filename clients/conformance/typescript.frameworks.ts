@@ -102,7 +102,7 @@ export const servers: Readonly<
     const app = fastify({ forceCloseConnections: true, bodyLimit: 4 * 1024 * 1024 })
     const principal = isAnonymous ? 'none' : ({ headers }: FastifyRequest) => String(headers['x-user'] ?? '')
     await app.register(async (routes) => {
-      // Handlers get the text, as those of the other frameworks.
+      // Passes the body to handlers as text, as the other frameworks do.
       routes.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) =>
         done(null, body),
       )

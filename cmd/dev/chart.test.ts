@@ -1,4 +1,4 @@
-// Holds the chart's hand-written files (values, schema, rules, dashboards) and the runbooks to the code and to each other.
+// Checks that the chart's hand-written files (values, schema, rules, dashboards) and the runbooks match the code and each other.
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
@@ -53,13 +53,13 @@ const groups = keys.filter(([, { properties }]) => properties !== undefined)
 describe('values', () => {
   test('values.yaml: has exactly the keys of the schema, and its defaults are valid', () => {
     expect([validate(values), validate.errors]).toEqual([true, null])
-    // `enabled` serves as the condition of a chart that depends on this one.
+    // Expects no value for `enabled`, which is the condition of a chart that depends on this one.
     const missing = keys.map(([path]) => path).filter((path) => valueAt(path) === undefined)
     expect(missing).toEqual(['enabled'])
   })
 
   test('values.yaml: every key has a comment, or another key with the same name has a comment', () => {
-    // Stores and processes have many keys in common.
+    // Sections of stores and processes, which have many keys in common.
     const shared = /^(database|redis|api|forwarder|operator|backoffice|migration|cleanup)\./
     const short = (path: readonly string[]) =>
       path.slice(-2).join('.').replace(shared, '*.').replace('serviceMonitor.', 'podMonitor.')
@@ -423,8 +423,8 @@ describe('Chart.yaml', () => {
     expect(read(`${chartFolder}/README.md`)).toContain(`Kubernetes ${least} or newer`)
   })
 
-  // The levels rate how an operator runs an application. Ours configures tenants and does not back up the stores, which
-  // `Full Lifecycle` would claim: https://sdk.operatorframework.io/docs/overview/operator-capabilities/ (2026-11)
+  // The levels rate how well an operator runs an application. This operator configures tenants and does not back up the stores, which `Full
+  // Lifecycle` would claim: https://sdk.operatorframework.io/docs/overview/operator-capabilities/ (2026-11)
   test('Chart.yaml: contains only annotations that this test knows, and claims no operator capability level', () => {
     const names = Object.keys(chart.annotations).map((name) => name.replace('artifacthub.io/', ''))
     const checked = ['crds', 'crdsExamples', 'images', 'license', 'prerelease']

@@ -9,7 +9,7 @@ const server = Bun.serve({
     const { pathname } = new URL(url)
     if (pathname === '/well') return new Response('yes')
     asked += 1
-    // Not ready at first.
+    // Reports not ready on the first call.
     return new Response(null, { status: asked > 1 ? 204 : 503 })
   },
 })

@@ -285,7 +285,7 @@ describe('latchkey events replay', () => {
     Number((await lab.backoffice.pool.query('SELECT count(*) FROM replays')).rows[0].count)
   const failed = ['events', 'replay', '--from', '1h', '--type']
 
-  // A tenant can have few running replays, and nothing runs them here.
+  // Removes the replays of earlier tests: the number of running replays per tenant is limited, and no process here completes them.
   beforeEach(async () => void (await lab.backoffice.pool.query('TRUNCATE replays')))
 
   /** Stores failed events of a type. */

@@ -207,7 +207,7 @@ describe('latchkey listen', () => {
     const [one] = await accept(1)
     await first
     const missed = await accept(30)
-    // As if all of it had happened nearly two weeks ago, and others had created subscriptions since.
+    // Makes the subscription look 13 days old; the next command creates another subscription.
     await lab.backoffice.pool.query(
       `UPDATE subscriptions SET created_at = created_at - interval '13 days', used_at = used_at - interval '13 days',
          acknowledged_at = acknowledged_at - interval '13 days'`,

@@ -40,7 +40,7 @@ const apis = [
   ['the internal API', () => lab.env(), 'dev', ['--tenant', 'shops/acme']],
   ['the public API', () => keyOnly(), 'key:', []],
 ] as const
-// Without the events of the lab's simulation, of which one can come at any time.
+// Excludes the events of the lab's simulation, which can arrive at any time.
 const ofAcme = ['--from', '24h', '--state', 'processed', '--provider', 'generic']
 
 describe.each(apis)('replay with %s', (_name, env, actor, ofTenant) => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { countEventsLeft, type ReceivedEvent } from '#internal/events/index.ts'
-// The rooms of tests may be entered by any door: what intake makes is what must be found again.
+// Tests may import any file of a room.
 import { createReceivedEvent } from '#internal/intake/intake.ts'
 import { purgeRecords } from '#internal/records/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
@@ -78,7 +78,7 @@ function eventsOf(id: TenantId): ReceivedEvent[] {
     const type = 'order.created'
     return createReceivedEvent({
       origin: { kind: 'provider' },
-      // One waits for a pull.
+      // One event waits for a pull, because its tenant has no callback.
       tenant: directoryTenant({ id, ...(nth === 4 && { callback: undefined }) }),
       retention,
       provider: nth < 6 ? 'card' : 'generic',
@@ -279,13 +279,13 @@ describe('purge', () => {
     const { rows } = await pool.query<{ id: string }>('SELECT id FROM events WHERE tenant_id = $1', [id])
     const eventIds = rows.map((row) => row.id)
     const places = await placesOf(id, eventIds)
-    // A table that is new here has to be filled above, and purged.
+    // Fails for a new table, which must be filled above and purged.
     expect(places).toEqual(expect.arrayContaining(await tablesThatNameIt()))
     const context = { pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }
     const tenant = { id, uid: id, namespace: 'shops', name: id, slug: 'x' }
     expect(await removeTenant(context, tenant, { now: nowMs })).toMatchObject({ kind: 'applied' })
     expect((await purgeTenant(pool, id)).isDone).toBe(true)
-    // What stays is that it existed, for whom its slug is kept, and who did it.
+    // The rows that remain record that the tenant existed, reserve its slug, and name the user who deleted it.
     expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])
   })
 
@@ -300,7 +300,7 @@ describe('purge', () => {
     let batches = 0
     while ((await purgeTenantBatch(pool, id, rowsMax)) > 0) {
       const after = countsOf(await rowsNow())
-      // Attempts are bounded a statement, of which there is one for each day.
+      // Excludes attempts, whose maximum applies to each statement: there is one statement for each day.
       const removed = before.map((count, at) => count - (after[at] ?? 0))
       expect(Math.max(...removed.filter((_count, at) => tables[at] !== 'attempts'))).toBeLessThanOrEqual(
         rowsMax,

@@ -157,7 +157,7 @@ describe('unavailable API server', () => {
       expect(await access.visibleTenants(ada, ['shops'])).toMatchObject({ kind: 'unavailable' })
       expect(observed.every((each) => each.includes('unavailable'))).toBe(true)
       answer = (request) => tokenAnswer(isTokenReview(request) ? good : { allowed: true })
-      // Failures are not cached.
+      // Succeeds now, since failures are not cached.
       expect(await access.authenticate('a')).toMatchObject({ kind: 'actor' })
       expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
     },
@@ -202,7 +202,7 @@ describe('unavailable API server', () => {
       gate.resolve()
       expect(await bobs).toEqual({ kind: 'allowed' })
       expect((await Promise.all(all.slice(0, 20))).every(({ kind }) => kind === 'allowed')).toBe(true)
-      // Answered reviews free their places.
+      // Succeeds now, since answered reviews free their places.
       expect(await see(ada, 99)).toEqual({ kind: 'allowed' })
     })
 
@@ -214,7 +214,8 @@ describe('unavailable API server', () => {
         const { resourceAttributes } = (body as { spec: { resourceAttributes: object } }).spec
         if (!('namespace' in resourceAttributes)) return tokenAnswer({ allowed: false })
         waitingMost = Math.max(waitingMost, (waiting += 1))
-        // By the time this is answered a seventh would be here. The last two are asked about by themselves.
+        // Answers six waiting reviews only after a ping: a seventh concurrent review would arrive before the ping. The last two reviews are
+        // answered after the last one arrives.
         if (waiting === 6 || askedCount() === 1 + namespacesMax)
           void fetch(`${server.endpoint.server}/ping`, { tls: { ca } }).then(() => gate.resolve())
         await gate.promise

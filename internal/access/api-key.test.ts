@@ -59,7 +59,7 @@ describe.each(routes)('API key of %s %s', (method, path) => {
     const response = await fetch(`${api.url}${path}`, {
       method,
       headers: authorization === undefined ? {} : { Authorization: authorization },
-      // Not JSON: the caller is authenticated before the body is parsed.
+      // Sends a body that is not JSON, since the caller is authenticated before the body is parsed.
       ...((method === 'POST' || method === 'PUT') && { body: 'not JSON' }),
     })
     expect(response.status).toBe(403)

@@ -26,7 +26,7 @@ beforeAll(async () => {
   })
   await acceptEvents(backoffice.pool, [event])
   eventId = event.id
-  // As a version would have stored it that did not recognize these names.
+  // An exchange as an earlier version stored it, which did not recognize these names as sensitive.
   const exchange = {
     ...someExchange,
     url: `${someExchange.url}?token=planted-query`,

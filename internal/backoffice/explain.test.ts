@@ -266,7 +266,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     '',
   ],
   [
-    // Notifications have a receiver of their own.
+    // Here the receiver of notifications is suspended, which is separate from the callback.
     { blockers: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
     'callback_suspended',
     'The receiver of notifications answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
@@ -428,7 +428,7 @@ describe('GET events/{eventId}/explain', () => {
       ),
       todo: 'Ask the platform team to resume deliveries.',
     })
-    // Whoever may read the setting of the installation learns who set it, and whoever may change it how to resume.
+    // A user who may read the installation's settings sees who set them, and a user who may change them sees how to resume.
     const { json } = await backoffice.call('GET', `/internal/v1/events/${id}/explain`)
     expect(json).toMatchObject({
       sentence: expect.stringMatching(/^Deliveries of all tenants are paused by operator:dev [(]setting /),

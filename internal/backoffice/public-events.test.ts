@@ -143,7 +143,7 @@ describe('tenants of event calls', () => {
     subscription: 'unknown',
   } as SeededTenant
 
-  // With the name of another tenant's subscription these create one, and delete none.
+  // Skips these routes: with the name of another tenant's subscription, PUT creates a subscription of the caller and DELETE deletes none.
   const ownNames = ['PUT /v1/subscriptions/:subscriptionName', 'DELETE /v1/subscriptions/:subscriptionName']
 
   test.each(named.filter(([name]) => name.includes(':') && !ownNames.includes(name)))(

@@ -150,7 +150,7 @@ describe('pull over the API', () => {
     for (const name of names) expect((await callOf('PUT', `/${name}`, {})).status).toBe(200)
     let ended = 0
     const pulls = []
-    // Twelve calls are more than a tenant may have under way.
+    // Sends twelve calls, which is more than one tenant may have in flight.
     for (const name of names) {
       pulls.push(callOf('POST', `/${name}/pull`, { waitSeconds: 20 }).finally(() => (ended += 1)))
       expect((await callOf('GET', '')).status).toBe(200)

@@ -128,7 +128,7 @@ describe('stream of events', () => {
     })
     const again = await open()
     await until('the events again', () => again.events.length === 5)
-    // The same caller comes back before the server notices that its connection has ended.
+    // Reconnects before the server notices that the previous connection has ended.
     const third = await open(again.events[2]?.id)
     await until('the rest', () => third.events.length === 2)
     expect(idsOf(third)).toEqual(ids.slice(3))

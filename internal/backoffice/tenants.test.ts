@@ -201,7 +201,7 @@ test('refused calls: can be filtered by cause and by the neutral or vendor name 
     'provider=generic&cause=signature_mismatch',
   ])
     expect([filter, await idsOf(filter)]).toEqual([filter, []])
-  // A Provider of this name can have been deleted, so an unknown name is no mistake.
+  // Accepts an unknown name, since a Provider of this name may have been deleted.
   const unknown = await backoffice.call('GET', `/internal/v1/${list}?provider=nobody`)
   expect([unknown.status, unknown.json['items']]).toEqual([200, []])
   const malformed = await backoffice.call('GET', `/internal/v1/${list}?provider=No%20body`)

@@ -28,7 +28,7 @@ const send = (slug: string, token?: string) =>
 test('test notification: is stored for the queue of notifications, once in an interval, and audited', async () => {
   const first = await send('acme')
   expect(first).toMatchObject({ status: 202, json: { isNew: true, id: expect.stringMatching(/^evt_/) } })
-  // The next interval of the clock may have begun between two calls, but not twice.
+  // The next interval of the clock can begin between two of the calls, but not more than once.
   const ids = [first, await send('acme'), await send('acme')].map(({ json }) => String(json['id']))
   expect(new Set(ids).size).toBeLessThan(3)
   const id = ids[0] as EventId

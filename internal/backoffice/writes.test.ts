@@ -292,7 +292,7 @@ describe('idempotency', () => {
       backoffice.call('POST', `/internal/v1/simulations/${id}/advance`, { body: { sourceEventId } })
     expect((await advance(events[1]?.id)).status).toBe(409)
     expect((await advance(events[0]?.id)).json['isNew']).toBe(true)
-    // As the simulator notes an event that it has sent.
+    // Stores what the simulator stores after it has sent an event.
     await backoffice.pool.query(
       'UPDATE simulations SET sent_at = ARRAY[now()], state = $2, started_at = now() WHERE id = $1',
       [id, 'running'],
@@ -348,7 +348,7 @@ describe('raw payload', () => {
     ])
     for (let times = 1; times <= 2; times += 1) {
       const answer = await done('GET', `/internal/v1/events/${id}/payload`)
-      // To the last digit, which no parser keeps.
+      // Keeps all digits of a number, which a JSON parser would round.
       expect(answer.text).toContain('"amount":820982911946154508')
       expect(await auditOf('payloads.read')).toHaveLength(times)
     }

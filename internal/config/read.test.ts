@@ -127,9 +127,9 @@ describe('the schema', () => {
   test('settings: `dev` uses all settings except cluster and command-line settings, and no process requires a setting that it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
-      // Dev brings its schema up to date itself, on stores that it has waited for.
+      // Dev waits for its stores and brings the schema up to date itself.
       'LATCHKEY_MIGRATE_WAIT_SECONDS',
-      // Dev has one operator, whose token it makes at its first start, and runs every process.
+      // Dev has one operator, whose token it creates at its first start, and runs every process.
       'LATCHKEY_OPERATORS_FILE',
       'LATCHKEY_RUN_PROCESSES',
       'KUBECONFIG',

@@ -49,7 +49,7 @@ async function signIn(token = adminToken): Promise<string> {
 
 test('live streams: each session of an actor can open 12 streams', async () => {
   const leaving = new AbortController()
-  // A response without a reference may be collected, which ends its stream.
+  // Keeps references to the responses: an unreferenced response may be garbage-collected, which ends its stream.
   const followed: Response[] = []
   const follow = async (cookie: string) => {
     const answer = await fetch(`${backoffice.url}/live`, {

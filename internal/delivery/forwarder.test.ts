@@ -329,7 +329,7 @@ describe('Forwarder: failing callbacks', () => {
     const spentBefore = await lab.value<number>(spent)
     forwarder.notify([callbackQueueOf(tenant.id)])
     receiver.answer(noContent)
-    // The open time of the breaker ends.
+    // Lets the open time of the breaker end.
     const claimsNothing = await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])

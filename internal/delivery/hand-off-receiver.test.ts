@@ -125,7 +125,7 @@ describe('hand-off', () => {
     expect(attempts.slice(1).every(({ delivery }) => delivery.claims === 1)).toBe(true)
     expect(channels.notified).toEqual([[`handed ${tenant.id}/callback`]])
     expect(await lab.value("SELECT count(*) FROM events WHERE state = 'processed'")).toBe(4)
-    // The event that was handed is the one that a claim would read.
+    // The event that was handed off equals the one that a claim would read.
     const [event] = events
     const sent = JSON.parse(calls.find(({ id }) => id === event?.id)?.body ?? '') as Record<string, unknown>
     expect(sent).toMatchObject({
@@ -175,7 +175,7 @@ describe('hand-off', () => {
   ])('hand-off: an event of a tenant with %s is not handed off', async (_case, change) => {
     const channels = new Channels()
     const { observed } = await channels.forwarder({ paused: () => ({ all: true, tenants: new Set() }) })
-    // An offer as of a forwarder that does not know of the change yet.
+    // Sends the offer of a forwarder that has not yet noticed the change.
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.pool.query(
       "INSERT INTO tenant_queues (tenant_id, destination, next_due_at) VALUES ($1, 'callback', 'infinity')",

@@ -161,7 +161,7 @@ nightlyTest(
     const tenant = await lab.addTenant({
       url: callback.url,
       notifications: { url: owner.url },
-      // One attempt, since the clock of Postgres, by which a retry is due, does not move.
+      // Allows one attempt: a retry is due by the clock of Postgres, which the test does not move.
       schedule: ['0s'],
     })
     let accepts = false

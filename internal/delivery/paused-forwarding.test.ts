@@ -52,7 +52,7 @@ describe('paused tenants', () => {
     await lab.becomes(100, 'SELECT count(*) FROM deliveries_due')
     const [turnsBefore, startedMs] = [turns(), performance.now()]
     await until(() => turns() >= turnsBefore + 3)
-    // Only the poll once a second wakes the forwarder.
+    // Only the poll, once a second, wakes the forwarder.
     expect(performance.now() - startedMs).toBeGreaterThan(1_500)
     expect(await lab.value(untouched)).toBe(100)
     expect(receiver.calls.length).toBe(0)

@@ -46,7 +46,7 @@ test('demo traffic: every step gets the expected response from the sample tenant
     'signature_mismatch',
     'timestamp_outside_window',
   ])
-  // The API writes its counts within seconds, after the responses.
+  // Polls, because the API writes its counts up to some seconds after the responses.
   const today = { tenants: 'all' as const, fromMs: Date.now() - 3_600_000, toMs: Date.now(), stepMs: 60_000 }
   const counted = await until('stats', async () => {
     const { total } = await readStats(pool, { ...today, toMs: Date.now() })
@@ -68,9 +68,9 @@ test('demo traffic: a burst sends events of every provider, and each event has a
   )
   const types = await column(`SELECT DISTINCT type AS name FROM events`)
   expect(types).toEqual(expect.arrayContaining(['payment.succeeded']))
-  // Their delivery fails at once, for a first replay.
+  // The deliveries of these events fail at once, so that the first replay can deliver them.
   expect(await count(`headers LIKE '%"${demoHeader}":"mended"%'`)).toEqual(['4'])
-  // An unknown type would begin with the provider's name.
+  // No type is unknown: an unknown type would begin with the provider's name.
   expect(types.filter((type) => /^(card|storefront|codehost)\./.test(type))).toEqual([])
   expect(
     await count(`headers NOT LIKE '%"${demoHeader}":"%' AND headers NOT LIKE '%"latchkey-simulation":"%'`),

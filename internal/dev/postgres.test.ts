@@ -86,7 +86,7 @@ describe('start after kill -9', () => {
     await first.exited
     const home = postgresHome(dataDir)
     const { uid, gid } = statSync(home)
-    // Postgres checks only processes of its own user.
+    // Runs the process as the user of Postgres, which checks only processes of its own user.
     const sleeper = Bun.spawn(['sleep', '600'], { cwd: '/', ...(isRoot && { uid, gid }) })
     const pidFile = join(home, 'data', 'postmaster.pid')
     writeFileSync(pidFile, readFileSync(pidFile, 'utf8').replace(/^\d+/, String(sleeper.pid)))

@@ -111,7 +111,7 @@ test('terminal lines: at most twenty deliveries per second are printed, followed
   expect(said.slice(20)).toEqual(['… and 30 more in that second', lineOf(delivery)])
   for (let count = 0; count < 24; count += 1) lines.show(() => lineOf(delivery))
   expect(said).toHaveLength(41)
-  // The second ends although no further delivery arrives.
+  // The second line is printed although no further delivery arrives.
   expect(await poll(() => said[41], { deadlineMs: 5000 })).toBe('… and 5 more in that second')
   lines.flush()
   expect(said).toHaveLength(42)

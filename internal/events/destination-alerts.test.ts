@@ -127,7 +127,7 @@ const note = (tenantId: TenantId, nowMs: number, succeeded: boolean, isAlarm = !
   ])
 
 test.each([
-  // Each turn is one minute of failures and one of successes: one notification of failure, and one of recovery at the end.
+  // Each turn has one minute of failures and one of successes: one notification of failure, and one of recovery at the end.
   ['every minute', 1, ['latchkey.callback.failing', 'latchkey.callback.recovered']],
   ['every 3 minutes', 3, ['latchkey.callback.failing', 'latchkey.callback.recovered']],
 ])(
@@ -139,7 +139,7 @@ test.each([
     for (let minute = 0; minute < steps + 30; minute += 1) {
       const succeeded = minute >= steps || Math.floor(minute / turn) % 2 === 1
       await note(tenant.id, at(minute), succeeded)
-      // Two processes decide at the same time.
+      // Simulates two processes that decide at the same time.
       await Promise.all([one, other].map((parts) => decideDestinationAlerts(parts, at(minute))))
     }
     expect(await stored()).toEqual(expected)

@@ -61,7 +61,7 @@ test('findFeedPositionAt: every event received at or after the given time is aft
   for (let step = 0; step < 60; step += 1) {
     const stepMs = startMs + step * 10 * minuteMs
     if (pick(3, step) > 0) await markAt(stepMs)
-    // Most are stored when they are received, some come from the spool, and one clock is ahead by four minutes.
+    // Most events are stored when they are received, some come from the spool, and one has a clock that is four minutes ahead.
     const received = [0, pick(10, step + 100), -pick(120, step + 200), 9 + pick(5, step + 300)]
     await acceptEvents(
       lab.pool,

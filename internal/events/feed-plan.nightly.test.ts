@@ -36,7 +36,7 @@ async function fill(): Promise<void> {
     END LOOP; END $$`)
   for (let ago = days - 1; ago >= 0; ago -= 1) {
     await fillDay(nowMs - ago * dayMs, large, perDay)
-    // A millisecond later, since most of an id is its time.
+    // Uses times one millisecond later for other ids, since the time is most of an id.
     await fillDay(nowMs - ago * dayMs + 1, small, 1)
   }
   await pool.query('INSERT INTO pulls_due SELECT id, tenant_id, expires_on FROM events')

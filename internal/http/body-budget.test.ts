@@ -246,7 +246,7 @@ test('budget: after any sequence of calls, the total equals the sum of all bodie
         budget.free(body)
       }
       expect([budget.taken, budget.arriving]).toEqual([0, 0])
-      // No pool keeps a charge: each class has its whole limit again.
+      // No pool keeps a reservation: the whole limit of each class is available again.
       const whole = holding('a', { bytesDeclared: 2 * mebibyte })
       expect(budget.grow(whole, 2 * mebibyte, nowMs)).toBe(true)
     }),

@@ -15,7 +15,7 @@ function start(prepare: (parts: { health: Health; metrics: Metrics }) => void = 
   const health = createHealth({ clock: { now: () => nowMs.value } })
   const metrics = createMetrics({ service: 'test', version: '1.2.3' })
   prepare({ health, metrics })
-  // Past the silence that a loop is allowed, and past what was asked before.
+  // Advances the clock beyond the allowed silence of a loop and beyond the cached result.
   nowMs.value = 10_000
   const server = listen(createOpsServer({ health, metrics }), 0)
   open.push({ server, metrics })

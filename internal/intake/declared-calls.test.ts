@@ -1,4 +1,4 @@
-// Calls of declared providers over HTTP: shipped declarations, which tenants name without anything applied.
+// Calls of declared providers over HTTP. The declarations are shipped, so tenants can name them without applying a manifest.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { createPool, type Pool } from '#internal/storage/index.ts'

@@ -1,4 +1,4 @@
-// Calls of vendors that publish their keys, over HTTP: the key set and the certificate come from a TLS server of the test.
+// HTTP calls of vendors that publish their keys. The test's TLS server provides the key set and the certificate.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'

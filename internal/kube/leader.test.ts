@@ -108,7 +108,7 @@ test('election: the first candidate creates the lease and leads, and the second 
   const second = stand(served)
   const { version } = served.kept
   await served.pass(60_000)
-  // Renewed each 2 s.
+  // The leader renews its lease every 2 s.
   expect(served.kept.version - version).toBeGreaterThan(25)
   expect(second.terms).toHaveLength(0)
   expect(first.events).toEqual([{ kind: 'leading', fence: 1 }])
@@ -121,7 +121,7 @@ test('election: 15 s after the last renewal another candidate becomes leader wit
     spec: {
       holderIdentity: 'dead',
       leaseDurationSeconds: 15,
-      // A clock that is far ahead is not believed.
+      // Ignored, because only a wrong clock can write a time so far ahead.
       renewTime: '2099-01-01T00:00:00.000000Z',
       leaseTransitions: 7,
     },

@@ -232,7 +232,7 @@ test('reflector: the delay of Retry-After gets jitter, so that watches refused t
 test('reflector: at the maximum number of watches, the reflector retries the watch without listing again', async () => {
   const first = follow()
   first.lists.push(() => listOf(10, []))
-  // One for the reflector that comes with the server, one for the stream that takes the only place.
+  // Opens a watch of the reflector that comes with the server, and the watch that occupies the only place.
   first.open()
   first.open()
   const timing = createMovedClock()
@@ -349,7 +349,7 @@ test('reflector: stop makes the name of its heartbeat available immediately', as
   expect(await second.reflector.whenSynced()).toBe(true)
   await stopping
   expect(health.liveness().checks).toEqual([{ name: 'reflector test', ok: true, reason: null }])
-  // Nor does the end of the first one hide a hang of the second.
+  // The end of the first stream does not hide a hang of the second.
   await clock.advance(2 * 3_600_000)
   expect(health.liveness().ok).toBe(false)
 })
@@ -386,7 +386,7 @@ test.each<[boolean, string[]]>([
     await until(() => watchesSeen().length === 1)
     watch.send({ type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '11' } } })
     await until(() => reflector.failure() === undefined)
-    // After a change of the definition, the list contains the object with one more field and an unchanged resourceVersion.
+    // Lists the object with an additional field and an unchanged resourceVersion, as after a change of the definition.
     lists.push(() => listOf(11, [{ ...tenant('a', 1), spec: { displayName: 'A' } }]))
     open()
     watch.end()

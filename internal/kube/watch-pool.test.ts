@@ -102,7 +102,7 @@ test('watch pool: after a GOAWAY, open streams continue, new streams use another
   const before = await openOk(pool)
   await before.read()
   server.goAway()
-  // Until the frame has arrived, the old connection is still tried, and refuses.
+  // Repeats the call: until the frame has arrived, the pool still uses the old connection, which refuses.
   await until(async () => (await open(pool)).kind === 'ok' && pool.stats().connections === 2)
   watches[0]?.send('{"still":"there"}')
   expect(new TextDecoder().decode(await before.read())).toContain('still')

@@ -27,7 +27,7 @@ describe('form of the documents', () => {
         ...keywordsOf(document.components.schemas, 'title'),
         ...Object.keys(document.components.schemas),
       ]
-      // Code generators turn a title into the name of a class.
+      // Builds class names as code generators do from titles.
       const names = words.map((word) =>
         String(word)
           .replaceAll(/[^A-Za-z0-9]/g, '')
@@ -88,7 +88,7 @@ describe('form of the documents', () => {
         Object.values(methods).flatMap(({ parameters = [] }) => parameters),
       ),
     ]
-    // Python generators drop an operation with a header of another type.
+    // Allows only strings and integers, since Python generators drop an operation with a header of another type.
     for (const parameter of parameters)
       if ('in' in parameter && parameter.in === 'header') {
         expect(['string', 'integer']).toContain(String(parameter.schema['type']))
@@ -96,7 +96,7 @@ describe('form of the documents', () => {
       }
   })
 
-  // The descriptions of the internal document always have a sentence about the required right.
+  // Tests the public document only, since descriptions of the internal document always have a sentence about the required right.
   test('public document: every operation has a description', () => {
     const { paths } = publicContract(testLimits)
     const operations = Object.values(paths).flatMap((methods) => Object.values(methods))

@@ -201,7 +201,7 @@ function sendExample(
 }
 
 test('public contract: the server responds to every example of a record call as documented', async () => {
-  // The second key of the batch has to be busy.
+  // Makes the second key of the batch busy.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
   const left = new Set(

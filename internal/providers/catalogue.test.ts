@@ -98,7 +98,7 @@ test('catalogueOf: lists each type once with its raw types, conditions, first ve
     entries.find((entry) => entry.type === type)?.providers[0]?.sources[0]?.unless
   expect(unlessOf('pull.opened')).toEqual([])
   expect(unlessOf('pull.closed')).toEqual(['pull.merged'])
-  // Has a condition that contradicts that of noun.paid.
+  // The condition contradicts that of noun.paid.
   expect(unlessOf('noun.invoiced')).toEqual(['noun.won'])
   expect(entries[1]?.providers[0]).toMatchObject({
     providerRawType: 'state',
@@ -154,7 +154,7 @@ describe.each(tables.map((each) => [each.provider, each] as const))('%s', (provi
   test(`catalogue of ${provider}: an example has the vendor's shape and at most 8 KiB`, () => {
     for (const one of each.cases) {
       const text = JSON.stringify(each.sampleOf(one))
-      // A deletion can consist of an id.
+      // A deletion can consist of only an id.
       expect(text.length).toBeGreaterThan('{"id":1234567}'.length)
       expect(text.length).toBeLessThan(8_192)
     }
@@ -179,7 +179,7 @@ test('catalogue: every type is dotted lowercase and has a meaning, and every mea
   expect([...eventTypeTexts.keys()].filter((type) => !types.has(type))).toEqual([])
 })
 
-// A type that a second provider reports under another name shows up here as a missing provider.
+// A missing provider here shows a type that a second provider reports under another name.
 test.each([
   ['payment.authorized', ['card', 'storefront', 'wallet']],
   ['payment.succeeded', ['card', 'storefront', 'wallet', 'gateway']],

@@ -1,4 +1,4 @@
-// Providers of manifests, from the file to the answer of a call: the controller, the directory and intake on real stores.
+// Providers from manifests, from the file to the answer to a call: the controller, the directory and intake on real stores.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { parseAllDocuments } from 'yaml'

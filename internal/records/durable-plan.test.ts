@@ -16,7 +16,7 @@ let close: () => Promise<void>
 
 beforeAll(async () => {
   const database = await createMigratedDatabase()
-  // One session, so that all statements are prepared in it while the tables are nearly empty.
+  // Uses one session, so that all its statements are prepared while the tables are nearly empty.
   pool = createPool({
     url: database.url,
     applicationName: 'test plan',
@@ -25,7 +25,7 @@ beforeAll(async () => {
     queryTimeoutMs: 60_000,
     connectTimeoutMs: 5_000,
   })
-  // Partitions that are created on demand need another connection.
+  // Creates the partitions first, since creation on demand needs another connection.
   const days = Array.from({ length: 12 }, (_, day) => dayAfter(Date.now(), day - 1))
   await ensurePartitions(
     pool,

@@ -55,7 +55,7 @@ test('durable records: a step whose deadline is over, or whose caller has given 
   try {
     const tenantId = await lab.createTenant()
     const timeout = { name: 'RecordsUnavailable', reason: 'timeout' }
-    // The connection is there after the deadline, but before the timer of the caller can fire.
+    // Provides the connection after the deadline, but before the timer of the caller can fire.
     connect = async () => {
       const client = await lab.pool.connect()
       const overAtMs = performance.now() + leftMs
@@ -64,7 +64,7 @@ test('durable records: a step whose deadline is over, or whose caller has given 
     }
     const place = { overAtMs: performance.now() + leftMs }
     await expect(store.acquire({ ...acquireInput(tenantId), ...place })).rejects.toMatchObject(timeout)
-    // The connection is there as soon as the timer has fired, which may be a part of a millisecond before the deadline.
+    // Provides the connection as soon as the timer has fired, which may be a fraction of a millisecond before the deadline.
     for (let times = 0; times < 20; times += 1) {
       const late = Promise.withResolvers<void>()
       connect = () => late.promise.then(() => lab.pool.connect())
@@ -145,7 +145,7 @@ test('durable records: while a partition cannot be created, only the steps that 
     await lab.store.acquire(acquireInput(one))
     await blocker.query('BEGIN; LOCK TABLE record_entries IN SHARE UPDATE EXCLUSIVE MODE')
     const keys = Array.from({ length: 100 }, (_, n) => `k-${n}`)
-    // Settled, so that a call that misses its second on a busy machine fails this test and not those after it.
+    // Waits for all calls, so that a call that exceeds its second on a busy machine fails this test and not later ones.
     const calls = Promise.allSettled(keys.map((key) => lab.store.acquire(acquireInput(other, { key }))))
     const long = lab.store.acquire(acquireInput(one, { key: 'long', ttlMs: 300 * dayMs }))
     await expect(long).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'refused' })

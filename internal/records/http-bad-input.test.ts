@@ -4,7 +4,7 @@ import { recordDurabilities } from '#internal/tenants/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, testApiKey, testLimits } from '#test/support/api.ts'
 import { usualCases } from '#test/support/nightly.ts'
 
-// Input is refused before a store is chosen.
+// One case per kind of store is enough, since input is refused before a store is chosen.
 describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) => {
   let api: TestApi
 

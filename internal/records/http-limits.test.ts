@@ -137,7 +137,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       }
       let granted = 2
       let answer = await check('minute', fresh())
-      // A minute can end in the meantime, which resets the count at most once.
+      // Repeats the call, because a minute can end in the meantime, which resets the count at most once.
       for (; answer.status === 200 && granted < 7; granted += 1) answer = await check('minute', fresh())
       expect(answer.json).toMatchObject({
         statusCode: 429,

@@ -220,7 +220,7 @@ describe('recorder', () => {
       'SELECT count(*)::int AS rows, min(fence) AS first FROM executions WHERE tenant_id = $1',
       [busy],
     )
-    // The batch in flight, and the latest notes that fit into the buffer.
+    // Keeps the batch in flight, and the latest notes that fit into the buffer.
     expect(rows).toEqual([{ rows: 500, first: fenceOf(0) }])
     expect((await listAll(busy))[0]?.key).toBe('k2000')
   })

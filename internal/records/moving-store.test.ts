@@ -257,7 +257,7 @@ describe.each([
       await expect(call(old)).rejects.toMatchObject({ reason: 'moved' })
       expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
       expect(await now.save({ lockToken: 'N' })).toEqual({ kind: 'saved' })
-      // So is a key of which the earlier store has the mark only.
+      // Also refuses a key of which the earlier store has only the mark.
       const marked = await movedOver()
       await marked.now.acquire({ limits: refused })
       await expect(call(marked.old)).rejects.toMatchObject({ reason: 'moved' })
@@ -298,7 +298,7 @@ describe.each([
     const old = new Process(choose(view), tenantId)
     await old.acquire({ lockToken: 'A' })
     const storeOf = () => {
-      // The caller hangs up during the attempt that gets the lock.
+      // Hangs up during the attempt that gets the lock.
       if (view.generation > generation) signal?.abort()
       return choose(view)
     }

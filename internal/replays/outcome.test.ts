@@ -147,7 +147,7 @@ test('replay outcome: the failed events of a replay are found by their ids, and 
   expect([preview.total, preview.examples.map(({ id }) => id)]).toEqual([{ count: 3, isExact: true }, again])
   expect((await start(filter, 'again')).kind).toBe('started')
   await stepAll()
-  // The outcomes have changed since, and a form that is sent twice still starts one replay.
+  // A form that is submitted twice starts one replay, although the outcomes have changed since.
   expect((await start(filter, 'again')).kind).toBe('already_started')
   for (const other of [{ outcome: 'delivered' }, { ids: again }, { state: 'delivery_failed' }] as const)
     expect((await start({ ...filter, ...other }, 'again')).kind).toBe('conflict')

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { limitNames, parseProviderName, providerNames } from '#internal/tenants/index.ts'
-// The rooms of tests may be entered by any door.
+// Tests may import any file of a room.
 import { effectiveLimits } from '#internal/usage/limits.ts'
 import {
   checkSetting,

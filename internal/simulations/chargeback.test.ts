@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { card } from '#internal/providers/built-in/declared.ts'
 import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
-// These imports are the adapters for real calls.
+// Imports the adapters that real calls use.
 import { readCall, readEventId } from '#internal/providers/declared/event.ts'
 import { createWalletSigner, type JsonObject } from '#internal/providers/index.ts'
 import { decimalText, disputeOverrides, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'

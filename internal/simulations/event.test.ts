@@ -148,7 +148,7 @@ test.each(refusals)('POST simulate/event: %s is refused', async (_what, body, ap
 })
 
 test('POST simulate/event: the usage limit of the tenant applies', async () => {
-  // Counts of the minute reach the process with a delay.
+  // Polls, since counts of the minute reach the process with a delay.
   await until(async () => {
     const { status } = await post({ provider: 'generic', type: 'a.b' }, simulationKeyOf('tight'))
     return status === 429

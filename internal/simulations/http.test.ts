@@ -137,7 +137,7 @@ describe('repeats', () => {
 
   test('Idempotency-Key: a repeat returns the same simulation with Idempotent-Replayed', async () => {
     const first = await post(slow, key)
-    // A request with explicit defaults is the same request.
+    // Repeats the request with explicit defaults, which is the same request.
     const again = await post({ ...slow, currency: 'eur', provider: 'card', dryRun: false }, key)
     expect([first.status, again.status]).toEqual([202, 202])
     expect(again.json).toEqual(first.json)

@@ -178,7 +178,7 @@ describe('retried steps', () => {
 
   test('simulator: does not send an event that is seven days late', async () => {
     const { simulationId: id } = await lab.start('acme', { stepSeconds: 0 })
-    // No process ran for seven days, so the event is not sent any more.
+    // No process ran for seven days, so the event is no longer sent.
     await lab.pass(7 * 86_400_000 + 1_000)
     await lab.simulator().runOnce()
     expect(await read(id)).toMatchObject({ state: 'failed', cause: 'too_late' })

@@ -176,7 +176,7 @@ describe('Postgres', () => {
     await pool.end()
   })
 
-  // Last, since it shuts plain text out.
+  // The last test, since it disables unencrypted connections.
   test.each<[name: string, tls: () => StoreTls, said: RegExp]>([
     ['accepts a trusted client certificate', () => ({ caFile: own.ca, ...clientOf('client') }), /^TLS$/],
     [

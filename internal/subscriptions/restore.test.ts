@@ -45,7 +45,7 @@ test('docs/operate/restore.md: after the documented statements, subscriptions of
     const acknowledged = await pull('half', 90)
     expect(await drain('all')).toHaveLength(1_200)
 
-    // As after a restore into a cluster whose numbers are lower.
+    // Simulates a restore into a cluster with lower transaction numbers.
     const ahead = '4611686018427387904'
     await lab.pool.query(`UPDATE events SET stored_by = (stored_by::text::numeric + ${ahead})::text::xid8`)
     await lab.pool.query(

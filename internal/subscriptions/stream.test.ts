@@ -78,10 +78,10 @@ nightlyTest(
           })(),
         )
       }
-    // Each stream reads its feed some times before it waits.
+    // Waits until the streams are idle, since each stream reads its feed several times first.
     await Bun.sleep(2_000)
     queries = 0
-    // Longer than a sign of life. Three to four checks, and a renewal of the leases.
+    // Longer than a heartbeat interval: three to four checks, and one renewal of the leases.
     await Bun.sleep(17_000)
     expect(queries).toBeGreaterThanOrEqual(3)
     expect(queries).toBeLessThanOrEqual(5)

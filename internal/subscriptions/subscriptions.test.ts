@@ -403,7 +403,7 @@ describe('acknowledgement without a callback', () => {
 describe('order of commits', () => {
   test('order of commits: an event that commits later is returned and never skipped, even if its id is older', async () => {
     await write({ fromMs: 0 })
-    // Makes the partitions and the tenant queue.
+    // Creates the partitions and the tenant queue.
     await lab.accept(tenantId)
     await acknowledge(await pulled())
     const slow = await pool.connect()
@@ -488,7 +488,7 @@ describe('seek', () => {
     await acceptEvents(lab.pool, early)
     await markFeed(lab.pool)
     await lab.pool.query(`UPDATE feed_marks SET at = now() - interval '2 h'`)
-    // One event from the spool, which was received before the mark and stored after it, and one that was received later.
+    // Stores one event from the spool, which was received before the mark and stored after it, and one that was received later.
     await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - 3 * hour)])
     const [wanted] = await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - hour)])
     await seekSubscription(pool, place(), nowMs - 1.5 * hour)

@@ -332,7 +332,7 @@ describe('without Postgres', () => {
     await put('two')
     await postgresBack(true)
     await until(() => directory.findTenantBySlug('two') !== undefined)
-    // The age is that of a complete read, which reads declarations after tenants.
+    // Waits for a complete read, which reads declarations after tenants.
     await until(() => directory.ageMs(nowMs) === 0)
   })
 
@@ -356,7 +356,7 @@ function ownPool(): Pool {
 async function postgresBack(back: boolean): Promise<void> {
   const url = new URL(database.url)
   const name = url.pathname.slice(1)
-  // A connection of `pool` that is open stays usable, so that the tests can change rows meanwhile.
+  // Spares this open connection of `pool`, so that the tests can still change rows.
   const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   url.pathname = '/postgres'
   const admin = openPool(url.href)

@@ -234,7 +234,7 @@ test('retention: returns expired bytes of a silent tenant and keeps the sums rig
     buckets: after?.entries ?? 0,
     entries: after?.entries ?? 0,
   })
-  // The purge removes those of a deleted tenant.
+  // The sums of the deleted tenant stay as they were, since the purge removes them.
   expect(await sums(gone)).toMatchObject({ meter: before?.meter, buckets: before?.buckets })
   expect(await returnExpiredBytes(lab.pool)).toEqual({ removed: 0, hasMore: false })
   await lab.store.remove(acquireInput(tenantId, { key: 'long' }), '')

@@ -457,7 +457,7 @@ describe('locks of records in Redis', () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
     const locks = { kind: 'locks', id: 'lost', amount: 3 }
-    // Seeds the meter: the call whose reply is lost has to count.
+    // Creates the meter first, since the call whose reply is lost must count.
     await commit(parts, tenant, { kind: 'locks' })
     const losing: RedisConnection = {
       ...lab.redis,

@@ -86,7 +86,7 @@ describe('stats tally', () => {
       for (let nth = 0; nth < 100; nth += 1) for (const id of ids) tally.countDelivered(id, nth)
       return ((performance.now() - startedMs) * 1_000) / 100_000
     }
-    // The fastest of several runs is used, because the machine has other work, too.
+    // Uses the fastest of several runs, because the machine also does other work.
     expect(Math.min(...Array.from({ length: 10 }, rounds))).toBeLessThan(1)
   })
 })

@@ -15,7 +15,6 @@ redis.call('SET', KEYS[1], string.rep('m', 94))
 redis.call('SET', KEYS[3], string.rep('e', 90), 'PX', 86460000)
 redis.call('HINCRBY', KEYS[2], 'h498700', 280)
 return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
-// Minimal lock.
 const setOnly = `redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', 60000)
 return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
 // Reads and writes as many keys and bytes as the save script for a lock, without its decisions.

@@ -29,7 +29,7 @@ const soakMinutesMin = 6
 export function missedBounds({ compared, residentMb, soakMb }: Figures): string[] {
   const missed: string[] = []
   for (const { name, rateRatio, rateRatioMin, p99Ratio } of compared) {
-    // NaN misses its bound, too, hence the negations.
+    // The negations make NaN count as a missed bound.
     if (!(rateRatio >= rateRatioMin))
       missed.push(`${name}: ${rateRatio.toFixed(2)} of the bare rate, minimum ${rateRatioMin}`)
     if (!(p99Ratio <= p99RatioMax))

@@ -44,7 +44,7 @@ try {
   }
   const results: Record<keyof typeof operations, Round[]> = { bare: [], once: [] }
   for (let round = -warmRounds; round < rounds; round += 1) {
-    // The order changes, so that neither always follows the other.
+    // Alternates the order, so that neither variant always runs second.
     const order = round % 2 === 0 ? (['bare', 'once'] as const) : (['once', 'bare'] as const)
     for (const name of order) {
       const measured = await measure(`${run}-${name}-${round}`, operations[name])

@@ -28,7 +28,7 @@ export interface Rounds {
 /** Work of the bare server for an acquisition, with the minimum of the API's rate relative to it. */
 const bareAcquisitions = {
   '/same-size': { name: 'acquire a fresh key; one EVALSHA of the same size', rateRatioMin: 0.7 },
-  // This lock lacks the guarantees of a real one.
+  // A smaller minimum, because this lock lacks the guarantees of a real lock.
   '/set-only': { name: 'the same; one EVALSHA that only does SET NX', rateRatioMin: 0.6 },
 } as const
 

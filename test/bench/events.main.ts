@@ -63,14 +63,14 @@ try {
   const held = [...reads.held, ...pages.held, ...drops.held]
   const missed = held.filter((each) => !isKept(each))
   const slowest = reads.held.filter(isList).toSorted((one, other) => other.value - one.value)[0]
-  // Shows the slowest list, and all that miss their bound.
+  // Prints only the slowest list, and all lists that miss their bounds.
   const shown = held.filter((each) => !isList(each) || each === slowest || missed.includes(each))
   console.log(boundsTable(shown).join('\n'))
   if (missed.length > 0) process.exitCode = 1
 } finally {
   await stack.stop()
 }
-// Kept-alive connections to ended processes would delay the exit of this one.
+// Exits explicitly, since kept-alive connections to ended processes would delay the exit.
 process.exit()
 
 function isList({ name }: Held): boolean {

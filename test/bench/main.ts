@@ -60,7 +60,8 @@ async function soak({ api, apiKey }: Stack, minutes: number): Promise<number[]> 
       durationMs: 60_000,
       request: pairing.api,
     })
-    // A busy machine may stall Redis for a second; with more refusals the load would not be the intended one.
+    // Tolerates few failures, as when Redis stalls for a second on a busy machine. With more failures, the load would not be the intended
+    // load.
     if (failed > requests / 1000) throw new Error(`soak: ${failed} answers were not 200`)
     const resident = megabytes(await residentBytes(api.pid))
     soakMb.push(resident)

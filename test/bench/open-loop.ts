@@ -136,7 +136,7 @@ class ConnectionPool {
     if (at >= 0) this.#idle.splice(at, 1)
     connection.data.onAnswer?.(false)
     connection.data.onAnswer = undefined
-    // A server that has ended shows as unanswered calls.
+    // Ignores a failed connection, because the calls to an ended server are counted as unanswered.
     if (!this.#closed) this.#openOne().catch(() => undefined)
   }
 }

@@ -67,7 +67,7 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
       BUN_JSC_forceRAMSize: String(memoryLimitOf(name)),
       ...env,
     },
-    // Writes the log as in production, to /dev/null.
+    // Writes the log, as in production, but to /dev/null.
     stdout: Bun.file('/dev/null'),
     stderr: 'inherit',
   })

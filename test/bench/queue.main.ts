@@ -132,7 +132,7 @@ async function splitWay(pool: Pool): Promise<Way> {
   const within = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
     const client = await pool.connect()
     try {
-      // What `pg` does for its option of this name.
+      // Sets the property that `pg` sets for its option of the same name.
       Object.assign(client, { pipeline: true })
       return await work(client)
     } finally {

@@ -50,7 +50,7 @@ const pool = createPool({
   connectionsMax: 4,
   sessionSettings: durableSessionSettings,
 })
-// A session of its own, which explains each of its statements.
+// A separate session, which explains each of its statements.
 const explained = createPool({
   ...bounds,
   applicationName: 'bench plans',
@@ -76,7 +76,7 @@ try {
   )
   const plans = plansOf(explained)
   for (const { name, call } of kindsOfCalls(openStore(explained))) {
-    // Twice, since the first call of a session loads its catalogues.
+    // Calls twice, since the first call of a session loads the system catalogues.
     for (let nth = 0; nth < 2; nth += 1) {
       plans.start(name)
       await call(oneKey())
@@ -221,7 +221,7 @@ async function fill(): Promise<void> {
   const ofDay = Math.ceil(entryCount / partitions)
   for (const [nth, day] of days.slice(1).entries())
     await observer.query(
-      // The id of an entry as in `recordEntryId`. In the order of the primary key, so that its index is written once.
+      // The id of an entry as in `recordEntryId`. Rows are in the order of the primary key, so that its index is written sequentially.
       `INSERT INTO record_entries
        SELECT (prefix || left(encode(sha256(convert_to('{' || tenant || E'}:r:${scope}\\nk' || n, 'UTF8')), 'hex'), 24))::uuid AS id, $1::date, expires_at,
          tenant, '${scope}', 'k' || n, 0, '', n * 16, 86400000, 60000, false, false, '', '', 600, expires_at / 3600000 * 60 + 60, $6

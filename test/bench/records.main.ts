@@ -27,7 +27,7 @@ try {
     '| | redis /s | postgres /s | ratio | redis p50 ms | postgres p50 ms | redis p99 ms | postgres p99 ms |',
   )
   console.log('|---|---|---|---|---|---|---|---|')
-  // A pair is two requests, so that its rate is half of theirs and its time the double.
+  // A pair is two requests, so its rate is half that of a request and its time double.
   console.log(
     await compare('acquire and save, 64 connections', {
       connections: 64,

@@ -30,8 +30,8 @@ export interface StackOptions {
 /** Starts stores and servers; `stop` ends them and removes their data. */
 export async function startStack({ profileDir }: StackOptions = {}): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
-  // Stores of dev with three changes: more memory; no AOF rewrites, which would slow only one of the servers; fsync each second,
-  // since fsync per write would measure the disk.
+  // Starts the stores as dev does, with three changes: more memory; no AOF rewrites, which would slow only one of the servers; fsync each
+  // second, since fsync per write would measure the disk.
   const kept = { dataDir: join(dir, 'stores'), durable: true }
   const redis = await startRedis({
     ...kept,

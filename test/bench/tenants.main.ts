@@ -87,7 +87,7 @@ async function addTenants(databaseUrl: string, count: number): Promise<void> {
      FROM (${ids}) n, api_keys k WHERE k.tenant_id = (SELECT id FROM tenants WHERE slug = 'bench')`,
     [count],
   )
-  // Sealed as the operator does, because a process is ready only after its key ring has opened a secret.
+  // Encrypts the secrets as the operator does, because a process is ready only after its key ring has decrypted a secret.
   const ring = parseKeyRing(keyRing)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const { rows } = await pool.query<{ id: TenantId }>("SELECT id FROM tenants WHERE namespace = 'many'")

@@ -14,7 +14,7 @@ let folder: string
 const generated: Partial<Record<(typeof names)[number], Finished>> = {}
 beforeAll(async () => {
   mkdirSync(join(root, '.latchkey'), { recursive: true })
-  // In the repository, so that the generated files find its packages.
+  // Below the repository, so that the generated files find its packages.
   folder = mkdtempSync(join(root, '.latchkey', 'clients-'))
   for (const name of names) generated[name] = await generate(name, documents[name])
 }, 60_000)
@@ -39,7 +39,7 @@ function compile(...more: readonly string[]) {
   const config = join(folder, 'tsconfig.json')
   const settings = {
     extends: join(root, 'tsconfig.json'),
-    // Makes `./public.generated.ts` beside a program the generated file.
+    // Resolves `./public.generated.ts` of a program to the generated file.
     compilerOptions: { rootDirs: [programs, folder] },
     include: [join(programs, '*.ts')],
     files: more,
@@ -52,7 +52,7 @@ function compile(...more: readonly string[]) {
 describe('client in TypeScript', () => {
   test.each(names)('openapi-typescript: generates types of the %s document without a warning', (name) => {
     const { exitCode, output } = generated[name] ?? {}
-    // One line with the version, one with the file.
+    // The output has one line with the version and one with the file.
     expect(output?.trim().split('\n')).toEqual([
       expect.stringContaining('openapi-typescript'),
       expect.stringContaining(`${name}.generated.ts`),

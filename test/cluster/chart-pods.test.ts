@@ -319,7 +319,7 @@ test.each(helms)(
       DATABASE_TLS_CERT_FILE: 'owner-client/tls.crt',
       DATABASE_TLS_KEY_FILE: 'owner-client/tls.key',
     })
-    // Without settings, without stores.
+    // These pods have no settings, so they have no stores.
     for (const { owner, ...pod } of pods.filter(({ owner: each }) => /cleanup|test/.test(each)))
       expect([owner, tlsOf({ owner, ...pod })]).toEqual([owner, {}])
   },

@@ -36,7 +36,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const { remove } of places) await remove()
-  // Uninstalling a release removes the policy.
+  // Installs the definition again, because uninstalling a release removes the policy.
   await installDefinition()
 })
 
@@ -49,7 +49,7 @@ async function newPlace(): Promise<string> {
 /** Runs helm without waiting for pods or hooks, since no pod runs here, and takes over objects of other tests. */
 async function change(helm: string, verb: 'install' | 'upgrade', namespace: string, values = {}) {
   const flags = ['--namespace', namespace, '--no-hooks', '--take-ownership', ...valueFlags({ values })]
-  // Helm 3 does not apply on the server's side.
+  // Only for Helm 4, since Helm 3 does not apply on the server’s side.
   if (helm === 'helm') flags.push('--force-conflicts')
   await run([tool(helm), verb, 'life', chartFolder, ...flags], valuesInput({ values }))
 }

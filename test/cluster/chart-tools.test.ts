@@ -128,13 +128,13 @@ test.each(helms.flatMap((helm) => everything.map(([name, rendering]) => [helm, n
 )
 
 test.each(everything)('chart: Helm 3 renders the same objects as Helm 4 for %s', async (name, rendering) => {
-  // A new release has a random key.
+  // Ignores the key ring, which is random in each new release.
   const objectsOf = (text: string) => parseObjects(text.replace(/^ +keyRing: .*$/m, ''))
   const other = objectsOf(await renderText({ ...rendering, helm: 'helm3' }))
   expect(other).toEqual(objectsOf(await textOf(name, rendering)))
 })
 
-// All renderings at once, since kubeconform parses the schemas of all kinds, five megabytes, for each kind of each run.
+// Checks all renderings in one run, since each run of kubeconform parses the schemas of all kinds, five megabytes.
 test('chart: rendered objects conform to the API server’s schemas', async () => {
   const renderings = join(folder, 'renderings')
   mkdirSync(renderings)

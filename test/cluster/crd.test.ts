@@ -70,7 +70,7 @@ describe('CRD', () => {
   test('CRD: the table of refused specs covers every CEL rule at least once', () => {
     const rules = rulesOf(parse(readFileSync(definitionPath, 'utf8')))
     const silent = rules.filter(({ message }) => !told.some((text) => text.includes(message)))
-    // This transition rule is tested below.
+    // Allows the transition rule, which is tested below.
     expect(silent.map(({ rule }) => rule)).toEqual(['self == oldSelf'])
   })
 
@@ -292,7 +292,7 @@ describe('kubectl', () => {
   test('kubectl apply: a second apply of the samples and their Secrets changes nothing', async () => {
     const files = ['tenant-secrets.yaml', 'tenant.yaml', 'dev/corner-shop.yaml', 'dev/demo.yaml']
     const texts = files.map((file) => readFileSync(resolve(samples, file), 'utf8'))
-    // In the test's namespace: the namespaces of the samples may be in use.
+    // Replaces the namespaces of the samples, which may be in use, by that of the test.
     const here = texts.join('\n---\n').replaceAll(/namespace: (shops|demo)\b/g, `namespace: ${namespace}`)
     const apply = () => kubectl({ args: ['apply', '-f', '-'], input: here })
     const first = await apply()

@@ -15,7 +15,7 @@ export async function forwardPort(namespace: string, pod: string, port: number):
     said += decoder.decode(part.value, { stream: true })
     const [, found] = /127\.0\.0\.1:(\d+)/.exec(said) ?? []
     if (found === undefined) continue
-    // Later output of kubectl stays unread and does not block it.
+    // Stops reading: unread output does not block kubectl.
     reader.releaseLock()
     const close = async () => {
       child.kill()

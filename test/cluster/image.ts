@@ -93,13 +93,13 @@ export async function unpackImage({ name, folder, config }: BuiltImage): Promise
   const root = join(folder, 'root')
   mkdirSync(root)
   await run([`${import.meta.dir}/unpack-image`, name, root])
-  // An image has no DNS configuration.
+  // Copies the DNS configuration of the host, since an image has none.
   for (const file of ['hosts', 'resolv.conf']) cpSync(`/etc/${file}`, join(root, 'etc', file))
   const pairs = (config.Env ?? []).map((pair) => [
     pair.slice(0, pair.indexOf('=')),
     pair.slice(pair.indexOf('=') + 1),
   ])
-  // `in-image` needs the host's PATH.
+  // Drops the `PATH` of the image, because `in-image` needs the host's.
   const { PATH: _, ...own } = Object.fromEntries(pairs) as Record<string, string>
   const start: ImageRuntime['start'] = (args, env = {}) =>
     startCommand(

@@ -103,7 +103,7 @@ test('leader election: many concurrent candidates never produce two leaders, and
           terms.push(fence)
           leading += 1
           most = Math.max(most, leading)
-          // Short terms, so that many candidates lead in turn.
+          // Keeps terms short, so that many candidates lead in turn.
           await until(() => signal.aborted || leading > 1, 300).catch(() => undefined)
           leading -= 1
         },

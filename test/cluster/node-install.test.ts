@@ -45,7 +45,7 @@ describe('installation by the preset kind', () => {
     'installation: a migration installed together with Postgres has no failed pod',
     async () => {
       const jobs = ['jobs', '-n', releaseNamespace, '-l', 'app.kubernetes.io/component=migrate']
-      // The status of the job follows its pod, for which the other pods waited.
+      // Waits for the status of the Job, which changes after its pod has completed.
       await run(['kubectl', 'wait', ...jobs, '--for=condition=Complete', `--timeout=${waitSeconds}s`])
       const { items } = JSON.parse(await run(['kubectl', 'get', ...jobs, '-o', 'json'])) as {
         items: { status: { failed?: number; succeeded?: number } }[]

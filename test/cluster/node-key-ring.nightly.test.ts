@@ -47,7 +47,7 @@ test(
 
     const upgrade = await tryRelease({ keyRing: { existingSecret: wrongRing } }, stuckSeconds)
     expect(upgrade.exitCode).not.toBe(0)
-    // One new pod of each process runs and is not Ready; the earlier ones are Ready.
+    // Of each process, one new pod runs and is not Ready; the earlier pods are Ready.
     for (const process of processes)
       expect([process, await hasUnfit(process, before)]).toEqual([process, true])
     expect(await namesByProcess()).toEqual(before)
@@ -87,7 +87,7 @@ async function hasUnfit(process: string, before: Readonly<Record<string, string[
   const seen = await poll(
     async () => {
       const [pod] = await newPods(process, before)
-      // A pod that has just started does not listen yet.
+      // Treats errors as no metrics, since a pod that has just started does not listen yet.
       const metrics = pod === undefined ? '' : await metricsOf(pod).catch(() => '')
       return metrics.includes('latchkey_tenants_key_ring_unfit_count 1') || undefined
     },

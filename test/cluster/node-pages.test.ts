@@ -49,7 +49,7 @@ async function shell(script: string): Promise<string> {
   return out
 }
 
-// On a foreign cluster the commands would create another one.
+// Skipped on a foreign cluster, where the commands would create another cluster.
 if (process.env['LATCHKEY_NODE_URL'] === undefined)
   describe('commands of pages', () => {
     beforeAll(async () => {
@@ -110,7 +110,8 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
     test(
       'operating.md and dashboard.md: the commands log in to the back office and print a token',
       async () => {
-        // The release of the tutorial, whose last command removes kind's cluster and here only the record of it.
+        // Uses the release of the tutorial, which still exists: its last command deletes the kind cluster, but here only the record of the
+        // cluster.
         await shell(
           'kubectl create serviceaccount ada -n latchkey --dry-run=client -o yaml | kubectl apply -f -',
         )
@@ -175,7 +176,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
           ])
           const [install] = commandsOf('docs/operate/install.md')
           const script = (install?.text ?? 'false').replace(/^kubectl create namespace latchkey\n/, (line) =>
-            // The namespace has the volumes of the stores.
+            // Keeps the namespace if it exists, since it has the volumes of the stores.
             line.replace('\n', ' || kubectl get namespace latchkey\n'),
           )
           const urls = [

@@ -33,7 +33,7 @@ test(
   stepMsMax,
 )
 
-// On a foreign cluster, config/quickstart would create another one.
+// Skipped on a foreign cluster, where config/quickstart would create another cluster.
 if (process.env['LATCHKEY_NODE_URL'] === undefined)
   test(
     'config/quickstart: creates a missing cluster, delivers a webhook, and stops at a failed step',

@@ -175,9 +175,9 @@ const tenantObject = {
     slug: tenantName,
     callback: {
       url: `http://receiver.${shopNamespace}.svc.cluster.local:8080/hook`,
-      // Service addresses of the preset.
+      // Range of the Service addresses in the preset.
       allowedCIDRs: ['10.96.0.0/16'],
-      // A short schedule, since attempts fail while pods terminate.
+      // Retries soon, since attempts fail while pods terminate.
       retry: { schedule: ['0s', '1s', '2s', '5s', '5s', '10s', '10s', '30s'] },
     },
     providers: [{ name: 'generic', secretRef: { name: `${tenantName}-provider` } }],

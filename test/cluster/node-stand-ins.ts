@@ -20,7 +20,7 @@ export function publish(target: string) {
   return Bun.serve({
     hostname: listenAddress,
     port: hostPort,
-    // A pull waits 20 s.
+    // Longer than a pull, which waits up to 20 s.
     idleTimeout: 60,
     async fetch({ url, method, headers, body }) {
       const { pathname, search } = new URL(url)

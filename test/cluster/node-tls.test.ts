@@ -160,7 +160,7 @@ const client = { clientCertificate: { existingSecret: 'tls-client' } }
 const ca = { existingConfigMap: 'tls-ca', key: 'root.pem' }
 const values = {
   database: { url: 'postgres://latchkey:latchkey@tls-postgres:5432/latchkey', tls: { ca, ...client } },
-  // The certificate's name differs from the Service's.
+  // Sets `serverName`, because the name in the certificate differs from that of the Service.
   redis: {
     url: 'rediss://:latchkey@tls-redis:6379',
     tls: { ca, ...client, serverName: 'tls-redis.latchkey.svc' },
@@ -196,10 +196,10 @@ test(
       const counts = await Promise.all(processes.map(async (process) => (await readyPods(process)).length))
       return counts.every((count) => count === 1) || undefined
     }
-    // No pod is replaced: processes read the files again.
+    // Succeeds without replacing pods, because processes read the files again.
     expect(await poll(all, { deadlineMs: rotatedMsMax * patience, everyMs: 500 })).toBe(true)
     expect((await pods('api')).map(({ metadata }) => metadata.name)).toEqual([name ?? ''])
-    // The Job replaces a pod that gave up before the CA was corrected.
+    // Ignores failed pods: the Job replaces a pod that gave up before the CA was corrected.
     expect((await pods('migrate')).filter(({ status }) => status.phase === 'Succeeded')).toHaveLength(1)
     const { exitCode, err } = await installing
     expect([exitCode, err]).toEqual([0, expect.any(String)])

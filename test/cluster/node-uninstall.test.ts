@@ -21,7 +21,7 @@ beforeAll(async () => {
   const from = await shop.callCount()
   expect(await send()).toBe('200 {"ok":true}')
   await shop.received([(JSON.parse(kept) as { id: string }).id], from)
-  // Helm keeps the Job of a failed hook, and does not remove it on uninstall.
+  // Helm keeps the Job of a failed hook, also on uninstall.
   const owner = await tryRelease({
     migration: { existingSecret: 'absent', retries: 0, waitSeconds: 0, deadlineSeconds: 60 },
   })

@@ -41,7 +41,7 @@ test(
     expect([asked, loops]).toEqual([false, 1])
     await lab.patch(shops, 'sealed', { spec: { displayName: 'changed without a leader' } })
 
-    // The correct operator leads at once: the earlier one with the wrong ring did not take the lease.
+    // The operator with the correct key ring leads at once, since the earlier one with the wrong key ring did not take the lease.
     stage.operator = await lab.operator()
     await until('the right operator leads', () => stage.operator.isLeading(), 60_000)
     await lab.ready(shops, 'sealed')

@@ -102,7 +102,7 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
       return rows[0]
     },
     async close() {
-      // Operators release their lease, so that the next lab does not wait for its expiry.
+      // Stops the operators regularly, so that they release their lease and the next lab does not wait for its expiry.
       const ended = await Promise.all(operators.map((each) => each.stop()))
       for (const name of made) await removeNamespace(admin, name)
       await pool.end()

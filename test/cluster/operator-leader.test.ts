@@ -34,7 +34,7 @@ test('operator: after the leader is killed, the standby leads within 20 s with a
   const first = await lab.operator()
   expect(await becomes(() => isLeading(first))).toBe(true)
   const second = await lab.operator()
-  // A standby is ready, too.
+  // A standby is also ready.
   expect(await becomes(() => isReady(second))).toBe(true)
   expect(await isLeading(second)).toBe(false)
   await lab.create(shops, 'before')

@@ -45,7 +45,7 @@ test('deleted Tenant: a condition and an event name the pending step', async () 
   expect(conditionOf(tenant, 'DeletionWaiting')?.status).toBe('True')
   expect(conditionOf(tenant, 'Ready')).toMatchObject({ status: 'False', reason: 'GracePeriod' })
   expect(await stage.lab.told(stage.shops, 'doomed', 'GracePeriod')).toMatchObject({ type: 'Normal' })
-  // More rows than one turn removes, so that the condition shows progress.
+  // More rows than one run removes, so that the condition shows progress.
   const rows = 400_000
   await stage.lab.pool.query(
     `INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
@@ -93,11 +93,11 @@ test('Tenants with the same slug: the first Tenant gets the slug, and the second
   expect((await stage.lab.tenant(other, 'two')).status?.urls ?? []).toEqual([])
   await remove('one')
   expect(await isGone('one')).toBe(true)
-  // The second Tenant's condition changes at once: the slug stays reserved for the first one's data.
+  // The second Tenant's condition changes at once, but the slug stays reserved for the data of the first Tenant.
   const kept = (tenant: TenantObject) => conditionOf(tenant, 'SlugReserved')?.reason === 'SlugKept'
   await stage.lab.becomes(other, 'two', kept, heardMs)
   await stage.lab.create(stage.shops, 'one', { spec: { slug: 'contested' } })
-  // Its former Secret is garbage-collected first, which a new control plane starts after half a minute.
+  // Waits for the garbage collection of the first Tenant's Secret, which a new control plane starts after half a minute.
   await stage.lab.ready(stage.shops, 'one', collectedMs)
   await stage.lab.reason(other, 'two', 'SlugReserved', 'SlugTaken')
 }, 120_000)

@@ -1,5 +1,5 @@
-// One Tenant with three Secrets in each of many namespaces, granted one by one. Default 300: more watches than the runtime's limit
-// of concurrent calls. LATCHKEY_TEST_NAMESPACES=1000 measures the documented bounds; see test/cluster/README.md.
+// Grants many namespaces one by one, each with one Tenant and three Secrets. Default 300: more watches than the runtime's maximum of
+// concurrent calls. LATCHKEY_TEST_NAMESPACES=1000 measures the documented bounds; see test/cluster/README.md.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { poll } from '#internal/dev/index.ts'
@@ -53,7 +53,7 @@ const figures = {
 let lab: OperatorLab
 let operator: OperatorProcess
 beforeAll(async () => {
-  // A restarted API server answers 403 until it has read its roles.
+  // Not strict in a measurement: a restarted API server answers 403 until it has read its roles.
   lab = await openOperatorLab({ strict: !isMeasurement })
   const beganMs = performance.now()
   await each(makeNamespace)
@@ -151,7 +151,7 @@ test(
     }, readyMsMax)
     figures.readySeconds = seconds(startedMs)
     expect([isDone, await countInForce()]).toEqual([true, count])
-    // Besides the Secrets of each namespace, all Tenants and all Providers.
+    // Two more watches than namespaces: one of all Tenants and one of all Providers.
     expect(await operator.metric('latchkey_kube_watches_count', 'what="open"')).toBe(count + 2)
     const { status } = await lab.ready(nameOf(0), nameOf(0))
     expect(status?.secrets).toHaveLength(3)
@@ -164,7 +164,7 @@ test(
   async () => {
     await operator.idle()
     const before = await calls()
-    // The measured period: the test checks that nothing happens in it.
+    // Waits for the measured period, in which no calls are expected.
     await Bun.sleep(restMs)
     const after = await calls()
     const sent = Object.keys(after).filter((method) => after[method] !== before[method])
@@ -175,7 +175,7 @@ test(
     expect(sent.filter((method) => method !== 'PUT' && method !== 'GET')).toEqual([])
     expect(rise('PUT')).toBeGreaterThan(0)
     expect(rise('PUT')).toBeLessThanOrEqual(restMs / renewMs + 2)
-    // Watches restart after 5 to 10 min; nothing is listed.
+    // Allows only restarts of watches, each after 5 to 10 min; nothing is listed.
     expect(rise('GET')).toBeLessThanOrEqual((count * restMs) / watchMsMin + readsMax)
     await lookAtSize()
   },

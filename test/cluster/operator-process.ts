@@ -94,7 +94,7 @@ async function becomesIdle(opsUrl: string): Promise<void> {
   let last = { written: -1, sinceMs: 0 }
   const idle = await poll(
     async () => {
-      // Reads the metrics once per poll, since rendering them is work, too.
+      // Reads the metrics once per poll, since rendering them also creates load.
       const text = await readMetrics(opsUrl)
       const busy = sumOf(text, 'workqueue_depth') + sumOf(text, 'controller_runtime_active_workers')
       const sent = sumOf(text, 'rest_client_requests_total', ['method="P', 'code="20'])

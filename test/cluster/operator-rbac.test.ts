@@ -45,7 +45,7 @@ test('operator: when permissions in a namespace are revoked, tenants keep their 
   expect(await stage.lab.reason(shops, 'too-late', 'SecretsSynced', 'Forbidden')).toContain(
     'kubectl create rolebinding',
   )
-  // The Tenant is in force except for its generated Secret.
+  // Only the generated Secret of the Tenant is missing.
   const row = await stage.lab.row(`SELECT slug FROM tenants WHERE name = 'too-late'`)
   expect(row).toEqual({ slug: 'too-late' })
   const stored = await stage.lab.row(
@@ -70,8 +70,8 @@ test('operator: deletion of a namespace also deletes its Tenants and Secrets', a
   const name = await stage.lab.namespace()
   for (const tenant of ['a', 'b', 'c']) await stage.lab.create(name, `${name}-${tenant}`)
   for (const tenant of ['a', 'b', 'c']) await stage.lab.ready(name, `${name}-${tenant}`)
-  // Creation in a terminating namespace is refused, and the read right may be deleted first. The operator also goes on to read a namespace
-  // without rights, so that counts of two readings of the metrics cannot be subtracted.
+  // Counts refusals of POST and GET together, in one reading: creation in a terminating namespace is refused, and the right to read may be
+  // removed first. The operator also continues to read namespaces without rights, so that counts of two readings cannot be subtracted.
   const refused = () => stage.operator.forbidden('POST', 'GET')
   const before = await refused()
   await stage.lab.admin.client.remove(namespaces, { name })
@@ -115,7 +115,7 @@ test('operator: ignores all namespaces except the listed ones', async () => {
 
 test('operator: reads the current token from its file after the token expires', async () => {
   const { lab } = stage
-  // The token is invalid once the Secret it is bound to is deleted.
+  // Binds the token to a Secret, whose deletion invalidates the token.
   const bound = await lab.namespace({ granted: false })
   await run(['create', 'secret', 'generic', 'bound', '-n', operatorNamespace])
   const tokenFile = join(lab.folder, 'token')

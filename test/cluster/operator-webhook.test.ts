@@ -1,4 +1,4 @@
-// From `kubectl apply` to a delivery, with all processes of an installation.
+// Follows an event from `kubectl apply` to its delivery, with all processes of an installation.
 import { beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Stripe } from 'stripe'
@@ -72,7 +72,7 @@ async function follow(commands: string, shown: string): Promise<void> {
   const before: string[] = []
   for (const line of lines) {
     const { exitCode, out, error } = await shell(line)
-    // The lab has created it.
+    // Allows a namespace that the lab has created.
     if (!error.includes('AlreadyExists')) expect([exitCode, error]).toEqual([0, ''])
     before.push(...cellsOf(out))
   }
@@ -113,7 +113,7 @@ async function shell(command: string) {
 
 test('webhook: a signed call to the URL in the sample’s status is delivered to its callback', async () => {
   const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
-  // The sample with its callback replaced by the test's.
+  // Replaces the sample's callback with that of the test.
   await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
   const { status } = await stage.lab.ready(shops, 'acme')
   const url = status?.urls?.find(({ provider }) => provider === 'card')?.url ?? ''

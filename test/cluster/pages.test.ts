@@ -36,7 +36,7 @@ beforeAll(async () => {
 }, buildMsMax)
 
 afterAll(async () => {
-  // Removes Tenants, too, which operators of later tests would find.
+  // Removing the namespace also removes its Tenants, which operators of later tests would find.
   if (place) await removeNamespace(admin, place.name)
   rmSync(folder, { recursive: true, force: true })
 })
@@ -96,7 +96,7 @@ test('operate/store-tls.md: the commands create the objects that the values refe
   const commands = blocks.filter(({ marker }) => marker?.name === 'pages.test.ts').map(({ text }) => text)
   const namespace = 'latchkey'
   await runProgram(['kubectl', 'create', 'namespace', namespace])
-  // AWS is not reachable from here: any certificate takes the place of its bundle.
+  // Creates a certificate instead of downloading the bundle of AWS, which is not reachable from here.
   const curl = `curl() { openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=ca -keyout /dev/null -out "$(basename "\${@: -1}")" 2>/dev/null; }`
   await run(['bash', '-euo', 'pipefail', '-c', [`cd '${folder}'`, curl, ...commands].join('\n')])
   const values = blocks.filter(({ language }) => language === 'yaml').map(({ text }) => text)

@@ -59,7 +59,7 @@ test('transport: authenticates concurrent calls that use different tokens, each 
   )
   const usernames = probes.map((probe) => (probe.kind === 'ok' ? probe.facts.username : probe.kind))
   expect(usernames).toEqual(names.map((name) => `system:serviceaccount:${namespace}:${name}`))
-  // Calls with the kubeconfig's credentials, on the connections now open, keep their identity.
+  // Calls with the kubeconfig's credentials on open connections keep their identity.
   const self = await probeServer({ endpoint: admin.endpoint, userAgent })
   expect(self.kind === 'ok' && self.facts.username.startsWith('system:serviceaccount')).toBe(false)
 })
@@ -97,7 +97,7 @@ test('transport: sends no request to a server with a certificate of another CA, 
 
 test('transport: refuses to start on a runtime that accepts any CA', async () => {
   const { ca } = await admin.endpoint.credentials()
-  // The correct CA in place of the wrong one simulates a runtime that accepts any CA.
+  // Passes the correct CA as the wrong one, which simulates a runtime that accepts any CA.
   expect(await probeServer({ endpoint: admin.endpoint, userAgent }, { strangerCa: ca })).toMatchObject({
     kind: 'unsafe',
   })

@@ -54,7 +54,7 @@ export function openUsers(admin: ClusterAccess, namespace: string): ClusterUsers
     },
     async grant(name, where, { verb, resource, tenant }) {
       const role = `${name}-${crypto.randomUUID().slice(0, 8)}`
-      // By a manifest: `kubectl create role` accepts only resources that the API server knows.
+      // Applies a manifest, because `kubectl create role` accepts only resources that the API server knows.
       const rule = {
         apiGroups: ['latchkey.dev'],
         resources: [resource],

@@ -1,4 +1,4 @@
-// Normalized types of raw events, as sample payloads get them.
+// Normalized types that the sample payloads of raw events get.
 
 import { eventTables } from '#internal/providers/built-in/tables.ts'
 import { unlistedType } from '#internal/providers/declared/event.ts'

@@ -193,7 +193,7 @@ function compareAnswers(
   }
   for (const status of Object.keys(after))
     if (before[status] === undefined)
-      // A caller must treat an unknown status of failure as the class of its first digit says (RFC 9110, section 15).
+      // Tolerates a new failure status, which a caller must treat like its class (RFC 9110, section 15).
       how.report({
         at: `${operation} answer ${status}`,
         change: 'status added',

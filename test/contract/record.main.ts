@@ -1,4 +1,4 @@
-// Records the surface of these sources for a release: npm run record
+// Records the surface of the current sources for a release: npm run record
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readEventTypes } from './event-types.ts'

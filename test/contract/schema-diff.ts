@@ -95,7 +95,7 @@ export function compareSchemas(older: Schema, newer: Schema, at: string, how: Co
   }
   compareTypes(before, after, at, how)
   compareEnums(before, after, at, how)
-  // A closed set says more than the bounds and patterns of its values.
+  // Skips bounds if both versions have a closed set, which says more than the bounds and patterns of its values.
   if (before['enum'] === undefined || after['enum'] === undefined) {
     compareBounds(before, after, at, how)
     compareConstraints(before, after, at, how)
@@ -158,7 +158,7 @@ function compareEnums(older: Schema, newer: Schema, at: string, how: Comparison)
   const [before, after] = [older['enum'], newer['enum']]
   if (before === undefined && after === undefined) return
   if (after === undefined) {
-    // A set that may grow is documented as open.
+    // Allows a new value of a set that is documented as extensible.
     if (how.direction === 'answer' && older['x-may-grow'] === true) return
     classify('wider', at, 'the closed set of values became open', how)
     return

@@ -99,7 +99,7 @@ function readReport(path: string): TestRun {
   try {
     text = readFileSync(path, 'utf8')
   } catch {
-    // Bun writes no report after a crash.
+    // Returns no results, since Bun writes no report after a crash.
     return { failed: [], passedCount: 0 }
   }
   const cases = [...text.matchAll(/<testcase\b([^>]*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g)]
@@ -107,7 +107,7 @@ function readReport(path: string): TestRun {
   const failed = cases.flatMap(([, attributes = '', body]) =>
     isFailed(body) ? [unescaped(/\bname="([^"]*)"/.exec(attributes)?.[1] ?? '')] : [],
   )
-  // Bun reports a failed hook as a test without a name.
+  // Excludes failed hooks, which Bun reports as tests without a name.
   return { failed: failed.filter((name) => name !== '(unnamed)'), passedCount: cases.length - failed.length }
 }
 

@@ -341,7 +341,7 @@ async function sendHalf(url: string, body: string) {
     'Host: localhost',
     `Authorization: ${authorization.Authorization}`,
     `Content-Length: ${body.length}`,
-    // The server's first bytes show that it is processing the call.
+    // Makes the server send its first bytes when it starts to process the call.
     'Expect: 100-continue',
   ]
   const half = Math.floor(body.length / 2)

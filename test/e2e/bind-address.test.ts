@@ -85,7 +85,7 @@ test('bind address: a host name is refused at startup with an error that names t
 })
 
 test('bind address: an address that belongs to no interface ends the process with an error that names the address', async () => {
-  // TEST-NET-1, RFC 5737.
+  // TEST-NET-1 (RFC 5737): no interface has this address.
   const process = startProcess('api', { ...env, LATCHKEY_BIND_ADDRESS: '192.0.2.1' })
   started.push(process)
   expect(await process.exited).not.toBe(0)

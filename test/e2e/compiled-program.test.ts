@@ -48,7 +48,7 @@ async function startReady(name: string) {
 
 test('compiled program: a stack trace contains source files and line numbers, and no secret', async () => {
   const secrets = ['hunter2-of-the-test', Buffer.alloc(32, 7).toString('base64')]
-  // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
+  // TEST-NET-1 (RFC 5737): no interface has this address, so the start fails in our code.
   const child = Bun.spawn([program, 'api'], {
     cwd: folder,
     env: {

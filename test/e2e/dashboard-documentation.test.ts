@@ -1,4 +1,4 @@
-// The documentation in the dashboard of the dev server, which runs from source and so serves the site that the test built.
+// The documentation in the dashboard of the dev server, which runs from source and serves the site that this test built.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openBrowser, seriousFindings, sidewaysScrolling, type TestBrowser } from '#test/support/browser.ts'
 import { builtSite } from '#test/support/built-site.ts'

@@ -206,7 +206,7 @@ test.each(['pointer', 'focus'] as const)(
       await page.setViewportSize({ width: 1_000, height: 700 })
       await signIn(page, dashboard.token, '/events?tenant=plain&type=order.*')
       const link = page.locator('tbody tr').nth(2).getByRole('link').first()
-      // The refresh brings back the head of the table, which is above the rows.
+      // Removes the head of the table, which is above the rows; the refresh restores it.
       await page.evaluate("document.querySelector('#list thead').remove()")
       await (way === 'pointer' ? link.hover() : link.focus())
       const before = (await link.boundingBox())?.y
@@ -214,7 +214,7 @@ test.each(['pointer', 'focus'] as const)(
       const head = page.locator('#list thead')
       await head.waitFor()
       expect((await head.boundingBox())?.height).toBeGreaterThan(16)
-      // Positions are rounded to pixels.
+      // Allows 2 pixels, since positions are rounded.
       expect(Math.abs(((await link.boundingBox())?.y ?? 0) - (before ?? 0))).toBeLessThan(2)
     }),
   flowMs,
@@ -310,7 +310,7 @@ test(
       await page.goto('/events?type=order.several&state=processed')
       await page.getByRole('link', { name: 'order.several' }).waitFor()
 
-      // The same event once more, by its checkbox, which an update leaves checked.
+      // Replays the same event again by its checkbox, which stays checked after an update.
       receiver.answer(() => new Response(null, { status: 500 }))
       await page.getByRole('checkbox', { name: /^Select order\.several/ }).check()
       const updated = page.waitForResponse((answer) => answer.url() === page.url())

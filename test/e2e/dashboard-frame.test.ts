@@ -146,7 +146,7 @@ test('dashboard: a link on another site opens the page although the browser does
   })
   try {
     await signIn(page, dashboard.token)
-    // This name makes it another site than the dashboard.
+    // Uses the name `localhost`, which is another site than the dashboard.
     await page.goto(`http://localhost:${elsewhere.port}/`)
     await page.getByText('look').click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
@@ -234,7 +234,7 @@ test('dashboard: times are in the browser’s time zone, in UTC on hover, and al
       const tokyo = new Date(instant + 9 * 3_600_000).toISOString()
       expect(await time.textContent()).toEndWith(`, ${tokyo.slice(11, 19)}`)
       expect(await time.getAttribute('title')).toBe(`${utc.slice(0, 10)} ${utc.slice(11, 19)} UTC`)
-      // The filter takes what the list shows.
+      // The filter accepts a time in the format of the list.
       await page.getByLabel('From (Asia/Tokyo)').fill(tokyo.slice(0, 19))
       await page.getByRole('button', { name: 'Filter' }).click()
       await page.waitForURL(/from=/)
@@ -263,7 +263,7 @@ nightlyTest(
         headers: { Authorization: `Bearer ${recordsKey}`, 'Content-Type': 'application/json' },
         body: '{}',
       })
-      // The call is unsigned, and refused calls are counted, too.
+      // The call is unsigned, so it is counted as refused.
       expect(answer.status).toBe(400)
       const refused = page.locator('.tile').filter({ hasText: 'Refused' }).locator('.tile-value')
       await refused.filter({ hasText: /^1$/ }).waitFor({ timeout: 45_000 })
@@ -294,7 +294,7 @@ test(
       const followed = page.waitForResponse((answer) => new URL(answer.url()).pathname === '/live')
       await signIn(page, own.token, '/?range=24h')
       await followed
-      // The demo's history is written concurrently, and appears with the next update of the page.
+      // Waits for the demo's history, which is written concurrently and appears with the next update of the page.
       await page.locator('svg.drawing').nth(3).waitFor({ timeout: 45_000 })
       const { transferredBytes } = visitor
       for (const look of [{}, { colorScheme: 'dark' as const }]) {

@@ -70,7 +70,7 @@ test(
       await page.keyboard.press('ArrowUp')
       expect(await input.getAttribute('aria-activedescendant')).toBe(first)
 
-      // Enter waits for the results of what was typed last.
+      // Enter waits for the results of the latest input.
       await input.fill('audit')
       await page.keyboard.press('Enter')
       await page.waitForURL('**/audit')
@@ -140,7 +140,7 @@ test(
         await page.locator('.values tbody a').first().click()
         await isListOf(page, 1)
         await page.goBack()
-        // The hour and the minute that has begun.
+        // The list covers an hour and the minute in progress, 61 minutes.
         await page.locator('.legend').getByRole('link', { name: 'Accepted' }).click()
         await isListOf(page, 61)
       },

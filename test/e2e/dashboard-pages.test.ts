@@ -147,7 +147,7 @@ test(
       for (const next of ['chargeback.under_review', 'chargeback.lost'])
         await button(page, `Send ${next} now`).click()
       await page.getByText('The next event is due now').waitFor()
-      // From here on all changes arrive by the stream, without clicks or requests.
+      // From here on, all changes arrive over the stream, without clicks or requests.
       await page.evaluate('window.isSame = true')
       await sent(3).waitFor()
       await page.locator('.badge', { hasText: 'Completed' }).waitFor()
@@ -216,7 +216,7 @@ test(
       await page.getByText('Deliveries paused for demo').waitFor({ state: 'detached', timeout: 2_000 })
       expect(await place()).toEqual(before)
 
-      // A notice that was there when the page was loaded keeps its place when it ends.
+      // A notice from the first page load keeps its place after it ends.
       await change('true')
       const again = page.waitForResponse((answer) => answer.url().includes('/live'))
       await page.reload()
@@ -231,7 +231,7 @@ test(
       await page.locator('.notice.is-ended').waitFor({ timeout: 2_000 })
       expect(await place()).toEqual(under)
       expect(await notice.getByRole('link', { name: 'Resume' }).isVisible()).toBe(false)
-      // The overview keeps the places of what needs attention in the same way.
+      // The overview also keeps the places of its notices.
       await page.goto('/?tenant=demo')
       await change('true')
       await page.locator('.news-bar').getByText('Deliveries paused for demo').waitFor({ timeout: 5_000 })

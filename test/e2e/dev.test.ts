@@ -103,7 +103,7 @@ test(
 nightlyTest(
   'dev: two servers started at the same time run on different ports',
   async () => {
-    // Without configured ports, as when the same command is run twice.
+    // Starts two servers without configured ports, as when the same command is run twice.
     const both = [lab.folder(), lab.folder()].map((dataDir) => lab.start({ dataDir, env: {} }))
     const addresses = await Promise.all(both.map((server) => server.ready()))
     expect(new Set(addresses.flatMap(({ api, ops }) => [api, ops])).size).toBe(4)
@@ -124,7 +124,7 @@ nightlyTest(
     expect(await second.exited).toBe(1)
     expect(second.output()).toContain(`Another dev server (process ${first.pid}) uses ${dataDir}`)
     expect(second.output()).toContain('LATCHKEY_DATA_DIR')
-    // Only the sentence, without a stack trace.
+    // Prints only the sentence, without a stack trace.
     expect(second.output().trimEnd()).toEndWith('or set LATCHKEY_DATA_DIR to another folder')
     expect(second.output()).not.toContain('StoreStartError')
     expect(await readiness(ops)).toBe(200)

@@ -44,7 +44,7 @@ test('site: has no inline script, inline style or event handler attribute, as th
     ),
   )
   expect(found).toEqual([])
-  // Pages that the browser navigates to are made from scripts, whose HTML the policy covers as well.
+  // Also checks scripts, which contain the HTML of pages that the browser navigates to: the policy applies to it as well.
   const styled = ending('js').filter(([, script]) => /<[a-z][^<>]* style=\\?"/.test(script))
   expect(styled.map(([path]) => path)).toEqual([])
 })

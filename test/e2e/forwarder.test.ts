@@ -160,7 +160,7 @@ describe('forwarder process', () => {
     const listeners: Promise<number>[] = []
     const onOffer = (message: string) => {
       const [leaseToken] = JSON.parse(message) as [string]
-      // A message that the forwarder ignores.
+      // Publishes a message that the forwarder ignores.
       listeners.push(redis.publish(handOffChannelOf(leaseToken), '[]'))
     }
     try {

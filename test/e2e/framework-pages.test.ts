@@ -1,4 +1,4 @@
-// Runs the programs of README.md and of the pages of frameworks as they stand, with the built client library, against the real API.
+// Runs the programs of README.md and of the framework pages unchanged, with the built client library, against the real API.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -57,7 +57,7 @@ test.each(servers)(
       await expectShownRequest(url)
       id = await expectReceived(`${url}/webhooks`, secret)
     })
-    // Bun announces a server that a program exports.
+    // Ignores the line that Bun prints when a program exports a server.
     expect(printed.replace(/^Started .*\n/, '')).toBe(`paid card ${id}\n`)
   },
 )
@@ -66,7 +66,7 @@ test.each(['node', bun])('page of Next.js: guards calls and receives webhooks, i
   const [charges, webhooks] = blocksNamed(`${folder}/nextjs.md`, 'nextjs').map(({ text }) =>
     application.write(text),
   )
-  // The part of Next.js: calls the exported function of the route with a request.
+  // Takes the role of Next.js: calls the exported function of the route with a request.
   const server = `import { createServer } from 'node:http'
 import * as charges from '${charges}'
 import * as webhooks from '${webhooks}'
@@ -101,7 +101,7 @@ test.each(['node', bun])(
 
 test('README and pages of frameworks: the programs have no type errors', async () => {
   const typed = programs.map(({ text }) =>
-    // Fastify has the type of a body from the route.
+    // Adds the type of the body, which Fastify takes from the route.
     text.replace("guarded.post('/charges'", "guarded.post<{ Body: { amount: number } }>('/charges'"),
   )
   await application.expectTypes([blockNamed('README.md', 'readme-typescript').text, ...typed])

@@ -1,4 +1,5 @@
-// A notification, from a callback that answers 410 in a running installation to the owner's receiver, the lists and the tenant's status.
+// Follows a notification in a running installation, from a callback that responds with 410 to the owner's receiver, the lists and the
+// tenant's status.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'

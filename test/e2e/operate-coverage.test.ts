@@ -1,4 +1,4 @@
-// Holds the pages for operators to the code: every block is run or validated by a test, and numbers are those of the constants.
+// Checks that a test runs or validates every block of the pages for operators, and that their numbers match the constants.
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'

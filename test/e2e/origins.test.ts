@@ -1,4 +1,4 @@
-// The origin of an event, from its entry to the callback, the stored row, the internal API and the dashboard.
+// Follows the origin of an event from intake to the callback, the stored row, the internal API and the dashboard.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { originKinds as allKinds, type EventOrigin, type OriginKind } from '#internal/events/index.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'

@@ -1,4 +1,4 @@
-// Holds README.md and the pages for developers to their form.
+// Checks the form of README.md and of the pages for developers.
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Version N−1 and version N beside each other on one schema and one Redis, as during an upgrade and a rollback (docs/change-policy.md).
+// Runs version N−1 and version N concurrently on one schema and one Redis, as during an upgrade and a rollback (docs/change-policy.md).
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type EventId, parseTenantId, randomToken, systemClock, type TenantId } from '#internal/base/index.ts'
 import { encodeOffer, offersChannelFrom } from '#internal/events/index.ts'
@@ -481,7 +481,7 @@ test('versions: an event that N stored with a lease for a forwarder that has end
     const leaseToken = randomToken()
     const offer = encodeOffer({ leaseToken, number: 1, leaseMs: 3_500, refused: [] })
     const channel = await offersChannelFrom(pair.pool)()
-    // Rejects until the connection is there.
+    // Rejects until the connection is open.
     const publish = () => redis.publish(channel, offer).catch(() => 0)
     await until('an offer that the API got', async () => (await publish()) > 0)
     const { sourceId } = await sendWebhook(pair.current)
@@ -569,7 +569,7 @@ test('versions: events simulated at N whose delivery fails at N−1 are listed w
   })
   receiver.answer(() => new Response(null, { status: 204 }))
   const { json } = await backoffice(one, 'GET', 'events?state=delivery_failed&origin=simulation')
-  // Events of other tests' simulations can be among them.
+  // The events can include events of other tests' simulations.
   const origins = (json['items'] as { origin: { simulationId?: string } }[]).map(({ origin }) => origin)
   const origin = { kind: 'simulation', simulationId }
   expect(origins.filter((each) => each.simulationId === simulationId)).toEqual([origin, origin, origin])

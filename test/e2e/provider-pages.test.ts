@@ -1,4 +1,4 @@
-// Follows the page on adding a provider as it stands, beside `npm run dev` with a folder that has a Provider and a Tenant.
+// Follows the page on adding a provider unchanged, with `npm run dev` and a folder that has a Provider and a Tenant.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -148,6 +148,6 @@ test('add a provider: if a test vector fails, the log states the reason, and the
   const count = () => dev.output().split('Provider parcelwise is in force').length
   const earlier = count()
   writeFileSync(declaration(), before)
-  // The declaration is that which stayed in force, but its problem is gone.
+  // The declaration is the one that stayed in force; only its problem is gone.
   expect(await poll(() => count() > earlier || undefined, { deadlineMs: 10_000 })).toBe(true)
 }, 60_000)

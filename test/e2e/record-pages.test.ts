@@ -1,4 +1,4 @@
-// Runs the commands and programs of the pages on records, testing and own services as they stand.
+// Runs the commands and programs of the pages on records, testing and own services unchanged.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import pgDriver from 'pg'
@@ -36,7 +36,7 @@ afterAll(async () => {
 test('tutorial of records: the curl commands print the shown output', async () => {
   let setup = ''
   for (const { text, shown } of blocksNamed(tutorial, 'curl')) {
-    // The shell keeps the variables of the first step.
+    // Repeats the assignments of earlier steps, since a reader's shell keeps its variables.
     setup += [...text.matchAll(/^[A-Z]+=.*\n/gm)].join('')
     const commands = text.replaceAll(/^[A-Z]+=.*\n/gm, '')
     const shell = `${setup}${commands}`.replace('http://127.0.0.1:8080', api.url)
@@ -51,7 +51,7 @@ test('guide of records: the program without a library prints the shown output', 
     LATCHKEY_URL: api.url,
   })
   expect(exitCode).toBe(0)
-  // Either of two concurrent callers may get the lock.
+  // Ignores which of two concurrent callers got the lock.
   expect(output.replace(/^both .*$/m, '')).toBe(shown.replace(/^both .*$/m, ''))
   const both = JSON.parse(/^both (.*)$/m.exec(output)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
   expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])
@@ -91,7 +91,7 @@ test.each(programs.flatMap(([page, name]) => runtimes.map((runtime) => [page, na
     const env = { LATCHKEY_URL: api.url, DATABASE_URL: own.url }
     const path = application.write(text.replace("http://127.0.0.1:8080', ap", `${api.url}', ap`))
     const { exitCode, output } = await runToEnd([runtime, path], env)
-    // Node and Bun print objects on one line and on several.
+    // Compares on one line, since Node and Bun break the lines of printed objects differently.
     expect([exitCode, onOneLine(output)]).toEqual([0, onOneLine(shown)])
   },
 )
@@ -100,7 +100,7 @@ const onOneLine = (text: string) => text.replaceAll(/,?\s+/g, ' ')
 
 test('pages on records and testing: the programs have no type errors', async () => {
   const typed = programs.map(([page, name]) =>
-    // The parameter decides the type of the key's function.
+    // Adds the type of the parameter, from which the type of the key's function is inferred.
     blockNamed(page, name).text.replaceAll('(order) =>', '(order: { id: string; amount: number }) =>'),
   )
   await application.expectTypes(typed)

@@ -236,7 +236,7 @@ async function callAsAnother(): Promise<void> {
     await call('PUT', '/v1/record', { ...address, ...savedParts, lockToken: [...issuedTokens][0] }, as),
   ]
   expect(answers.map(({ status }) => status)).toEqual([409, 200, 200, 422, 409])
-  // The tenant's own lock has a different token.
+  // Excludes successful answers, since the tenant's own lock has a different token.
   seen.otherAnswers = answers.map(({ status, text }) => (status === 200 ? '' : text)).join('\n')
 }
 

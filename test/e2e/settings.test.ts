@@ -112,7 +112,7 @@ describe('settings, effective within 2 s', () => {
     await until(async () => (await pausesOf(forwarderOps)) === '1', inForceMsMax)
     expect((await send()).status).toBe(200)
     expect((await send(otherKey)).status).toBe(200)
-    // Delivery of the other tenant's later event shows that claims have skipped the first one.
+    // Waits for the delivery of the other tenant's later event, which shows that claims have skipped the first tenant.
     await receivers.other.received(other + 1)
     await until(async () => (await rows('SELECT FROM deliveries_due')).length === 1)
     expect(await rows('SELECT attempts, claims, lease, is_retry FROM deliveries_due')).toEqual([
@@ -214,7 +214,7 @@ describe('settings, effective within 2 s', () => {
     await until(async () => {
       expect((await send()).status).toBe(200)
       const [event] = await rows(kept)
-      // A row is removed on the day after its last day.
+      // Expects one day more, since a row is removed on the day after its last day.
       return Number(event?.['days']) === 6 && Number(event?.['payload_days']) === 4
     }, inForceMsMax)
     await settings('clear', 'retention.eventDays')

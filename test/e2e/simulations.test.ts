@@ -1,4 +1,4 @@
-// Simulations from the call to the callback, with API and forwarder processes on real stores.
+// Follows simulations from the call to the callback, with API and forwarder processes on real stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createWalletSigner } from '#internal/providers/index.ts'

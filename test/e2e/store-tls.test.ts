@@ -1,4 +1,4 @@
-// Shipped processes with stores whose certificates are of a private CA.
+// Runs the shipped processes with stores whose certificates are issued by a private CA.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { startApiProcess, startProcess, startProgram } from '#test/support/api-process.ts'

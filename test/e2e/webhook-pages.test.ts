@@ -1,4 +1,4 @@
-// Runs the commands and programs of the pages on webhooks, pulling and the command line as they stand, beside `npm run dev`.
+// Runs the commands and programs of the pages on webhooks, pulling and the command line unchanged, with `npm run dev`.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ let ready: DevAddresses
 
 beforeAll(async () => {
   env = commandEnv()
-  // Inside the clone, where the program can import the vendor's SDK.
+  // Below the repository, where the program can import the vendor's SDK.
   dir = await mkdtemp(join(root, '.readme-'))
   dataDir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
   dev = startDevServer({ dataDir })
@@ -103,7 +103,7 @@ test('tutorial of webhooks: the simulation gets the shown response, and its even
   await dev.prints('chargeback.won')
   expect((await dev.deliveries())[0]).toMatchObject({ type: 'chargeback.won', origin: 'simulation' })
   const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
-  // The first webhook was a dispute, too.
+  // The output is the same as before, since the first webhook was also a dispute.
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 

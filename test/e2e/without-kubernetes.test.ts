@@ -41,7 +41,7 @@ afterAll(async () => {
 
 /** Starts a block of the page in a folder of the user. */
 function start(name: string, more: Readonly<Record<string, string>> = {}, folder = dir): TestProcess {
-  // `exec` gives the signals of the test to the service in place of the shell.
+  // `exec` replaces the shell with the service, which then receives the signals of the test.
   const script = (blocks.get(name) ?? '').replace(/^latchkey run$/m, 'exec latchkey run')
   return startCommand(['bash', '-euc', `cd '${folder}'\n${script}`], { ...env, ...more }, name)
 }
@@ -94,7 +94,7 @@ test('without Kubernetes: the commands for systemd put the program, the unit and
   const machine = join(dir, 'machine')
   for (const path of ['usr/local/bin', 'etc/systemd/system'])
     mkdirSync(join(machine, path), { recursive: true })
-  // Runs commands in a folder in place of /, without owners, which the tests may not set.
+  // Runs commands with a folder as root directory, and without owners, which the tests may not set.
   const sudo = `args=()
 while [ $# -gt 0 ]; do
   case "$1" in -g) shift ;; /*) args+=("$MACHINE$1") ;; *) args+=("$1") ;; esac

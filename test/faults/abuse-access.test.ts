@@ -231,7 +231,8 @@ describe('viewer', () => {
       seen.set(path, status)
       for (const [, action] of html.matchAll(/<form[^>]*method="post"[^>]*action="([^"]*)"/g))
         if (action !== undefined && !ownForms.includes(action)) forbidden.push(`${path}: form ${action}`)
-      // Lists with other filters or cursors count as the same page, and so do the types of the event catalogue. The documentation is public.
+      // Counts lists with other filters or cursors as one page, and the types of the event catalogue as well. Skips the documentation,
+      // which is public.
       for (const [, href = ''] of html.matchAll(/<a [^>]*href="(\/[^"]*)"/g)) {
         const page = href.startsWith('/event-types/') ? eventType : href.replaceAll('&amp;', '&')
         const isOther = /[?&](after|range|values|state|provider|type|from|to|cause|with|within)=/.test(href)

@@ -36,7 +36,8 @@ afterAll(async () => {
 })
 
 async function openScene(env: Readonly<Record<string, string>> = {}): Promise<AbuseScene> {
-  // On a busy machine Postgres may take over two seconds, and the event is spooled (202): a success, too.
+  // Enables the spool: on a busy machine Postgres may take over two seconds, and the event is then spooled (202), which also counts as
+  // success.
   const scene = await openAbuseScene(manifests, { LATCHKEY_REDIS_SPOOL_DURABLE: 'true', ...env })
   scenes.push(scene)
   await runProbes(probesOf(scene), 1_000)

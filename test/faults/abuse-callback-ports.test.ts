@@ -1,4 +1,4 @@
-// Forwarder process with a tenant whose callback targets a port of a listed private network.
+// Runs a forwarder process with a tenant whose callback targets a port of a listed private network.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'

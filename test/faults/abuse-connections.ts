@@ -54,11 +54,11 @@ export async function startAttack(options: AttackOptions): Promise<Attack> {
     })
     socket.on('close', () => {
       sockets.delete(socket)
-      // Spread in time, so that connections dropped together do not reconnect together.
+      // Reconnects at different times, so that connections that are dropped together do not reconnect together.
       setTimeout(() => openOne(n), againMs * (0.5 + (n % 100) / 100))
     })
   }
-  // In steps that fit the server's accept queue, which is not under test.
+  // Opens the connections in batches that fit the server's accept queue, which is not under test.
   for (let n = 0; n < connections; n += 1) {
     openOne(n)
     if (n % stepConnections === 0) await Bun.sleep(stepMs)

@@ -37,7 +37,7 @@ const uncounted = [
 let scene: AbuseScene
 
 beforeAll(async () => {
-  // No certificate can be fetched, so no vendor is called.
+  // Makes every fetch of a certificate fail, so that no vendor is called.
   scene = await openAbuseScene(manifests, { LATCHKEY_EGRESS_PROXY: 'http://127.0.0.1:9' })
 }, 60_000)
 afterAll(() => scene?.close())
@@ -183,7 +183,7 @@ function rawPost(path: string): Promise<{ status: number; body: string }> {
   return promise
 }
 
-// The HTTP parser answers 505 to a raw control character in a path.
+// Excludes raw control characters in a path, for which the HTTP parser responds with 505.
 test('abuse, intake: malformed and unknown slugs get the same 403 response', async () => {
   const slugs: readonly [string, string][] = [
     ['unknown', 'nobody'],

@@ -1,4 +1,4 @@
-// API and forwarder processes with key rings that decrypt all, some or none of the stored secrets.
+// Runs API and forwarder processes with key rings that decrypt all, some or none of the stored secrets.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { keyRingOf, keyRingText, openTenants, type TestTenants } from '#test/support/api.ts'
@@ -238,7 +238,7 @@ test('API with a key ring for some tenants: is ready, serves those tenants, and 
     expect(await answersOf('a ring that opens some: a tenant it opens', api.url, slugs[0])).toEqual(served)
     const others = await answersOf('a ring that opens some: another tenant', api.url, slugs[1])
     expect(others).toEqual(unreadable)
-    // The controller seals again the secrets that it cannot decrypt; the running API loads the change.
+    // The controller encrypts again the secrets that it cannot decrypt; the running API loads the change.
     await tenants.apply(manifests())
     const again = await until('the tenant is served', async () => {
       const response = await sends['signed webhooks by slug'](api.url, slugs[1])

@@ -151,7 +151,7 @@ describe('flood of locks', () => {
     'abuse, records: a flood of locks by tenant $tenant ends with 429 for recordBytes close to the memory limit',
     async (flood) => {
       const { tenant } = flood
-      // Creates meters and loads scripts before memory is compared.
+      // Makes a first call, which creates meters and loads scripts before memory is compared.
       await call(tenant, 'DELETE', '?scope=abuse&key=none')
       const before = await usedMemory()
       const { granted, refused, lockToken, number, otherCodes } = await floodLocks(flood)
@@ -169,7 +169,7 @@ describe('flood of locks', () => {
       expect(over.headers.get('RateLimit')).toStartWith('"record-bytes";r=0')
       expect(Number(over.headers.get('Retry-After'))).toBeGreaterThan(0)
 
-      // Existing locks keep working (busy, re-entry, extend, release), and so do other tenants.
+      // Existing locks still work (busy, re-entry, extend, release), and so do other tenants.
       const held = checkOf(flood, number)
       const { attemptId: _own, ...stranger } = held as { attemptId?: string; scope: string; key: string }
       expect((await call(tenant, 'POST', '', stranger)).json).toMatchObject({ cached: false, locked: false })
@@ -181,7 +181,7 @@ describe('flood of locks', () => {
       expect(room.json).toMatchObject({ cached: false, locked: true })
       expect((await call('plain', 'POST', '', fresh)).json).toMatchObject({ locked: true })
 
-      // Saves are never refused, and records can be read without room for a lock.
+      // Saves are never refused, and records can be read although there is no room for another lock.
       const record = { scope, key: fresh.key, status: 200, body: 'x'.repeat(4096) }
       const saved = await call(tenant, 'PUT', '', { ...record, lockToken: room.json['lockToken'] })
       expect(saved.json).toEqual({ ok: true })

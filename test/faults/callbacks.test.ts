@@ -127,7 +127,7 @@ nightlyTest(
       const calm = await lookOn(load, 3_000)
       slow.hang()
       await accept(slowLedger, tenantIds, slowEvents)
-      // Waits out the start of a thousand attempts, which is load by itself; an attempt counts as hanging after half a second.
+      // Waits until a thousand attempts have started, which is a load itself; an attempt counts as hanging after half a second.
       await until('900 hanging calls', () => slow.hanging() >= 900)
       await until('an empty queue of the other tenants', () => load.ledger.missing().length < 20, settleMsMax)
       turns.push({ calm, troubled: await lookOn(load, 4_000) })
@@ -185,7 +185,7 @@ async function forwarderBytes(): Promise<number> {
 }
 
 test.each([
-  // The forwarder reads 16 KiB, the maximum that it keeps.
+  // The attempt succeeds, because the forwarder reads only 16 KiB, the maximum that it keeps.
   ['flood', 'processed'],
   // The attempt times out before the answer is complete.
   ['drip', 'delivery_failed'],

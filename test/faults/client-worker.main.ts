@@ -1,4 +1,4 @@
-// Makes operations with the library for TypeScript, as JSON lines ask for them, and ends itself where one says so.
+// Runs operations with the TypeScript library, as requested by JSON lines, and ends itself when a line requests it.
 import { createInterface } from 'node:readline'
 import pgDriver from 'pg'
 import { Latchkey } from '../../clients/typescript/src/index.ts'

@@ -1,4 +1,4 @@
-// Operations of both client libraries on the same keys, while their processes, the API and all stores are killed.
+// Runs operations of both client libraries on the same keys, while their processes, the API and all stores are killed.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { resolve } from 'node:path'
 import pg from 'pg'
@@ -150,7 +150,7 @@ test(
     const zero = { lost: 0, different: 0, late: 0 }
     expect(inTransactions).toMatchObject({ ...zero, twice: 0, undecided: 0 })
     expect(inPostgres).toMatchObject({ ...zero, twice: 0 })
-    // Its records and locks are lost with Redis, so that operations run again.
+    // Allows repeated runs, since the records and locks of these operations are lost with Redis.
     expect(inRedis).toMatchObject(zero)
     expect(inTransactions.ran).toBeGreaterThan(keys / 2)
   },

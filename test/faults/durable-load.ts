@@ -101,7 +101,7 @@ export class DurableLoad implements History {
     this.#all = Promise.all(
       Array.from({ length: callers }, (_none, caller) => this.#oneCaller(new Dice(seed * 1000 + caller))),
     )
-    // `end` reports it.
+    // Prevents an unhandled rejection; `end` reports the failure.
     this.#all.catch(() => undefined)
   }
 
@@ -201,7 +201,7 @@ export class DurableLoad implements History {
     if (outcome.kind !== 'locked' || outcome.takenOver)
       this.#strangers.push(`stranger: the only attempt of ${key} found ${JSON.stringify(outcome)}`)
     if (outcome.kind !== 'locked') return
-    // The caller crashes.
+    // Simulates a crash of the caller.
     if (dice.happens(0.05)) return
     if (dice.happens(0.1)) await this.#extend(key, outcome.lockToken)
     if (dice.happens(0.1)) return this.#release(key, outcome.lockToken)

@@ -169,7 +169,7 @@ describe('records in Postgres', () => {
     60_000,
   )
 
-  // Redis is still gone.
+  // Redis is still stopped from the test before.
   test('records in Postgres: a process that starts without Redis becomes ready, and refuses only calls of tenants with records in Redis', async () => {
     const acquireAt = (url: string, apiKey: string) =>
       fetch(`${url}/v1/record`, {
@@ -256,7 +256,7 @@ describe('records in Postgres with a synchronous standby', () => {
       async during(load, { proxy }) {
         await standby.hang()
         await untilRefused(load)
-        // What was under way has ended: no change is answered that the standby does not have.
+        // Waits for calls in flight: a change that the standby does not have is not acknowledged.
         const refusedAtMs = performance.now()
         await Bun.sleep(hangMs)
         expect(load.changesSince(refusedAtMs)).toEqual([])

@@ -34,7 +34,7 @@ export interface DurableScene {
 
 /** Starts stores and processes on a Postgres, by default a new one (about 4 s). */
 export async function openDurableScene(given?: TestPostgres): Promise<DurableScene> {
-  // The promises of records do not depend on the server's default of synchronous_commit.
+  // Sets another default than that of Postgres, since the guarantees of records do not depend on synchronous_commit.
   const [postgres, redis] = await Promise.all([
     given ?? createTestPostgres({ settings: { synchronous_commit: 'off' } }),
     createTestRedis(),

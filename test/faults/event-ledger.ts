@@ -41,7 +41,7 @@ export class EventLedger {
     if (before > 0) return
     const atMs = performance.now()
     this.#firstArrivalsMs.set(id, atMs)
-    // The delivery may precede the acknowledgement.
+    // A delivery can precede the acknowledgement of its event, which then counts as a delay of 0.
     this.#delays.push({ atMs, delayMs: atMs - (this.#acknowledgedAtMs.get(id) ?? atMs) })
   }
 

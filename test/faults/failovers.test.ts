@@ -50,7 +50,7 @@ async function failOver({ fault, api, master, signal, cutOff }: Failover): Promi
   const { counts, lostAtMs, secondRunsAtMs, fencesBack } = await load.lookAgain()
   printCounts(fault, counts, `300 more operations ${(healedMs / 1000).toFixed(1)} s later`)
   expect(counts.acknowledged).toBeGreaterThan(600)
-  // Redis answers before it replicates, so only writes within the lag may be lost.
+  // Only writes within the replication lag may be lost, since Redis responds before it replicates.
   const goneSinceMs = Math.min(cutAtMs, brokenAtMs - behindMsMax)
   const others = [...lostAtMs, ...secondRunsAtMs].filter(
     (atMs) => atMs < goneSinceMs || atMs > brokenAtMs + behindMsMax,
@@ -134,7 +134,7 @@ describe('failover by Sentinel to a disconnected replica', () => {
     await topology.stop()
   })
 
-  // Documents a limitation: with `min-replicas-to-write` the master would refuse instead.
+  // Documents a limitation, which `min-replicas-to-write` avoids: the master then refuses writes.
   test('failover by Sentinel: unreplicated operations run twice, with a higher fence, if the replica was disconnected', async () => {
     const master = await topology.master()
     const cutOff = topology.data.find((redis) => redis !== master)

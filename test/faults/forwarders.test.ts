@@ -54,7 +54,7 @@ beforeEach(async () => {
   if (next === undefined) throw new Error('no tenant is left')
   tenantId = next
   await end(second)
-  // One forwarder alone claims the events; the second one starts afterwards.
+  // Starts the second forwarder only after the first one has claimed the events.
   await scene.restartForwarder()
   first = scene.forwarder
 }, 60_000)
@@ -188,7 +188,7 @@ test('SIGKILL of a forwarder: another forwarder delivers the calls in progress a
   await acceptLarge()
   await untilRenewed()
   second = await scene.startForwarder()
-  // The second forwarder polls, and takes nothing from the first one.
+  // The second forwarder polls, but takes no event from the first one.
   await untilRenewed()
   expect(await count('claims = 1')).toBe(eventCount)
   const killedMs = performance.now()
@@ -230,7 +230,7 @@ test('SIGKILL of a forwarder: another forwarder delivers the events that intake 
     'SELECT event_id AS id FROM deliveries_due WHERE tenant_id = $1',
     [tenantId],
   )
-  // From now on the ledger counts their deliveries: those by the second forwarder.
+  // From now on the ledger counts the deliveries of these events, which the second forwarder makes.
   for (const { id } of rows) {
     ledger.sent(id)
     ledger.acknowledged(id, 200)

@@ -22,7 +22,7 @@ describe('full disk, appendfsync always', () => {
   }, 60_000)
   afterAll(() => scene?.close())
 
-  // Redis exits if it cannot write its file, after each start, until there is room.
+  // Redis exits if it cannot write its file, and again after each restart until there is room.
   test('full disk, appendfsync always: without Postgres, new events are refused and earlier events are delivered', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
@@ -31,7 +31,7 @@ describe('full disk, appendfsync always', () => {
     await load.untilMore(50, 202)
     await untilRefused(load, 50)
     const acknowledged = load.ledger.acknowledgedCount()
-    // Restarts as a supervisor would; Redis may exit before the first connection.
+    // Restarts Redis as a supervisor would; Redis may exit before the first connection.
     await scene.redis.restart({ fileBytesMax }).catch(() => undefined)
     await untilRefused(load, 50)
     const again = load.ledger.acknowledgedCount() - acknowledged
@@ -49,7 +49,7 @@ describe('full disk, appendfsync always', () => {
     await scene.redis.restart({ emptied: true, fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url, 16)
-    // Waits until the API has reconnected: earlier refusals are not caused by the full disk.
+    // Waits until the API has reconnected, because earlier refusals are not caused by the full disk.
     await records.untilMore(50, 200)
     await records.untilMore(50, 503)
     records.begin()
@@ -82,8 +82,8 @@ describe('full disk, appendfsync everysec, spool set as durable', () => {
   }, 60_000)
   afterAll(() => scene?.close())
 
-  // Redis runs on and refuses writes (MISCONF) until it has written what it already answered. Only then the spool is drained, since
-  // removing an entry is a write.
+  // Redis keeps running and refuses writes (MISCONF) until it has written the commands that it has already acknowledged. The spool is
+  // drained only afterwards, since removing an entry is a write.
   test('full disk, appendfsync everysec: no event that Redis refuses is acknowledged, and service resumes when space is free', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
@@ -100,7 +100,7 @@ describe('full disk, appendfsync everysec, spool set as durable', () => {
     await scene.postgres.restart()
     await load.untilMore(100, 200)
     const waiting = load.ledger.missing(202).length
-    // Replaces the file by a far smaller one.
+    // Makes Redis replace the file with a far smaller one.
     await command(scene.redis, ['BGREWRITEAOF'])
     await scene.finish(load)
     const counts = load.ledger.counts()

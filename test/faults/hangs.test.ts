@@ -44,7 +44,7 @@ test('Redis hang of many seconds: events get 200, records get 503 within their t
   expect([...load.answers.keys()]).toEqual([200])
   expect(load.slowestMs()).toBeLessThan(intakeMsMax)
   expect(counts.twice).toBe(0)
-  // Calls in flight at the stop may have been answered.
+  // Calls in flight when the process was stopped may have been answered with 200.
   expect(hung.answers.get(503)).toBeGreaterThan(20)
   expect(hung.answers.get(200) ?? 0).toBeLessThanOrEqual(records.callers)
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
@@ -72,7 +72,7 @@ test('Postgres hang of many seconds: events get 202 within their time limit, rec
   expect([...load.answers.keys()].toSorted()).toEqual([200, 202])
   expect(load.answers.get(202)).toBeGreaterThan(100)
   expect(load.slowestMs()).toBeLessThan(intakeMsMax)
-  // Deliveries sent at the stop stay incomplete past their lease, but the forwarder keeps them.
+  // Deliveries in flight at the stop stay incomplete beyond their lease, but the forwarder keeps them.
   expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   expect([...hung.answers.keys()]).toEqual([200])
   expect(hung.slowestMs).toBeLessThan(recordMsMax)

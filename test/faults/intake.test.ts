@@ -108,7 +108,7 @@ describe('intake, Postgres unavailable', () => {
       expect(answer).toEqual({ ok: true, queued: true })
       expect(status).toBe(202)
     }
-    // Providers may send an event again.
+    // Sends the events again, as providers may.
     for (const id of ids.slice(0, 5)) expect((await send(apis.spooling, genericBody(id))).status).toBe(202)
     await postgres.restart()
     await untilStored(ids)
@@ -143,7 +143,7 @@ describe('intake, Postgres unavailable', () => {
     const refused = await send(apis.lossy, genericBody(id))
     expect(refused).toMatchObject({ status: 503, answer: { code: 'queue_unavailable', statusCode: 503 } })
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-    // Longer than a statement waits for a connection, which it could get from the restarted Postgres.
+    // Waits longer than a statement waits for a connection, which it could otherwise get from the restarted Postgres.
     await Bun.sleep(6_500)
     await postgres.restart()
     expect(await stored(id)).toEqual([0, 0])

@@ -99,7 +99,7 @@ test('SIGKILL of Redis with loss of its file: no event answered with 200 is lost
   const counts = load.ledger.counts()
   printCounts('SIGKILL of Redis, its file lost', counts, answersOf(load))
   expect(load.ledger.missing(200).length).toBe(0)
-  // On a busy machine Postgres may take over 2 s, and its events are spooled.
+  // On a busy machine, Postgres may take over 2 s, and the events are then spooled, so they can be lost.
   expect(counts.lost).toBeLessThanOrEqual(load.answers.get(202) ?? 0)
   expect(counts.twice).toBe(0)
 }, 120_000)
@@ -120,7 +120,7 @@ test('SIGKILL of both stores with loss of Redis’ file: only events answered wi
   const counts = load.ledger.counts()
   printCounts('SIGKILL of both stores, Redis’ file lost', counts, `${spooled} answered 202`)
   expect(load.ledger.missing(200).length).toBe(0)
-  // Documents a limitation: a Redis that keeps its file loses none, see above.
+  // Documents a limitation: a Redis that keeps its file loses no event (see above).
   expect(counts.lost).toBeGreaterThan(0)
   expect(counts.lost).toBeLessThanOrEqual(spooled)
   expect(load.ledger.most).toBeLessThanOrEqual(2)

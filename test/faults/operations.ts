@@ -66,7 +66,7 @@ export function startOperations(caller: Caller, name: string): OperationLoad {
   const runOnce = async (operation: Operation) => {
     while (!operation.isSaved) {
       const token = await grant(operation, crypto.randomUUID())
-      // An earlier save took effect, but its answer was lost.
+      // Ends, because an earlier save took effect although its answer was lost.
       if (token === undefined) return
       const body = { saved: operation.key }
       const answer = await insist(() => save(caller, operation.key, body, token))

@@ -21,7 +21,7 @@ let callback: Bun.Server<undefined>
 let pool: Pool
 
 beforeAll(async () => {
-  // Deliveries to the callback are not counted here.
+  // Accepts deliveries to the callback, which are not counted here.
   callback = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(null, { status: 204 }) })
   const both = tenantAt('both', keyOf('both'), callbackYaml(`http://127.0.0.1:${callback.port}/`))
   const pullOnly = webhookTenantYaml('pull-only', keyOf('pull-only')).replace(/ {2}callback: .*\n/, '')
@@ -151,9 +151,9 @@ test.each(cases)(
     await load.untilMore(200, 200)
     await load.end()
     const all = () => load.ledger.missing().length === 0
-    // Events that were not pulled are left for the test to report.
+    // Ignores the timeout, since the test reports events that were not pulled.
     await until('all acknowledged events', all, pulledMsMax).catch(() => undefined)
-    // An event whose pull the consumer forgot is processed once it is given again and acknowledged.
+    // An event whose pull the consumer lost is processed only after it is pulled again and acknowledged.
     const isProcessed = async () => (await countWaiting(slug)) === 0
     if (slug === 'pull-only') await until('every event to be processed', isProcessed, pulledMsMax)
     await consumer.stop()

@@ -45,7 +45,7 @@ describe('records on one Redis', () => {
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toMatch(/^latchkey_records_checks_total\{outcome="store_unavailable"\} [3-9]/m)
     expect(metrics).toMatch(/^latchkey_storage_redis_failures_total\{reason="timeout"\} [1-9]/m)
-    // Stays ready after the first success: without Ready pods, callers would not get an error that names the cause.
+    // The process stays ready after its first success: without Ready pods, callers would not get an error that names the cause.
     expect((await readiness(api)).status).toBe(200)
     redis.signal('SIGCONT')
     await untilLocks(caller, 'hung')

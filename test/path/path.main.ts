@@ -1,4 +1,5 @@
-// Measures the way of a webhook and prints it: npm run path -- webhook [--write]. With --write, writes it to internal/README.md.
+// Measures the path of a webhook through the code and prints it: npm run path -- webhook [--write]. With --write, writes it to
+// internal/README.md.
 import { stopTestStores } from '#test/support/stores.ts'
 import { describePath, measurePath, readmePath, withPath } from './path.ts'
 

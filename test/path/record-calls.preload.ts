@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { plugin } from 'bun'
 
 const marked = JSON.parse(readFileSync(process.env['MARKED_SOURCES'] ?? '', 'utf8')) as Record<string, string>
-// The settings of a process are its whole environment.
+// Removes the variable, because a process reads its settings from the whole environment.
 delete process.env['MARKED_SOURCES']
 let calls = new Map<number, { readonly first: number; last: number }>()
 let count = 0
@@ -27,7 +27,7 @@ plugin({
   },
 })
 
-// Any message asks for the calls since the message before.
+// Any message requests the calls since the previous message.
 process.on('message', () => {
   process.send?.([...calls].map(([number, { first, last }]) => [number, first, last]))
   calls = new Map()

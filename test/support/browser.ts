@@ -71,7 +71,7 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
   let sizes: Promise<number>[] = []
   page.on('console', (message) => {
     const text = message.text()
-    // The browser logs every error status; these are expected responses.
+    // Ignores error statuses, which tests expect and the browser logs.
     if (message.type() === 'error' && !text.startsWith('Failed to load resource')) troubles.push(text)
   })
   page.on('pageerror', (error) => troubles.push(`script: ${error.message}`))
@@ -121,7 +121,7 @@ export interface AxeFinding {
 
 /** Returns axe's serious and critical findings by WCAG 2.2 A and AA and best practices. */
 export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
-  // Injected by the debugger, which the content policy does not restrict.
+  // Injects the script by the debugger, to which the content policy does not apply.
   if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(axe.source)
   const violations = await page.evaluate<AxeViolation[]>(
     "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)",

@@ -28,7 +28,7 @@ export function compiledProgram(sources: string = root): string {
   const folder = join(kept, hashOfSources(sources))
   if (!existsSync(folder)) {
     removeOld()
-    // Renamed when complete: other test processes may compile at the same time.
+    // Renames the folder when it is complete, since other test processes may compile at the same time.
     const part = `${folder}.${process.pid}`
     const { options, entryPoints } = compileCommand(sources)
     const args = [...options, `--outfile=${join(part, 'latchkey')}`, ...entryPoints]
@@ -37,7 +37,7 @@ export function compiledProgram(sources: string = root): string {
     if (existsSync(folder)) rmSync(part, { recursive: true })
     else renameSync(part, folder)
   }
-  // Marks it as in use, since compiling other sources removes what is old.
+  // Marks the program as in use, since compiling other sources removes old programs.
   utimesSync(folder, new Date(), new Date())
   const program = join(folder, 'latchkey')
   compiled.set(sources, program)
@@ -49,7 +49,7 @@ function hashOfSources(sources: string): string {
   const files = ['cmd', 'internal', 'config/providers'].flatMap((folder) => [
     ...new Bun.Glob(`${folder}/**/*`).scanSync({ cwd: sources }),
   ])
-  // The documentation is compiled in if it is built.
+  // Includes the documentation in the program if it is built.
   const site = '.latchkey/docs/site.bin'
   if (existsSync(join(sources, site))) files.push(site)
   for (const file of [...files.sort(), 'package.json', 'bun.lock', 'Dockerfile'])

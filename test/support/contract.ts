@@ -97,7 +97,7 @@ export function openContract(document: ContractDocument): OpenContract {
       if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
       expectFits(answerOf(method, path, answer.status), answer.json)
       const names = expectHeaders(documented, answer)
-      // Of two forms of an answer, only the envelope has a link for certain.
+      // If an answer has two forms, only the envelope always has a link.
       const hasLink = answer.json['code'] !== undefined
       const always =
         answer.status < 300 ? ['x-request-id'] : names.filter((name) => name !== 'link' || hasLink)

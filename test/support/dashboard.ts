@@ -24,7 +24,7 @@ export async function startDashboard(env: Readonly<Record<string, string>> = {})
     env: { ...freePorts, LATCHKEY_DEV_DEMO: 'false', ...env },
   })
   const close = async () => {
-    // A server that did not start, or was ended by its test, has no deliveries to compare.
+    // Ignores a server that did not start or was ended by its test: it has no deliveries to compare.
     await server.deliveries().catch(() => [])
     server.signal('SIGTERM')
     await server.exited

@@ -56,7 +56,7 @@ async function dropDatabase(databaseUrl: string, name: string): Promise<void> {
   await asAdmin(databaseUrl, async (pool) => {
     const select = 'SELECT application_name FROM pg_stat_activity WHERE datname = $1'
     let left: string[] = []
-    // The server process of a closed connection ends after a moment.
+    // Waits, because the server process of a closed connection ends with a delay.
     const unused = await poll(
       async () => {
         const { rows } = await pool.query<{ application_name: string }>(select, [name])

@@ -18,7 +18,7 @@ export function patternsOf(document: object): readonly string[] {
 /** Characters that the classes and anchors of some engine treat differently from those of another. */
 const odd = [
   ...Array.from('\0\t\n\v\f\r\u001f !,/:=[\\]^`{|}~\u007f\u0080\u0085\u009f\u00a0\u2028\u3000\ufeff\ufffd'),
-  // Long s and Kelvin sign, which some engines fold to ASCII letters, and digits and letters of other scripts.
+  // Long s and the Kelvin sign, which some engines fold to ASCII letters, and digits and letters of other scripts.
   ...Array.from('\u017f\u212a\u0663\uff19é😀09AZaz_.-$'),
   'ключ',
   '日本',

@@ -67,7 +67,7 @@ export function startFakeApiServer(
     await send(await answer(one), response)
   }
   server.on('request', (request, response) => {
-    // Pending answers of a finished test fail at some point.
+    // Ignores errors of pending answers, which fail after a test has finished.
     serve(request, response).catch(() => response.destroy())
   })
   server.listen(0, '127.0.0.1')
@@ -149,7 +149,7 @@ export function openFakeWatch(): FakeWatch {
     },
   })
   return {
-    // Bun sends the head with the first bytes; an empty line means nothing.
+    // Sends an empty line, which has no meaning, because Bun sends the head with the first bytes.
     get response() {
       controller?.enqueue(encoder.encode('\n'))
       return new Response(body, { headers: { 'content-type': 'application/json' } })

@@ -5,5 +5,5 @@ import { stopTestStores } from './stores.ts'
 
 afterEach(failOnDeliveryProblems)
 afterAll(stopTestStores)
-// Deliveries after the last test.
+// Checks the deliveries after the last test.
 afterAll(failOnDeliveryProblems)

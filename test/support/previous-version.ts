@@ -19,7 +19,7 @@ const configuration = ['package.json', 'bun.lock', 'bunfig.toml', 'tsconfig.json
 export function previousSources(): string {
   const folder = join(root, '.latchkey', 'previous', previousTree)
   if (existsSync(folder)) return folder
-  // Renamed when complete: other test processes may unpack at the same time.
+  // Renames the folder when it is complete, since other test processes may unpack at the same time.
   const part = `${folder}.${process.pid}`
   rmSync(part, { recursive: true, force: true })
   mkdirSync(part, { recursive: true })
@@ -32,7 +32,7 @@ export function previousSources(): string {
 
 function archive(): Uint8Array {
   const hasTree = () => Bun.spawnSync(['git', 'cat-file', '-e', previousTree], { cwd: root }).exitCode === 0
-  // A shallow clone may lack the tree.
+  // Fetches the history, since a shallow clone may lack the tree.
   if (!hasTree()) Bun.spawnSync(['git', 'fetch', '--quiet', '--unshallow'], { cwd: root })
   if (!hasTree())
     throw new Error(

@@ -13,7 +13,8 @@ type Pair = readonly [pid: number, parent: number]
 async function fromProc(pids: readonly number[]): Promise<Pair[]> {
   return Promise.all(
     pids.map(async (pid): Promise<Pair> => {
-      // A process may end between listing and reading. Its name may contain spaces and parentheses; the fields after it do not.
+      // Ignores errors, since a process may end between listing and reading. Its name may contain spaces and parentheses; the fields after
+      // the name do not.
       const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
       const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       return [pid, Number(parent ?? 0)]

@@ -18,7 +18,7 @@ export interface RawRedis {
 /** Connects to one server. Avoids Bun's client, in which a command never returned once. */
 export async function openRawRedis(url: string): Promise<RawRedis> {
   const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 5000 } })
-  // The connection may break when a test stops its server.
+  // Ignores errors, since the connection may break when a test stops its server.
   client.on('error', () => undefined)
   await client.connect()
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })

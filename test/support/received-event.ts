@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
-// Tests may import any file of a room; this import avoids loading the whole intake.
+// Tests may import any file of a room. This import avoids loading all of intake.
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { someTenantId } from './directory-tenant.ts'
 

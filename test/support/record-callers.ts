@@ -47,7 +47,7 @@ async function runOnce(scene: Scene, dice: Dice, key: string, name: string): Pro
   const attemptId = dice.happens(0.5) ? name : ''
   const waitMs = dice.happens(0.3) ? dice.upTo(waitMsMax) : 0
   let outcome = await scene.acquire(key, { attemptId, waitMs })
-  // The first reply was lost, and the caller repeats the call with the same attempt id.
+  // Repeats the call with the same attempt id, as a caller does whose first reply was lost.
   if (attemptId !== '' && dice.happens(0.3)) {
     outcome = await scene.acquire(key, { attemptId, waitMs: 0 })
   }

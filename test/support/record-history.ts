@@ -101,7 +101,7 @@ function locksOf({ calls }: History): Lock[] {
       token,
       fence,
       takenOver,
-      // The lock was granted after the first call began and before the first call ended.
+      // The lock was granted at some time between the start and the end of the first call.
       startedAt: Math.min(startedAt, known?.startedAt ?? startedAt),
       endedAt: Math.min(endedAt, known?.endedAt ?? endedAt),
       holds: [...(known?.holds ?? []), call, ...(known ? [] : extensionsOf(token, calls))],
@@ -203,7 +203,7 @@ function timesWithin({ clock, clockRuns = false }: History, span: Span): number[
     return move.startedAt < span.endedAt && goneAt > span.startedAt
   })
   if (!clockRuns) return moves.map(({ nowMs }) => nowMs)
-  // The store cuts off fractions of a millisecond.
+  // Considers the millisecond before as well, since the store truncates fractions of a millisecond.
   return moves.flatMap(({ nowMs }) => [nowMs + span.startedAt - 1, nowMs + span.endedAt])
 }
 

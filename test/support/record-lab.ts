@@ -317,7 +317,7 @@ function openPool(url: string): Pool {
   return createPool({
     url,
     applicationName: 'record-lab',
-    // For the stores of four processes: a batch that waits for a partition has a connection.
+    // Enough connections for the stores of four processes: a batch that waits for a partition occupies one.
     connectionsMax: 12,
     queryTimeoutMs: 5000,
     connectTimeoutMs: 5000,

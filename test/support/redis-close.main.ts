@@ -8,7 +8,7 @@ for (const tag of tags) {
   await untilWorks(redis, tag)
   await redis.subscribe(`{${tag}}:close`, () => undefined)
 }
-// Closes a second one while it connects.
+// Closes a second connection while it connects.
 connections.open(url)
 await connections.closeAll()
 process.stdout.write('works, closed\n')

@@ -54,7 +54,7 @@ function openRoot(): string {
   const uid = process.getuid?.() ?? 0
   const root = join(storesRoot(), `latchkey-test-${uid}`)
   mkdirSync(root, { recursive: true, mode: 0o700 })
-  // The name is predictable, so another user may have created it first.
+  // Checks the owner, because the name is predictable, so another user may have created the folder first.
   const facts = lstatSync(root)
   if (!facts.isDirectory() || facts.uid !== uid) throw new Error(`${root} belongs to another user; remove it`)
   makeEnterable(root)
@@ -70,7 +70,7 @@ function takeDeadFolders(root: string): HeldFolder[] {
   const dead: HeldFolder[] = []
   for (const name of readdirSync(root)) {
     const path = join(root, name)
-    // A process was killed while removing it.
+    // Completes a removal in which a process was killed.
     if (name.startsWith('gone-')) rmSync(path, { recursive: true, force: true })
     if (!name.startsWith('run-')) continue
     const result = lockFolder(path)

@@ -99,7 +99,7 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   const folder = await openFolder()
   running.redisCount += 1
   const dataDir = join(folder.path, `redis-${running.redisCount}`)
-  // The default bus port is 10 000 above the port, which may exceed 65 535.
+  // Chooses the bus port, whose default is 10 000 above the port and may exceed 65 535.
   const cluster = options.cluster
     ? ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
     : []
@@ -184,7 +184,7 @@ export async function createTestPostgres({
     hang: async () => {
       // Stopped child processes would outlive the postmaster.
       if (hung.size === 0) process.once('exit', wake)
-      // The postmaster first: while it is stopped it forks no children.
+      // Stops the postmaster first, since it then starts no more children.
       if (signalPid(current.pid, 'SIGSTOP')) hung.add(current.pid)
       for (const pid of await childrenOf(current.pid)) if (signalPid(pid, 'SIGSTOP')) hung.add(pid)
     },

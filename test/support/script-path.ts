@@ -30,7 +30,7 @@ export function createScriptLab(script: string): ScriptLab {
   const folders: string[] = []
   return {
     pathWith(programs) {
-      // Not in the stores' folder: it may be in /dev/shm, which Docker mounts with noexec.
+      // Uses a folder outside of the stores' folder, which may be in /dev/shm, and Docker mounts that with noexec.
       const path = realpathSync(mkdtempSync(join(tmpdir(), 'latchkey-programs-')))
       folders.push(path)
       for (const [name, text] of Object.entries(programs)) writeProgram(path, name, text)

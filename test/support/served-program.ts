@@ -25,7 +25,7 @@ export async function runServed(
     stdout: 'pipe',
     stderr: 'inherit',
   })
-  // Read meanwhile, so that a full pipe does not stop the program.
+  // Reads the output while the program runs, so that a full pipe does not block the program.
   const printed = child.stdout.text()
   const url = `http://127.0.0.1:${port}`
   try {

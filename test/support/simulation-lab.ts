@@ -91,7 +91,6 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
       },
     },
     largeBodies,
-    // No test fetches a certificate.
     vendorKeys: {
       find: async () => ({ kind: 'unavailable' }),
       findSigner: async () => ({ kind: 'unavailable' }),

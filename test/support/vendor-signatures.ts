@@ -30,7 +30,7 @@ export async function signAsVendor(
       return await sign(secret, body)
     case 'standard':
       return new Webhook(secret).sign(webhookId, new Date(atMs), body)
-    // This vendor's library only verifies.
+    // Signs without the vendor's library, which only verifies.
     case 'storefront':
       return createHmac('sha256', secret).update(body).digest('base64')
     case 'generic': {

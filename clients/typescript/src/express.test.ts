@@ -1,4 +1,4 @@
-// What is particular to servers of node:http: middleware that changes the response, and callers that hang up.
+// Behaviour specific to servers of node:http: middleware that changes the response, and callers that hang up.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import type { Server } from 'node:http'

@@ -1,4 +1,4 @@
-// What is particular to Fastify: responses of the Fetch API, and callers that hang up.
+// Behaviour specific to Fastify: responses of the Fetch API, and callers that hang up.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'

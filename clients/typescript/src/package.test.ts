@@ -82,7 +82,7 @@ test.each([
   const { exitCode, output } = await runToEnd([runtime, join(folder, 'application.js')], env)
   expect(output.trim()).toBe('ran replayed true declined')
   expect(exitCode).toBe(0)
-  // No timer or connection keeps the process.
+  // The program exits at its end, because no timer or connection keeps the process alive.
   expect(performance.now() - startedAtMs).toBeLessThan(10_000)
 })
 

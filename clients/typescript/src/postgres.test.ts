@@ -1,4 +1,4 @@
-// Transactions on real Postgres, beside the real API.
+// Transactions on a real Postgres, with the real API.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { sql as drizzleSql } from 'drizzle-orm'
@@ -257,7 +257,7 @@ test('pg: a commit without a response is detected as successful', async () => {
     insertPg(tx, key).then(() => 1),
   )
   expect(outcome).toEqual({ kind: 'ran', value: 1, guarded: true })
-  // The connection that hangs has left the pool.
+  // The pool has discarded the connection that hangs.
   expect([pool.totalCount, pool.idleCount]).toEqual([1, 1])
   await pool.end()
 })
@@ -266,7 +266,7 @@ test('withTransaction: a row with another fingerprint is not treated as the row 
   const key = crypto.randomUUID()
   const real = pg<pgDriver.PoolClient>(admin)
   let begun = 0
-  // The commit is lost, and another caller uses the key before the row is looked for.
+  // Loses the commit, and lets another caller use the key before the library looks for the row.
   const losing = new Database<pgDriver.PoolClient>(async (run) => {
     begun += 1
     if (begun > 1) return real.transaction(run)
@@ -334,7 +334,7 @@ test('pg: a commit whose result cannot be determined is `unknown`, and a later c
   const options = { scope: 'charges', key, commitMs: 300, lockSeconds: 1 }
   const outcome = await withTransaction(latchkey, pg<pgDriver.PoolClient>(pool), options, async (tx) => {
     await insertPg(tx, key)
-    // From the commit on, the database is out of reach.
+    // Makes the database unreachable from the commit on.
     tx.on('end', () => void lost.close())
     return 1
   })

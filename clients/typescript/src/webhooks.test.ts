@@ -1,4 +1,4 @@
-// Beside the conformance cases: reported exceptions, types, and concurrent transactions.
+// Cases that the conformance cases do not cover: reported exceptions, types, and concurrent transactions.
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import { once } from 'node:events'
 import { join } from 'node:path'

@@ -54,7 +54,7 @@ test('reference: the example of each error has a message that the code produces'
   })
   expect(messages).toHaveLength(errorCodes.length + 1)
   expect(messages.filter(([, message]) => !made.some((pattern) => pattern.test(message)))).toEqual([])
-  // These codes always have another message than the default text of the catalogue.
+  // Codes whose messages always replace the default text of the catalogue.
   for (const code of [
     'invalid_request',
     'api_key_scope',

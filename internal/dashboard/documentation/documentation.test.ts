@@ -81,6 +81,6 @@ test.each([
   expect(text.match(/<h1>/g)).toHaveLength(1)
   expect(text).toContain('<code>npm run docs</code>')
   expect(text).toContain('href="/"')
-  // A page of its own has the box of the sign-in page; otherwise the frame gives the layout.
+  // A separate page has the box of the sign-in page; otherwise the frame provides the layout.
   expect(text.includes('<div class="sign-in-box">')).toBe(page === missingSiteAlone)
 })

@@ -61,7 +61,7 @@ test('attention: a pause of all deliveries is on every page, with who paused, an
     expect(html).toContain(`Deliveries of all tenants are paused by user:${user} (setting forwarding.paused)`)
     expect(html).toContain('href="/settings/clear?name=forwarding.paused&amp;next=')
   }
-  // A tenant sees the pause, but neither who set it nor a link that it may not follow.
+  // A tenant sees the pause, but neither the user who set it nor a link to a page that the tenant may not open.
   const { html } = await acmeKey.get('/events')
   expect(html).toContain('are paused by the platform team (setting forwarding.paused)')
   expect(html).not.toContain(user)

@@ -69,7 +69,7 @@ describe('pauses of one tenant', () => {
         expect(plain(notices)).toMatch(new RegExp(`acme by user:${user}, (just now|[0-9. ]+s ago) Resume`))
         expect(notices).toContain(`href="${resume}&amp;next=${encodeURIComponent(path)}"`)
         expect(notices).toContain(`href="/tenants/${backoffice.tenantId('acme')}"`)
-        // A user without the right sees who paused and since when, but no way to resume.
+        // A user without the right sees who paused the deliveries and when, but no way to resume them.
         const seen = noticesOf((await viewer.get(path)).html)
         expect(plain(seen)).toContain(`acme by user:${user}, `)
         expect(seen).not.toContain('/settings/clear')
@@ -79,7 +79,7 @@ describe('pauses of one tenant', () => {
       expect(plain(rowOf(tenants, backoffice.tenantId('acme')))).toContain(`by user:${user}, `)
       expect(badgesIn(rowOf(tenants, backoffice.tenantId('bolt')))).toEqual(['Ready'])
       const { html: events } = await operator.get('/events')
-      // The pause of a provider holds back calls, and no stored event.
+      // The pause of a provider delays calls, but no stored event.
       const state = name === 'forwarding.paused' ? 'Accepted, paused' : 'Accepted'
       expect(badgesIn(rowOf(events, acmeEvent))).toEqual([state])
       expect((await operator.get('/settings')).html).toMatch(/but paused for <a href="[^"]*">acme<\/a>/)
@@ -93,7 +93,7 @@ describe('pauses of one tenant', () => {
     expect(noticesOf(html)).toContain(`/settings/clear?name=forwarding.paused&amp;tenant=`)
     expect(headBadges(html)).toEqual(['Accepted', 'Paused'])
     const cause = `are paused by user:${user} (setting forwarding.paused): events are accepted and wait, and use no attempt.`
-    // The notice and the explanation say the same, except for how they name the tenant.
+    // The notice and the explanation have the same text, except for the name of the tenant.
     expect(plain(html)).toContain(`Deliveries of acme ${cause}`)
     expect(plain(html)).toContain(`Deliveries of this tenant ${cause}`)
     expect(html).not.toContain('Deliveries are blocked')
@@ -250,7 +250,7 @@ describe('resumptions', () => {
     const next = encodeURIComponent(path)
     const href = new RegExp(`href="([^"]*next=${next})">Resume deliveries of this tenant[.]<`).exec(html)?.[1]
     const asked = await operator.get(href?.replaceAll('&amp;', '&') ?? '')
-    // The page that asks has one button, and its notice no link to itself.
+    // The confirmation page has one button, and its notice has no link to this page.
     expect(noticesOf(asked.html)).not.toContain('href="/settings/clear')
     const version = /name="version" value="(\d+)"/.exec(asked.html)?.[1] ?? ''
     expect((await operator.post('/settings/clear', { ...fields, version, next: path })).location).toBe(path)

@@ -448,7 +448,7 @@ describe('refused calls', () => {
       headers: { 'x-api-key': secret, 'user-agent': 'curl/8' },
       sample: `{"password":"${secret}","note":"kept"}`,
     })
-    // As long as a stored sample: the secret is cut at its end.
+    // As long as a stored sample, so that the end of the sample cuts off the secret.
     await refuseCall(backoffice, 'acme', {
       sample: `{"text":"${'x'.repeat(980)}","password":"${secret}`.slice(0, 1_024),
     })
@@ -461,7 +461,7 @@ describe('refused calls', () => {
 test('event page: live updates do not read the payload from the database', async () => {
   const path = `/events/${acme.eventId}`
   expect((await admin.get(path)).html).toContain('payload, redacted')
-  // Reading a payload now fails.
+  // Makes reading a payload fail.
   await backoffice.pool.query('ALTER TABLE event_payloads RENAME COLUMN payload TO elsewhere')
   const followed = await admin.get(`${path}?part=progress`)
   expect([followed.status, followed.html.includes('payload, redacted')]).toEqual([200, false])

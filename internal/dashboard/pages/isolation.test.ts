@@ -206,7 +206,7 @@ describe('tenant key', () => {
     const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).toContain('acme')
-    // The page repeats its own address and the search in its field.
+    // Ignores the page's own address and the text in the search field, which repeat the request.
     const shown = html.replaceAll(
       /value="[^"]*"|“[^”]*”|(href|hx-get)="[^"]*[?&;](after|find|search|key)=[^"]*"/g,
       '',

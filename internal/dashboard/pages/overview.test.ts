@@ -59,7 +59,7 @@ test('overview: the other tiles lead to lists of the same time, and a text says 
   const { html } = await admin.get('/?range=1h')
   const failed = tileOf(html, 'Failed')
   expect(failed.value).toBe('2')
-  // One of both was received before the time in which its delivery ended.
+  // The link has no start time, since one of the two events was received before the time range in which its delivery ended.
   expect(failed.href).toMatch(/state=delivery_failed&to=20/)
   expect(countOf((await admin.get(failed.href)).html)).toBe(2)
   expect(tileOf(html, 'Refused').href).toMatch(/^\/refused\?from=20.*&to=20/)

@@ -1,4 +1,4 @@
-// Fields that name a provider, in an installation with as many Providers as it can have.
+// Fields for the name of a provider, in an installation with the maximum number of Providers.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { withTx } from '#internal/storage/index.ts'

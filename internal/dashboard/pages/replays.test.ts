@@ -112,7 +112,7 @@ test('replay page: what failed again is linked, listed by the API, and replayed 
   const toSecond = `href="${second.split('?')[0]}"`
   expect(event.html).toContain(toSecond)
   const update = /hx-get="([^"]*part=progress[^"]*)"/.exec(event.html)?.[1]?.replaceAll('&amp;', '&') ?? ''
-  // Searching for the replays of the event now fails.
+  // Makes the search for the event's replays fail.
   await pool.query('ALTER TABLE replays RENAME COLUMN queued TO elsewhere')
   const updates = [await admin.get(update), await admin.get(update.replace('origins=3', 'origins=2'))]
   await pool.query('ALTER TABLE replays RENAME COLUMN elsewhere TO queued')
@@ -231,7 +231,7 @@ test('replay of a filtered list: a list of any time is replayed from any time, a
   const search = await admin.get(linkTo(html, 'Search payloads…') ?? '')
   expect(search.html).toContain('value="order.anytime"')
   expect(search.html).toMatch(/<option value="delivery_failed" selected/)
-  // The page of an event leads back to the filtered list.
+  // The page of an event links back to the filtered list.
   const event = new RegExp(`href="(/events/${id}[^"]*)"`).exec(html)?.[1]?.replaceAll('&amp;', '&') ?? ''
   expect((await admin.get(event)).html).toContain(`href="${list.replaceAll('&', '&amp;')}"`)
 })

@@ -213,7 +213,7 @@ test('suspended callback: the tenant page shows the suspension, and its form res
   expect(html).toContain(
     'The callback answered 410 Gone, so it is suspended until it is resumed: events are accepted',
   )
-  // The badges say the same, before and after the operator has written its conditions.
+  // The badges are the same before and after the operator has written its conditions.
   const badge = (page: string) =>
     /<h1>.*?<span class="dot" aria-hidden="true"><\/span>([^<]*)<\/span>/.exec(page)?.[1]
   expect(badge(html)).toBe('Callback suspended')
@@ -224,7 +224,7 @@ test('suspended callback: the tenant page shows the suspension, and its form res
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
   for (const path of ['/', '/tenants', '/usage?tenant=acme'])
     expect((await session.get(path)).html).not.toContain('Callback suspended')
-  // The callback is not proven yet: one event is sent first.
+  // The callback counts as resumed and not as active until one event is delivered.
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Callback resumed')
   await closeBreaker(backoffice.pool, { tenantId: acme as TenantId, destination: 'callback' })
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Ready')

@@ -1,4 +1,5 @@
-// Rules that every provider must satisfy. Its kit in test/support/provider-kits describes how the vendor writes and signs a call.
+// Rules that every provider must satisfy. A provider's kit in test/support/provider-kits describes how the vendor composes and signs a
+// call.
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
@@ -128,7 +129,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
   })
 
   test(`${title}: a body with any byte changed, added or removed is refused`, () => {
-    // Different bytes of a form can encode the same fields, which is the same call.
+    // Different bytes of a form can encode the same fields, which is then the same call.
     const original = receive(kit, call(signed))
     const changedTo = (body: Uint8Array) => {
       const received = receive(kit, call(signed, body))

@@ -1,4 +1,4 @@
-// Messages of Amazon SNS, signed by a certificate that the test issues.
+// Messages of Amazon SNS, signed with a certificate that the test issues.
 import { describe, expect, test } from 'bun:test'
 import { type KeyObject, sign } from 'node:crypto'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'

@@ -1,4 +1,4 @@
-// What a declared provider reads from a verified call, and how it answers handshakes.
+// Event that a declared provider reads from a verified call, and its answers to handshakes.
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'

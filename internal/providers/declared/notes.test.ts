@@ -1,4 +1,4 @@
-// A declaration with everything that misled somebody who wrote one: a newline in the signed text, the path, a signed handshake, a key in hex.
+// A declaration with all features that are often misunderstood: a newline in the signed text, the path, a signed handshake, a key in hex.
 
 import { expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
@@ -60,7 +60,7 @@ function declare(change: object = {}, changedScheme: object = {}): Declaration {
       ...change,
     },
   }
-  // Without members that are undefined, as YAML would be.
+  // Removes undefined members, which parsed YAML does not have.
   const parsed = parseProvider(JSON.parse(JSON.stringify(manifest)))
   if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
   return parsed.declaration

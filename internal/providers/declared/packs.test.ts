@@ -1,4 +1,4 @@
-// Runs the vectors of every shipped declaration, with the calls that are derived from them.
+// Runs the vectors of every shipped declaration, and calls derived from them.
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { parse } from 'yaml'

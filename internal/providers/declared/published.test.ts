@@ -1,4 +1,4 @@
-// JSON Web Tokens by keys that a vendor publishes. Each valid call is verified, and the calls that are derived from it are refused.
+// JSON Web Tokens with keys that a vendor publishes. Each valid call is verified, and the invalid calls derived from it are refused.
 import { describe, expect, test } from 'bun:test'
 import { constants, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'

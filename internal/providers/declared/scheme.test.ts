@@ -1,4 +1,4 @@
-// Schemes with calls signed by node:crypto. Each call is verified, and the calls that are derived from it are refused.
+// Schemes with calls signed by node:crypto. Each call is verified, and the invalid calls derived from it are refused.
 import { describe, expect, test } from 'bun:test'
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'

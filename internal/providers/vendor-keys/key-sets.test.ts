@@ -1,4 +1,4 @@
-// Caching of key sets, with a simulated vendor and a clock that the test moves.
+// Caching of key sets, with a simulated vendor and a clock that the test controls.
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import type { TenantId } from '#internal/base/index.ts'

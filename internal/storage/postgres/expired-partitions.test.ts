@@ -144,11 +144,11 @@ describe('expired partitions', () => {
     }
     const result = await dropping
     expect(result.blocked.map(partitionName)).toEqual(['event_payloads_20310504'])
-    // Nothing is left that belongs to an event which is gone.
+    // No row remains that belongs to a deleted event.
     expect(namesOf(result)).toEqual(['attempts_20310504', 'attempts_20310505'])
     expect(written).toBeGreaterThan(10)
     expect(slowestMs).toBeLessThan(1_000)
-    // It is there still, and whoever comes now does not see it any more.
+    // The table still exists, but new statements no longer read it.
     expect(await tablesNow()).toContain('event_payloads_20310504')
     expect((await pool.query('SELECT * FROM event_payloads')).rowCount).toBe(written)
     await other.query('COMMIT')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
-// The rooms of tests may be entered by any door; these are what writes the rows that partitions are for.
+// Tests may import any file of a room. These imports write the rows for which partitions are created.
 import { insertEvents } from '#internal/events/insert.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'

@@ -28,7 +28,7 @@ beforeAll(async () => {
   for (const role of Object.values(names))
     await admin.query(`CREATE ROLE ${role} LOGIN NOSUPERUSER PASSWORD '${password}'`)
   await admin.query(`ALTER DATABASE ${new URL(database.url).pathname.slice(1)} OWNER TO ${names.owner}`)
-  // As config/presets/production.yaml says.
+  // Roles as in config/presets/production.yaml.
   await admin.query(`GRANT ${names.owner} TO ${names.pods}`)
   await admin.query(`ALTER ROLE ${names.pods} SET role = '${names.owner}'`)
 })
@@ -53,7 +53,7 @@ test('database roles: pods with another role than the migrations create and drop
       partitionedTables.map((table) => ({ table, day })),
     )
     expect(made).toBe(partitionedTables.length)
-    // A change of a parent is one of its partitions too, which has to be theirs who make it.
+    // A change of a partitioned table also changes its partitions, which the role must own.
     for (const table of partitionedTables) await owner.query(`ALTER TABLE ${table} ADD COLUMN next integer`)
     const { rows } = await owner.query<{ tableowner: string }>(
       'SELECT DISTINCT tableowner::text FROM pg_tables WHERE tablename = ANY($1)',

@@ -134,7 +134,7 @@ test('Redis connection: reports each refused call once, with its reason', async 
   const late = await Promise.all([1, 2, 3].map(() => call(redis)))
   expect(late.map(({ reason }) => reason)).toEqual(['timeout', 'timeout', 'timeout'])
   expect(refused.splice(0)).toEqual(['timeout', 'timeout', 'timeout'])
-  // The replies that never came end with the connection, after their callers were refused.
+  // Pending replies end with the connection, after their callers were refused.
   await until(
     'a connection that was given up',
     async () => (await call(redis)).reason === 'disconnected' || undefined,

@@ -72,7 +72,7 @@ test('Redis Cluster: the client follows a migrating slot and its channel by ASK,
   const slot = String(slotOf(firstTag))
   await command(to, ['CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId)])
   await command(from, ['CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId)])
-  // A key that is not there yet is asked for on the other side; one that is there is answered here.
+  // The source node answers for a key that has not been moved yet, and redirects a missing key with ASK.
   await redis.evaluate(put, [`{${firstTag}}:new`], ['asked'])
   expect(await redis.evaluate(get, [`{${firstTag}}:there`], [])).toBe('old')
   expect(await redis.evaluate(get, [`{${firstTag}}:new`], [])).toBe('asked')

@@ -96,7 +96,7 @@ test('Redis durability: a call is refused while the server is unavailable', asyn
 test('Redis durability: a write waits for one replica, and is kept if the replica hangs', async () => {
   const redis = await connect()
   const replica = await startReplicaOf(server)
-  // A replica that has just begun to follow may need a moment until it confirms.
+  // Waits, because a replica that has just started to replicate may confirm with a delay.
   const first = await until('a replica that confirms', async () => {
     const one = await redis.evaluateKept(put, ['{t}:k'], ['first'], 500)
     return one.replicasReached === 1 ? one : undefined

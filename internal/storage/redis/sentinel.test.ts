@@ -66,7 +66,7 @@ describe('Redis Sentinel', () => {
     await hears()
     await until('sentinels that agree on it', async () => (await topology.master()) !== killed || undefined)
     await killed.restart()
-    // The sentinels would do the same some ten seconds later.
+    // Makes the old master a replica now; the sentinels would do so about ten seconds later.
     await command(killed, ['REPLICAOF', '127.0.0.1', String((await topology.master()).port)])
     await until('the killed one as a replica', async () => {
       const [info] = await command(killed, ['INFO', 'replication'])

@@ -77,7 +77,7 @@ function controller(
 ): TenantController {
   const onChanged = async () => {}
   return new TenantController({
-    // As dev has it.
+    // Bounds of the dev server.
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     source,
     data: tenantData,
@@ -377,7 +377,7 @@ describe('slugs', () => {
     nowMs += slugReservedMs
     await one.runOnce()
     const after = ['one', 'b-younger'].map((name) => reasonOf(one, name, 'SlugReserved'))
-    // The two are reconciled concurrently: the younger one sees the older one wait for the slug, or hold it.
+    // Both tenants are reconciled concurrently, so the younger one sees that the older one waits for the slug or holds it.
     expect(after[0]).toBe('Held')
     expect(['SlugAwaited', 'SlugTaken']).toContain(after[1] ?? '')
   })

@@ -36,7 +36,7 @@ export async function measureHanging(
   options: NeighbourOptions,
 ): Promise<NeighbourFigures> {
   const slug = slugOf(0)
-  // Hangs from the warm-up on, so that attempts have timed out before the measurement.
+  // The callback hangs from the warm-up on, so that attempts have timed out before the measurement.
   const run = async (hangs: boolean) => {
     await stack.sink.hang(slug, hangs)
     try {

@@ -185,7 +185,7 @@ function whyNotFlat({ rate, due, accept, missing }: Unjudged, calls: readonly Ca
   if (failed > 0) return `${failed} calls not answered 200`
   if (!(accept.p50 <= acceptMsMax)) return `accept p50 ${accept.p50.toFixed(0)} ms`
   const growth = slopeOf(due)
-  // A stall of the machine at the end causes a slope without a backlog.
+  // Ignores the slope if the machine stalled at the end, which causes a slope without a backlog.
   const isShort = Math.max(...due.slice(-3)) <= rate * shortSeconds
   if (!isShort && !(growth <= rate * growthShareMax)) return `queue grows by ${growth.toFixed(0)}/s`
   return missing > 0 ? `${missing} not delivered` : ''

@@ -21,7 +21,7 @@ export async function seedWaiting(
     { table: 'attempts', day: expiresOn },
     { table: 'event_payloads', day: payloadExpiresOn },
   ])
-  // Another start time gives other ids if the database was seeded before.
+  // Ids depend on the start time, so a database that was seeded before gets different ids.
   const values = [idStart(nowMs), count, tenantId, expiresOn, payloadExpiresOn, payload]
   await pool.query(
     `WITH new AS (SELECT ${seedId} AS id, i FROM generate_series(1, $2::integer) i), stored AS (
@@ -94,7 +94,7 @@ async function seedDay(pool: Pool, { receivedMs, from, count, tenantIds }: SeedD
       await client.query(`DROP TABLE IF EXISTS ${name}`)
       await client.query(`CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS)`)
       await client.query(`INSERT INTO ${name} ${select} FROM ${series}`)
-      // Attaching creates the parent's indexes.
+      // Attaching the partition creates the indexes of the parent table.
       await client.query(
         `ALTER TABLE ${table} ATTACH PARTITION ${name} FOR VALUES FROM ('${day}') TO (date '${day}' + 1)`,
       )

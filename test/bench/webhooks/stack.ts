@@ -64,7 +64,7 @@ export async function startStack({ profileDir, besideDir }: StackOptions = {}): 
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
     LATCHKEY_CALLBACK_PORTS: 'any',
   }
-  // The compiled program, as installed.
+  // Runs the compiled program, as installations do, unless a profile is requested.
   const latchkey = profileDir
     ? sourceProgram(['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`])
     : [compiledProgram()]

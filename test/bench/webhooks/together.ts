@@ -42,7 +42,7 @@ export async function measureTogether(
   const flat = steps.findLast(({ isFlat }) => isFlat)
   let half: RateFigures | undefined
   if (flat) {
-    // Restarts, since an overloaded step leaves its memory allocated.
+    // Restarts the processes, since an overloaded step leaves its memory allocated.
     const rate = Math.round(flat.rate / 2)
     await startWarm(stack, numbers, { rate })
     half = await runAtRate(stack, numbers, { ...options, rate })
@@ -81,7 +81,7 @@ async function search(
     console.log(stepLine(step))
     const [last] = steps.slice(-1)
     steps.push(step)
-    // The boundary between flat and not flat is found.
+    // Ends when the boundary between flat and not flat is found.
     if ((last && last.isFlat !== step.isFlat) || steps.length === options.stepsMax) return steps
     rate = Math.round(step.isFlat ? rate * stepFactor : rate / stepFactor)
     if (step.missing > 0) await startWarm(stack, numbers, { rate })

@@ -1,4 +1,4 @@
-// The package for npm, installed into an empty project from the registry, and used there.
+// Installs the package for npm from the registry into an empty project, and uses it there.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ const launcher = () => join(project, 'node_modules/.bin/latchkey')
 const shellEnv = () => ({
   PATH: process.env['PATH'] ?? '',
   HOME: folder,
-  // npm would print that it has a newer version.
+  // Prevents npm from printing that it has a newer version.
   npm_config_update_notifier: 'false',
 })
 
@@ -227,7 +227,7 @@ test('package: a service process starts its worker, and closes its components af
   api.signal('SIGTERM')
   expect(await api.exited).toBe(0)
   expect(api.lines('process has ended')).toHaveLength(1)
-  // The terminal sends the signal to npm, launcher and process, and the first two forward it.
+  // The terminal sends the signal to npm, the launcher and the process, and npm and the launcher forward it.
   const terminal = openTerminal(['npx', 'latchkey', 'api'], env)
   await terminal.shows('process is up')
   terminal.type('\x03')
@@ -238,7 +238,7 @@ test('package: a service process starts its worker, and closes its components af
 }, 60_000)
 
 test('package: a stack trace names source files and lines', async () => {
-  // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
+  // TEST-NET-1 (RFC 5737): no interface has this address, so the start fails in our code.
   const env = {
     LATCHKEY_BIND_ADDRESS: '192.0.2.1',
     LATCHKEY_KEY_RING: keyRingText('test', 7),

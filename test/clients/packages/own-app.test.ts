@@ -1,4 +1,4 @@
-// Follows the tutorial of an own application from an empty folder, in both languages, with packages of the registries.
+// Follows the tutorial for an application in both languages, from an empty folder, with packages of the registries.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// The packed client library, installed into an empty project of each framework from the registry, and used there.
+// Installs the packed client library from the registry into an empty project of each framework, and uses it there.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// The archives of `npm run build`. Bun fetches the runtimes of other platforms from the npm registry.
+// Tests the archives of `npm run build`. Bun downloads the runtimes of other platforms from the npm registry.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Programs of the documentation as TypeScript, in an empty project with the packed client and the types of Express.
+// Type-checks programs of the documentation in an empty project with the packed client and the types of Express.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

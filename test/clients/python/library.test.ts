@@ -6,7 +6,7 @@ import { ensurePythonEnvironment } from '#internal/dev/index.ts'
 import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
 import { createTestDatabase } from '#test/support/stores.ts'
 
-// The library's own tests are those of pytest. Each of its cases is a test here.
+// Runs the library's own tests with pytest. Each case of pytest is a test here.
 const root = resolve(import.meta.dir, '../../..')
 const library = join(root, 'clients/python')
 const requirements = join(import.meta.dir, 'requirements.txt')
@@ -55,7 +55,7 @@ await pool.query(readFileSync(join(library, 'src/latchkey/latchkey-outcomes.sql'
 await pool.query('CREATE TABLE charges (id bigint GENERATED ALWAYS AS IDENTITY, key text)')
 await pool.end()
 const env = { ...tested.env, POSTGRES_URL: database.url }
-// Side by side, since they wait more than they compute.
+// Runs the files concurrently, since they wait more than they compute.
 const runs = await Promise.all(files.map((file) => runPytest(file, env)))
 await tested.close()
 await database.drop()

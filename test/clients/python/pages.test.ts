@@ -1,4 +1,4 @@
-// Runs the programs in Python of the library's README, of README.md and of the pages as they stand, against the real API.
+// Runs the Python programs of the library's README, of README.md and of the pages unchanged, against the real API.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

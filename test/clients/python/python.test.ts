@@ -18,7 +18,7 @@ const generated: Partial<Record<(typeof names)[number], Finished>> = {}
 beforeAll(async () => {
   mkdirSync(join(root, '.latchkey'), { recursive: true })
   folder = mkdtempSync(join(root, '.latchkey', 'clients-'))
-  // No second formatting: it takes longer than the generation.
+  // Disables the formatting of the generated code, which takes longer than its generation.
   writeFileSync(join(folder, 'config.yaml'), 'post_hooks: []\n')
   bin = join(await ensurePythonEnvironment(join(import.meta.dir, 'requirements.txt')), 'bin')
   scene = await startClientScene()

@@ -1,4 +1,4 @@
-// Calls the internal API as another service would, with the types that openapi-typescript makes of its document.
+// Calls the internal API as another service would, with the types that openapi-typescript generates from its document.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import createClient from 'openapi-fetch'
@@ -57,7 +57,7 @@ async function events(tenantId: string) {
   const raw = dataOf(await client.GET('/internal/v1/events/{eventId}/payload', { params }))
   assert.deepEqual(raw.payload, payload)
   const replayed = dataOf(await client.POST('/internal/v1/events/{eventId}/replays', { params }))
-  // Its first delivery cycle is in progress.
+  // Not new, because the first delivery cycle of the event is in progress.
   assert.deepEqual([replayed.tenantId, replayed.isNew], [tenantId, false])
 }
 
@@ -135,7 +135,7 @@ async function callbackAndSimulations(tenantId: string) {
   const tested = dataOf(
     await client.POST('/internal/v1/tenants/{tenantId}/callback/test', { params: { path } }),
   )
-  // The host of the callback does not exist.
+  // Fails, because the host of the callback does not exist.
   assert(tested.result.kind === 'failed' && tested.result.cause !== '')
   const body = { amount: 100, currency: 'EUR', stepSeconds: 600 }
   const params = { path, header: { 'Idempotency-Key': randomUUID() } }

@@ -1,4 +1,4 @@
-// Calls the public API as a service would, with the types that openapi-typescript makes of its document.
+// Calls the public API as a service would, with the types that openapi-typescript generates from its document.
 import assert from 'node:assert/strict'
 import { createHmac, randomUUID } from 'node:crypto'
 import createClient from 'openapi-fetch'
@@ -76,7 +76,7 @@ async function webhooks() {
       params: { path, header: signature },
     }),
   )
-  // 202 says `queued`, 200 for a repeat `cached`.
+  // A response of 202 has `queued`; a response of 200 to a repeat has `cached`.
   assert(!('queued' in again) && again.cached)
 
   const unsigned = await client.POST('/v1/t/{tenantSlug}/webhooks/{provider}', { ...call, params: { path } })
@@ -126,7 +126,7 @@ async function clientAndLibraryAgree() {
   const ran = await latchkey.once(address, async ({ fence, takenOver, attemptId }) => {
     const busy = foundBy(dataOf(await client.POST('/v1/record', { body: address })))
     assert('waitMs' in busy)
-    // The attempt id gets the library's lock, not a new one.
+    // The attempt id returns the lock of the library instead of a new one.
     const own = dataOf(await client.POST('/v1/record', { body: { ...address, attemptId } }))
     assert(!own.cached && own.locked)
     assert.deepEqual({ fence, takenOver }, { fence: own.fence, takenOver: own.takenOver ?? false })

@@ -1,4 +1,4 @@
-// docs/upgrade-definitions.md: one procedure upgrades the cluster-wide definitions, however they were installed.
+// docs/upgrade-definitions.md: the same procedure upgrades the cluster-wide definitions, however they were installed.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -149,7 +149,7 @@ describe.each(isNightly ? helms : helms.slice(0, 1))('with %s', (helm) => {
         flags = []
         const { columns, message, annotations } = await inForce()
         expect([columns, message]).toEqual([[version.mark], version.mark])
-        // Belongs to the chart, and is kept on uninstall.
+        // The definition belongs to the chart, and is kept on uninstall.
         expect(annotations['helm.sh/resource-policy']).toBe('keep')
         expect(annotations['meta.helm.sh/release-name']).toBe(release)
       }

@@ -1,4 +1,4 @@
-// The definition is cluster-wide: applying an earlier one prunes fields of all Tenants. So this runs on its own control plane only.
+// Runs on its own control plane only: the definition is cluster-wide, and applying an earlier definition prunes fields of all Tenants.
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -94,14 +94,14 @@ test('CRD upgrade: Tenants that only the earlier CRD allows keep working and can
   const versions = await run(['get', definition, '-o', 'jsonpath={.status.storedVersions}'])
   expect(JSON.parse(versions)).toEqual(['v1alpha1'])
 
-  // Same tenant and key, and the new fields can be used.
+  // The tenant and the key are unchanged, and the new fields can be used.
   await stage.lab.patch(stage.shops, 'plain', {
     spec: { displayName: 'Plain', callback: { retry: { schedule: ['0s'] } } },
   })
   const { status } = await stage.lab.ready(stage.shops, 'plain')
   expect(status?.tenantId).toBe(before.status?.tenantId ?? '')
   expect(entryOf(await stage.lab.secret(stage.shops, 'plain-key-default'), 'apiKey')).toBe(key)
-  // A watch opened under the earlier definition omits the new field until the server ends it.
+  // Waits, because a watch opened under the earlier definition omits the new field until the server ends it.
   const row = () =>
     stage.lab.row(
       `SELECT spec ->> 'displayName' AS name, spec #> '{callback,timeoutSeconds}' AS seconds FROM tenants WHERE id = $1`,

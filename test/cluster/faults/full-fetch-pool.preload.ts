@@ -1,5 +1,5 @@
-// Loaded before the operator. SIGUSR2 fills the runtime's fetch pool with hanging calls, so that every further call waits forever.
-// 256 watches over fetch had this effect; any unresponsive server can have it.
+// Loaded before the operator. SIGUSR2 fills the runtime's fetch pool with hanging calls, so that every further call waits forever, as with
+// 256 watches over fetch or with an unresponsive server.
 import process from 'node:process'
 
 const callsMax = Number(process.env['BUN_CONFIG_MAX_HTTP_REQUESTS'] ?? 256)

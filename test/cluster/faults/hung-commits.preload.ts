@@ -1,5 +1,5 @@
-// Loaded before the operator. After SIGUSR2, beginning a Postgres transaction neither succeeds nor fails: simulates a driver bug
-// that no timeout of ours ends.
+// Loaded before the operator. After SIGUSR2, beginning a Postgres transaction neither succeeds nor fails: simulates a driver bug that no
+// timeout of the operator ends.
 import { Client } from 'pg'
 
 const { prototype } = Client as unknown as { prototype: { query: (...args: unknown[]) => unknown } }

@@ -32,7 +32,7 @@ test('operator: liveness fails if the process cannot send calls, but not if the 
     expect(await poll(isDead, { deadlineMs: deadMsMax, everyMs: 500 })).toBe(true)
     expect(await failing(stuck)).toMatchObject([{ name: 'outgoing calls', ok: false }])
     expect(stuck.lines('outgoing-call self-check failed').length).toBeGreaterThan(2)
-    // The API server has been unreachable for this process equally long.
+    // Liveness does not fail in the other process, for which the API server was unreachable equally long.
     expect(await failing(other)).toEqual([])
   } finally {
     resume()

@@ -104,13 +104,13 @@ test('reflector: lists again and detects deletions after etcd has compacted its 
   await stir(following, 'b')
   await admin.client.remove(configMaps, { namespace: following.namespace, name: 'a-2' })
   await plane.compact()
-  // A restart clears the API server's watch cache.
+  // Restarts the API server to clear its watch cache.
   await plane.cycle('apiserver')
   await stir(following, 'c')
   following.network.heal()
   await until(following.isSame, 60_000)
   expect(following.changes).toContain(`deleted ${following.namespace}/a-2`)
-  // Objects created and deleted during the cut cause no notification; a watch would have reported them.
+  // Objects created and deleted during the cut cause no notification, although a watch would have reported them.
   expect(following.changes.filter((change) => change.startsWith('added'))).toHaveLength(13)
 }, 120_000)
 
@@ -121,7 +121,7 @@ test('reflector: detects a connection that drops all data, and reconnects the wa
   following.network.hang()
   await stir(following, 'b')
   expect(await following.isSame()).toBe(false)
-  // Watch timeout of 1 s plus 30 s of grace.
+  // Waits for the watch timeout of 1 s plus 30 s of grace.
   await until(() => following.troubles.length > 0, 45_000)
   following.network.heal()
   await until(following.isSame, 60_000)

@@ -1,4 +1,4 @@
-// Callback in a pod: keeps every call for `/calls`, and answers after the delay set by `/delay`. Uses no packages.
+// Receives callbacks in a pod: keeps every call for `/calls`, and responds after the delay set by `/delay`. Uses no packages.
 
 interface KeptCall {
   readonly id: string

@@ -19,7 +19,7 @@ const rows = [...new Set(cardTypes.cases.map(({ rawType }) => rawType))]
 
 /** Raw types that have no row and become `card.<raw type>`. An entry that ends in `.` or `_` stands for all types that begin with it. */
 const unlisted: Readonly<Record<string, readonly string[]>> = {
-  // A thin event names an object, without the members on which the type depends, and repeats the event of the object.
+  // A thin event names an object, lacks the members on which the type depends, and repeats the event of the object.
   'thin form of an event': ['v1.'],
   'products that no other provider has': [
     'apps.',
@@ -69,7 +69,7 @@ describe('Stripe SDK', () => {
   test('card types: members of every example exist in the SDK', () => {
     const members = membersByObject()
     const wrong = cardTypes.cases
-      // The SDK describes its own API version only.
+      // Skips samples of other API versions, which the SDK does not describe.
       .filter(({ example }) => !example.some(([path]) => path === 'api_version'))
       .flatMap((one) => {
         const object = memberAt(cardTypes.sampleOf(one), 'data', 'object')

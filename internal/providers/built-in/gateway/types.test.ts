@@ -14,7 +14,7 @@ const typeOf = (kind: string, subject: Record<string, unknown>) =>
 
 /** Kinds that are left to `gateway.<kind>` on purpose. */
 const fallbackKinds = [
-  // Tests an address; it reports nothing.
+  // Checks an address, and reports nothing.
   'check',
   // Deprecated by the vendor: `disbursement` reports the payout with its transactions.
   'transaction_disbursed',
