@@ -47,7 +47,7 @@ test.each([
   ['pull.closed', { data: { id: 2, by: 'a' }, number: 4, action: 'closed' }],
   ['noun.plain', {}],
 ])(
-  'eventTypes: the sample of %s has the members of its row, and those of the sample that it is like',
+  'eventTypes: the sample of %s has the members of its row, and of the sample that its row names in `like`',
   (type, sample) => {
     const one = table.cases.find((each) => each.type === type)
     expect(one && JSON.stringify(table.sampleOf(one))).toBe(JSON.stringify(sample))
@@ -67,9 +67,12 @@ test.each([
   ['a value of another kind', 'state', { data: { paid: 'true' } }, undefined],
   ['an inherited member', 'state', JSON.parse('{"__proto__":{"data":{"status":"won"}}}'), undefined],
   ['an unlisted raw type', 'constructor', {}, undefined],
-])('eventTypes: %s leads to the first case that applies', (_what, rawType, body, type) => {
-  expect(table.typeOf(rawType, body)).toBe(type)
-})
+])(
+  'eventTypes: for %s, returns the type of the first case that applies, if any',
+  (_what, rawType, body, type) => {
+    expect(table.typeOf(rawType, body)).toBe(type)
+  },
+)
 
 test('catalogueOf: lists each type once with its raw types, conditions, first version and an example', () => {
   const entries = catalogueOf([table])
@@ -120,7 +123,7 @@ test.each<[what: string, first: Condition, second: Condition, unless: readonly s
     ['noun.first'],
   ],
 ])(
-  'catalogueOf: a source after one with a condition %s names its type only if both can hold',
+  'catalogueOf: a source after a source with a condition %s names the type of the earlier one only if both can apply',
   (_what, first, second, unless) => {
     const rows = [
       { raw: 'raw', type: 'noun.first', when: [first] },
@@ -137,7 +140,7 @@ describe.each(tables.map((each) => [each.provider, each] as const))('%s', (provi
     expect(wrong).toEqual([])
   })
 
-  test(`catalogue of ${provider}: where conditions of another type hold as well, it names the type that applies`, () => {
+  test(`catalogue of ${provider}: a source whose conditions are also true for the example of another type names this type`, () => {
     const sources = catalogueOf([each]).flatMap(({ type, providers }) =>
       providers.flatMap((one) => one.sources.map((source) => ({ ...source, type }))),
     )
@@ -167,7 +170,7 @@ function holds(condition: Condition, payload: JsonObject): boolean {
   return condition.values.some((each) => each === value)
 }
 
-test('catalogue: every noun has one area', () => {
+test('catalogue: every noun of event types belongs to one area', () => {
   const nouns = eventAreas.flatMap((area) => area.nouns)
   expect(nouns.length).toBe(new Set(nouns).size)
 })
@@ -204,7 +207,7 @@ test.each([
   ['app.deauthorized', ['card', 'codehost', 'wallet', 'gateway']],
   ['app.uninstalled', ['storefront', 'codehost']],
   ['app.permissions_changed', ['storefront', 'codehost']],
-] as const)('catalogue: %s is the type of its fact with %j', (type, names) => {
+] as const)('catalogue: %s is a type of exactly the providers %j', (type, names) => {
   const entry = catalogueOf(tables).find((each) => each.type === type)
   expect(entry?.providers.map(({ provider }) => provider)).toEqual([...names])
 })
@@ -214,13 +217,16 @@ test.each([
   ['storefront', 'subscription.payment_succeeded', 'subscription_contract_id'],
   ['wallet', 'payment.succeeded', 'resource.billing_agreement_id'],
   ['gateway', 'payment.succeeded', 'notification.subject.subscription.id'],
-])('catalogue: with %s, an example of %s names the subscription in %s', (provider, type, path) => {
-  const each = tables.find((one) => one.provider === provider)
-  const examples = each?.cases.filter((one) => one.type === type).map((one) => each.sampleOf(one)) ?? []
-  expect(examples.filter((example) => memberAt(example, ...path.split('.')) !== undefined)).not.toEqual([])
-})
+])(
+  'catalogue: with provider %s, an example of %s contains the subscription at the path %s',
+  (provider, type, path) => {
+    const each = tables.find((one) => one.provider === provider)
+    const examples = each?.cases.filter((one) => one.type === type).map((one) => each.sampleOf(one)) ?? []
+    expect(examples.filter((example) => memberAt(example, ...path.split('.')) !== undefined)).not.toEqual([])
+  },
+)
 
-test('catalogue: types have one spelling', () => {
+test('catalogue: event types use one spelling, such as `cancelled` and never `canceled`', () => {
   const types = [...eventTypeTexts.keys()]
   expect(types.filter((type) => /canceled|labeled|fulfilment|ised\b|ising\b|edited$/.test(type))).toEqual([
     'order.edited',
@@ -240,7 +246,7 @@ describe.each(Object.keys(eventTables))('data of %s', (provider) => {
     expect(rows.filter(({ raw, type }) => typeof raw !== 'string' || typeof type !== 'string')).toEqual([])
   })
 
-  test(`samples.yaml of ${provider}: entries have a raw type of types.yaml, and a payload or a like of an earlier entry`, async () => {
+  test(`samples.yaml of ${provider}: every entry has a raw type of types.yaml, and either "payload" or a "like" that names an earlier entry`, async () => {
     const raws = (await read('types')).map(({ raw }) => raw)
     const samples = await read('samples')
     const names = samples.map(({ raw, type }) => (type === undefined ? raw : undefined))

@@ -38,7 +38,7 @@ test.each([
   expect(body).toEqual({ items: typesOf(provider) })
 })
 
-test('GET /v1/event-types: a page has at most `limit` types behind `after`', async () => {
+test('GET /v1/event-types: a page has at most `limit` types, and begins after the type `after`', async () => {
   const types = typesOf('wallet').map(({ type }) => type)
   const body = await (await read(`?provider=wallet&limit=2&after=${types[3]}`)).json()
   expect(body).toMatchObject({ items: [{ type: types[4] }, { type: types[5] }], next: types[5] })
@@ -60,7 +60,7 @@ test.each([
   },
 )
 
-test('GET /v1/event-types: `providerRawType` is a raw type of a source, and leads with the example to the type', () => {
+test('GET /v1/event-types: `providerRawType` is a raw type of a source, and together with the example is normalized to the type', () => {
   for (const { type, providers } of eventCatalogue)
     for (const { provider, sources, providerRawType, example } of providers) {
       expect(sources.map((source) => source.providerRawType)).toContain(providerRawType)
@@ -69,7 +69,7 @@ test('GET /v1/event-types: `providerRawType` is a raw type of a source, and lead
     }
 })
 
-test('GET /v1/event-types: the documented example is the answer to its parameters', async () => {
+test('GET /v1/event-types: the documented example equals the response to the documented parameters', async () => {
   const described = operations.find(({ path }) => path === '/v1/event-types')
   if (described === undefined) throw new Error('the operation is not documented')
   const [example] = requestExamples(described).values()

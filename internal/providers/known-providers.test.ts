@@ -21,7 +21,7 @@ const usable = declarationText({
   event: { id: [{ json: 'id' }], type: { from: [{ json: 'kind' }] } },
 })
 
-test('known providers: a declaration that cannot be compiled is compiled and reported once per revision, and affects no other', () => {
+test('known providers: a declaration that cannot be compiled is tried and reported once per revision, and affects no other declaration', () => {
   const reports: string[] = []
   const broken = stored('gates', '{"name":"gates"}', ['portal'])
   const declarations = () => new Map([broken, stored('doors', usable)].map((each) => [each.name, each]))
@@ -45,10 +45,10 @@ test('known providers: a declaration that cannot be compiled is compiled and rep
 })
 
 test.each([
-  ['is no JSON', '{'],
+  ['is not JSON', '{'],
   ['has an algorithm of a later version', usable.replace('hmac-sha256', 'a-later-one')],
   ['has a template variable of a later version', usable.replace('{body}', '{a-later-one}')],
-])('known providers: text that %s is reported', (_what, text) => {
+])('known providers: a stored declaration that %s is reported', (_what, text) => {
   const reports: string[] = []
   const known = new KnownProviders(
     () => new Map([['gates', stored('gates', text)]]),

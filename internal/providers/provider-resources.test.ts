@@ -99,7 +99,7 @@ async function conditionOfTenant(): Promise<{ status: string; reason: string; me
   return rows[0].conditions.find(({ type }: { type: string }) => type === 'ProvidersAccepted')
 }
 
-test('Provider: its calls are verified under its name and its aliases, and its vectors are not stored', async () => {
+test('Provider: calls are verified under the name and the aliases of the resource, and its vectors are not stored', async () => {
   await api.applyManifests(providerYaml({ spec: '  aliases: [door-keeper]\n' }) + using('name: doors'))
   await until(200, 'v1=')
   expect([await call('v1=', 'door-keeper'), await call('v2=')]).toEqual([200, 400])
@@ -133,14 +133,14 @@ test.each([
   ['with the name of notifications as alias', { spec: '  aliases: [latchkey]\n' }],
   ['with the first word of event types as alias', { spec: '  aliases: [payment]\n' }],
   ['with the name of a shipped declaration as alias', { spec: '  aliases: [slack]\n' }],
-])('Provider: after an update %s, the version before stays in force', async (_what, change) => {
+])('Provider: after an update %s, the previous version stays in force', async (_what, change) => {
   await api.applyManifests(providerYaml() + using('name: doors'))
   await until(200, 'v1=')
   await api.applyManifests(providerYaml({ prefix: 'v3=', ...change }) + using('name: doors'))
   expect([await call('v1='), await call('v3=')]).toEqual([200, 400])
 })
 
-test('Provider: one whose vectors fail is not put in force, and the tenant’s condition says that there is none', async () => {
+test('Provider: a resource whose vectors fail is not put in force, and the tenant’s condition reports an unknown provider', async () => {
   await api.applyManifests(providerYaml({ name: 'gates', vector: 'v1=00' }) + using('name: gates'))
   expect(await call('v1=', 'gates')).toBe(404)
   expect(await conditionOfTenant()).toMatchObject({ status: 'False', reason: 'ProviderUnknown' })
@@ -153,7 +153,7 @@ test.each([
   ['card', 'which is a built-in provider'],
   ['stripe', 'which is a built-in provider'],
   ['facebook', 'which is a name of the shipped declaration meta'],
-])('Provider: one with the name %s is not put in force: %s', async (name, why) => {
+])('Provider: a resource with the name %s is not put in force: %s', async (name, why) => {
   await api.applyManifests(providerYaml({ name }) + using('name: generic'))
   expect(await stored()).toEqual([])
   const validated = declarationRules.validate(name, specOf(providerYaml({ name })))
@@ -165,7 +165,7 @@ test.each([
   ['stripe', 'which is a built-in provider'],
   ['slack', 'which is a name of the shipped declaration slack'],
   ['facebook', 'which is a name of the shipped declaration meta'],
-])('Provider: one with the alias %s is not put in force: %s', async (alias, why) => {
+])('Provider: a resource with the alias %s is not put in force: %s', async (alias, why) => {
   const yaml = providerYaml({ spec: `  aliases: [${alias}]\n` })
   await api.applyManifests(yaml + using('name: generic'))
   expect(await stored()).toEqual([])
@@ -173,7 +173,7 @@ test.each([
   expect(declarationRules.validate('doors', specOf(yaml))).toMatchObject({ reason: 'NameReserved', message })
 })
 
-test('Provider: in force, it keeps its names when a later version ships a declaration with one of them', () => {
+test('Provider: a resource in force keeps its names when a later version of Latchkey ships a declaration with one of these names', () => {
   const own = { name: 'doors', aliases: ['facebook'], isUnverified: false, text: '{}' }
   const inForce = new Map([
     ['doors', own],
@@ -204,7 +204,7 @@ test.each([
   )
 })
 
-test('Provider: a deleted one goes on verifying while a tenant uses it, and then goes', async () => {
+test('Provider: a deleted resource still verifies calls while a tenant uses it, and is removed afterwards', async () => {
   await api.applyManifests(providerYaml() + using('name: doors'))
   await until(200, 'v1=')
   await api.applyManifests(using('name: doors'))
@@ -215,7 +215,7 @@ test('Provider: a deleted one goes on verifying while a tenant uses it, and then
   await until(404, 'v1=')
 })
 
-test('Provider: one with the name of a shipped declaration replaces it, and leaves it when it goes', async () => {
+test('Provider: a resource with the name of a shipped declaration replaces this declaration until the resource is deleted', async () => {
   await api.applyManifests(providerYaml({ name: 'slack' }) + using('name: slack'))
   await until(200, 'v1=', 'slack')
   await api.applyManifests(using('name: generic'))
@@ -223,7 +223,7 @@ test('Provider: one with the name of a shipped declaration replaces it, and leav
   await until(400, 'v1=', 'slack')
 })
 
-test('Provider: of two that claim one name, the one in force keeps it', async () => {
+test('Provider: if two resources claim the same name, the resource already in force keeps the name', async () => {
   const first = providerYaml({ spec: '  aliases: [portal]\n' })
   await api.applyManifests(first + using('name: portal'))
   await until(200, 'v1=', 'portal')
@@ -232,7 +232,7 @@ test('Provider: of two that claim one name, the one in force keeps it', async ()
   expect((await stored()).map(({ name }) => name)).toEqual(['doors'])
 })
 
-test('unverified Provider: calls are refused until the tenant accepts it', async () => {
+test('unverified Provider: calls are refused until the tenant accepts the unverified declaration', async () => {
   const yaml = providerYaml({ spec: '  unverified: true\n' })
   await api.applyManifests(yaml + using('name: doors'))
   await until(403, 'v1=')

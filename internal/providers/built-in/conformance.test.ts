@@ -23,7 +23,7 @@ for (const folder of folders) {
 }
 
 describe('registry', () => {
-  test('registry: contains each provider folder once, and each has conformance kits', () => {
+  test('provider registry: contains each provider folder once, and each provider has conformance kits', () => {
     expect(providers.map(({ name }) => name as string).sort()).toEqual([...folders].sort())
     expect([...new Set(kits.map(({ provider }) => provider.name as string))].sort()).toEqual(
       [...folders].sort(),
@@ -37,7 +37,7 @@ describe('registry', () => {
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })
 
-  test('findProvider: finds a provider only by its neutral and its vendor’s name', () => {
+  test('findProvider: finds a provider by its neutral name and by its vendor’s name, and by no other name', () => {
     expect(findProvider('card')?.name).toBe('card')
     expect(findProvider('stripe')?.name).toBe('card')
     expect(findProvider('shopify')?.name).toBe('storefront')

@@ -102,7 +102,7 @@ describe('accepted messages', () => {
     ['a subscription', '2', confirmation, 'confirms'],
     ['an unsubscription', '2', { ...confirmation, Type: 'UnsubscribeConfirmation' }, 'event'],
   ] as const)(
-    'sns: verifies %s of signature version %s, and refuses every call derived from it',
+    'sns: verifies %s of signature version %s, and refuses every altered copy of the call',
     (_what, version, message, expected) => {
       const clean = JSON.parse(JSON.stringify(message)) as Message
       const whole = signed(clean, version)
@@ -115,7 +115,7 @@ describe('accepted messages', () => {
     },
   )
 
-  test('sns: confirms at an address made of topic and token, whatever the SubscribeURL says', () => {
+  test('sns: confirms a subscription at an address built from topic and token, and ignores `SubscribeURL`', () => {
     const message = signed({ ...confirmation, SubscribeURL: 'https://evil.example/' })
     expect(outcomeOf(provider, callOf(message), { secrets: [topic], fetched: served(signer.pem) })).toEqual({
       kind: 'confirms',
@@ -123,7 +123,7 @@ describe('accepted messages', () => {
     })
   })
 
-  test('sns: a topic in China has its certificate at a host of that partition', () => {
+  test('sns: the certificate of a topic in China is located at a host of the AWS partition for China', () => {
     const own = 'arn:aws-cn:sns:cn-north-1:123456789012:T'
     const url = 'https://sns.cn-north-1.amazonaws.com.cn/SimpleNotificationService-a1.pem'
     const message = { ...signed({ ...notification, TopicArn: own }), SigningCertURL: url }
@@ -144,7 +144,7 @@ describe('refused messages', () => {
     ],
     ['by another key', signed(notification, '2', authority.privateKey), 'signature_mismatch'],
     [
-      'whose type became a confirmation',
+      'whose type was changed to a confirmation',
       { ...signed(notification), Type: 'SubscriptionConfirmation' },
       'signature_mismatch',
     ],
@@ -165,7 +165,7 @@ describe('refused messages', () => {
     ['with a query', `${host}/SimpleNotificationService-a.pem?b`],
     ['of another file', `${host}/a.pem`],
     ['that is missing', undefined],
-  ])('sns: an address of a certificate %s is refused without a fetch', (_what, url) => {
+  ])('sns: a certificate address %s is refused without a fetch', (_what, url) => {
     const message = { ...signed(notification), SigningCertURL: url }
     const keys = provider.prepare([topic])
     expect(provider.locate?.(callOf(message), keys)).toEqual({
@@ -174,7 +174,7 @@ describe('refused messages', () => {
     })
   })
 
-  test('sns: nothing is fetched for a message of a topic that the tenant does not name', () => {
+  test('sns: no certificate is fetched for a message of a topic that the tenant has not configured', () => {
     const keys = provider.prepare(['arn:aws:sns:us-west-2:123456789012:Other'])
     expect(provider.locate?.(callOf(signed(notification)), keys)).toEqual({
       kind: 'refused',
@@ -184,17 +184,17 @@ describe('refused messages', () => {
 
   test.each([
     ['has another subject', { subject: 'www.example.com' }],
-    ['ends like the vendor', { subject: 'evilsns.amazonaws.com' }],
+    ['has a subject that ends like the vendor’s', { subject: 'evilsns.amazonaws.com' }],
     ['is signed with SHA-1', { subject: 'sns.amazonaws.com', hash: 'sha1' as const }],
     ['has a small key', { subject: 'sns.amazonaws.com', bits: 1024 }],
-  ])('sns: a certificate that %s verifies nothing', (_what, parts) => {
+  ])('sns: no signature is valid under a certificate that %s', (_what, parts) => {
     const other = authority.issue(parts)
     expect(outcome(signed(notification, '2', other.privateKey), { fetched: served(other.pem) })).toBe(
       'signature_mismatch',
     )
   })
 
-  test('sns: a certificate outside its dates verifies nothing', () => {
+  test('sns: no signature is valid under a certificate outside its validity period', () => {
     const old = authority.issue({ subject: 'sns.amazonaws.com', validToMs: nowMs - 1000 })
     expect(outcome(signed(notification), { fetched: served(old.pem) })).toBe('certificate_outside_dates')
   })

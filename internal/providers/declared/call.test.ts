@@ -14,18 +14,18 @@ import { isDottedType, makeEvent, readEventId, readIsoTime, readUnixSeconds, unl
 const headerNames = ['x-ours', 'x-theirs', 'theirs']
 
 test.each([
-  ['no header is absent', {}, { kind: 'absent' }],
+  ['a missing header is absent', {}, { kind: 'absent' }],
   ['the neutral header is read', { 'X-Ours': 'a' }, { kind: 'value', value: 'a' }],
   ['the vendor’s header is read', { 'X-THEIRS': 'a' }, { kind: 'value', value: 'a' }],
   [
-    'equal twins are one value',
+    'equal values of both headers are one value',
     { 'x-ours': 'a', 'x-theirs': 'a', theirs: 'a' },
     { kind: 'value', value: 'a' },
   ],
-  ['different twins are a conflict', { 'x-ours': 'a', theirs: 'b' }, { kind: 'conflict' }],
-  ['twins that differ in case are a conflict', { 'x-ours': 'a', theirs: 'A' }, { kind: 'conflict' }],
+  ['different values of two headers are a conflict', { 'x-ours': 'a', theirs: 'b' }, { kind: 'conflict' }],
+  ['values that differ in case are a conflict', { 'x-ours': 'a', theirs: 'A' }, { kind: 'conflict' }],
   ['an empty header is absent', { 'x-ours': '' }, { kind: 'absent' }],
-  ['an empty twin beside a value is a conflict', { 'x-ours': '', 'x-theirs': 'a' }, { kind: 'conflict' }],
+  ['an empty header beside a value is a conflict', { 'x-ours': '', 'x-theirs': 'a' }, { kind: 'conflict' }],
 ] as const)('readHeader: %s', (_what, headers, reading) => {
   expect(readHeader(new Headers(headers as Record<string, string>), { names: headerNames })).toEqual(reading)
 })
@@ -160,7 +160,7 @@ test('unlistedType: always returns the normalized form', () => {
   )
 })
 
-test('makeEvent: a missing raw type becomes unknown, and a malformed raw type is refused', () => {
+test('makeEvent: a missing raw type becomes `unknown`, and a malformed raw type is refused', () => {
   const made = (rawType: unknown) =>
     makeEvent({
       id: readEventId('1'),

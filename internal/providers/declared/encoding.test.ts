@@ -30,12 +30,15 @@ test.each([
   ['sha1', 20, `${'a'.repeat(27)}=`],
   ['sha384', 48, 'a'.repeat(64)],
   ['sha512', 64, `${'a'.repeat(86)}==`],
-] as const)('digestDecoder: base64 of %s has %i bytes and its own padding', (_hash, bytes, text) => {
-  expect(digestDecoder('base64', bytes)(text)).toHaveLength(bytes)
-  expect(digestDecoder('base64', 32)(text)).toBeUndefined()
-})
+] as const)(
+  'digestDecoder: a base64 digest of %s has %i bytes and the padding of this length',
+  (_hash, bytes, text) => {
+    expect(digestDecoder('base64', bytes)(text)).toHaveLength(bytes)
+    expect(digestDecoder('base64', 32)(text)).toBeUndefined()
+  },
+)
 
-test('decodeText: decodes up to 1368 characters that are exactly of the encoding', () => {
+test('decodeText: decodes at most 1368 characters, and refuses text that is not exactly in the encoding', () => {
   expect(decodeText('00fF', 'hex')).toEqual(Buffer.from([0, 255]))
   expect(decodeText('YQ==', 'base64')).toEqual(Buffer.from('a'))
   expect(decodeText('YQ', 'base64url')).toEqual(Buffer.from('a'))

@@ -61,7 +61,7 @@ describe('bodies', () => {
   })
 
   const forms = { body: { bytesMax: 1_000_000, form: {} } }
-  test('normalize: a form becomes an object of texts, with an array for a repeated name', () => {
+  test('normalize: a form becomes an object of strings, with an array for a repeated field', () => {
     const body = 'id=a%20b&type=x.y&n=1&n=2&empty&__proto__=p'
     expect(read(forms, body, { 'Content-Type': form })).toMatchObject({
       payload: '{"id":"a b","type":"x.y","n":["1","2"],"empty":"","__proto__":"p"}',
@@ -82,7 +82,7 @@ describe('event ids', () => {
   const withId = (...id: readonly object[]) => ({ event: { id, type: spec.event.type } })
 
   test.each<[string, object, string, string]>([
-    ['the first place that is present', withId({ json: 'a' }, { json: 'b' }), '{"a":"","b":"x"}', 'x'],
+    ['the first value present', withId({ json: 'a' }, { json: 'b' }), '{"a":"","b":"x"}', 'x'],
     ['an integer, where it is declared', withId({ json: 'id', integer: true }), '{"id":7}', '7'],
     [
       'a hash, where nothing else is present',
@@ -103,12 +103,12 @@ describe('event ids', () => {
       'event_id_malformed',
     ],
     [
-      'an integer that is not declared',
+      'an integer where no integer is declared',
       withId({ json: 'id' }, { json: 'b' }),
       '{"id":7,"b":"x"}',
       'event_id_malformed',
     ],
-    ['nothing', withId({ json: 'id' }, { json: 'b' }), '{}', 'event_id_missing'],
+    ['missing', withId({ json: 'id' }, { json: 'b' }), '{}', 'event_id_missing'],
   ])('normalize: refuses an id that is %s', (_what, changed, body, cause) => {
     expect(read(changed, body)).toEqual({ kind: 'refused', cause: cause as 'event_id_missing' })
   })
@@ -163,7 +163,7 @@ describe('handshakes', () => {
     },
   ]
 
-  test('answer: echoes a challenge as plain text', () => {
+  test('handshake: the answer is the challenge as plain text', () => {
     expect(answer(echo, get('?hub.mode=subscribe&hub.challenge=1158201444'))).toEqual({
       kind: 'answer',
       status: 200,
@@ -173,7 +173,7 @@ describe('handshakes', () => {
     expect(answer(echo, get('?hub.challenge=%3Cb%3Ehello'))).toMatchObject({ body: '<b>hello' })
   })
 
-  test('answer: makes the HMAC of a challenge under the first secret', () => {
+  test('handshake: the answer contains the HMAC of the challenge under the first secret', () => {
     const hmac = createHmac('sha256', secret).update('abc_DEF-1').digest('base64')
     expect(answer(crc, get('?crc_token=abc_DEF-1'))).toMatchObject({
       kind: 'answer',
@@ -182,7 +182,7 @@ describe('handshakes', () => {
     })
   })
 
-  test('answer: an empty answer to HEAD needs no challenge', () => {
+  test('handshake: `HEAD` gets an empty answer without a challenge', () => {
     const head = [{ method: 'HEAD', isSigned: false, reply: {} }]
     expect(answer(head, get('', 'HEAD'))).toMatchObject({ kind: 'answer', body: '' })
     expect(answer(head, get(''))).toBeUndefined()
@@ -192,12 +192,12 @@ describe('handshakes', () => {
     ['a control character', echo, '?hub.challenge=a%0D%0Ab'],
     ['more than 1024 characters', echo, `?hub.challenge=${'a'.repeat(1025)}`],
     ['a brace, whose HMAC would sign an event', crc, '?crc_token=%7B%22id%22%3A%22a%22%7D'],
-    ['129 characters, whose HMAC is asked for', crc, `?crc_token=${'a'.repeat(129)}`],
-  ])('answer: refuses a challenge with %s', (_what, handshakes, query) => {
+    ['129 characters, where the answer is an HMAC', crc, `?crc_token=${'a'.repeat(129)}`],
+  ])('handshake: refuses a challenge with %s', (_what, handshakes, query) => {
     expect(answer(handshakes, get(query))).toEqual({ kind: 'refused', cause: 'signature_malformed' })
   })
 
-  test('answer: a call without a challenge, or with two, is no handshake', () => {
+  test('handshake: a call without a challenge, with two challenges or by another method is not a handshake', () => {
     for (const query of ['', '?hub.challenge=', '?hub.challenge=a&hub.challenge=b']) {
       expect(answer(echo, get(query))).toBeUndefined()
     }
@@ -206,7 +206,7 @@ describe('handshakes', () => {
     ).toBeUndefined()
   })
 
-  test('answer: a signed handshake is refused without its signature', () => {
+  test('handshake: a handshake that must be signed is refused without a signature', () => {
     const handshakes = [
       {
         method: 'POST',

@@ -478,7 +478,7 @@ function runCalls(seen: Reached, runSeed: number): void {
   )
 }
 
-test('declared providers: no valid declaration and no call throws or exceeds the bound on work', () => {
+test('declared providers: no combination of a valid declaration and a call throws or exceeds the limit on work', () => {
   const seen: Reached = { events: 0, answers: 0, causes: new Set(), sources: new Set() }
   for (const each of [seed, coveringSeed]) runCalls(seen, each)
   // The random runs have covered all outcomes.

@@ -44,7 +44,7 @@ function problemsOf(changed: object): string[] {
   return parsed.kind === 'ok' ? [] : parsed.problems.map(({ path, message }) => `${path} ${message}`)
 }
 
-test('parseProvider: accepts a minimal manifest, and the name is that of its metadata', () => {
+test('parseProvider: accepts a minimal manifest, and takes the provider’s name from `metadata.name`', () => {
   expect(parseProvider(manifest({}))).toMatchObject({ kind: 'ok', declaration: { name: 'acme' } })
 })
 
@@ -257,7 +257,7 @@ describe('rules', () => {
       'spec.handshakes[0].reply does not use {hmac}',
     ],
     [
-      'a challenge that is not there',
+      'a challenge that the handshake lacks',
       handshake({ challenge: undefined }),
       'spec.handshakes[0].reply.text has {challenge}, but the handshake has no challenge',
     ],
@@ -267,17 +267,20 @@ describe('rules', () => {
       'spec.vectors[0].expect.refused must be one of signature_missing,',
     ],
     [
-      'a vector at no time',
+      'a vector with an invalid time',
       { vectors: [{ ...vector, at: 'now' }] },
       'spec.vectors[0].at must be a time such as',
     ],
-    ['two vectors of a name', { vectors: [vector, vector] }, 'spec.vectors has the name a twice'],
-  ])('parseProvider: refuses %s and says where and what', (_what, changed, problem) => {
-    const found = problemsOf(changed)
-    expect(found.filter((each) => each.startsWith(problem))).toHaveLength(1)
-  })
+    ['two vectors with the same name', { vectors: [vector, vector] }, 'spec.vectors has the name a twice'],
+  ])(
+    'parseProvider: refuses %s, and the error names the field and the problem',
+    (_what, changed, problem) => {
+      const found = problemsOf(changed)
+      expect(found.filter((each) => each.startsWith(problem))).toHaveLength(1)
+    },
+  )
 
-  test('parseProvider: problems of a vector do not quote its secrets', () => {
+  test('parseProvider: errors about a test vector do not contain the secrets of the vector', () => {
     const found = problemsOf({ vectors: [{ ...vector, secrets: ['hunter2'], at: 'x', expect: {} }] })
     expect(found).not.toBeEmpty()
     expect(found.join('\n')).not.toContain('hunter2')
@@ -312,7 +315,7 @@ describe('signing oracles', () => {
     ['a hash of the body', { signs: '{sha256:body}' }, {}, true],
     ['a separator that a challenge can have', { signs: 'v0-{sha256:body}' }, {}, true],
   ])(
-    'parseProvider: an unsigned HMAC of a challenge beside signatures of %s',
+    'parseProvider: refuses an unsigned HMAC of a challenge beside signatures of %s only if the HMAC could sign an event',
     (_what, changed, more, isOracle) => {
       expect(oracle(changed, more)).toHaveLength(isOracle ? 1 : 0)
     },

@@ -72,11 +72,11 @@ const notesOf = (declaration: Declaration) =>
 const unsignedId =
   'spec.event.id[0] is a header that is not signed: a captured call can be repeated under other ids for LATCHKEY_SIGNATURE_MAX_AGE_SECONDS s after it was signed'
 
-test('vectors: a signed handshake with the header of the event id holds, since the id is not read', () => {
+test('vectors: the vector of a signed handshake with an event id header passes, because a handshake does not read the id', () => {
   expect(runVectors(declare())).toEqual([])
 })
 
-test('notes: an event id in a header that is not signed is noted, unless it is signed or equals an id of the body', () => {
+test('notes: an event id header is reported unless the header is signed or must equal an id of the body', () => {
   expect(notesOf(declare())).toEqual([unsignedId])
   expect(notesOf(declare({ vectors: undefined }, { signs: '{path}{id}{timestamp}.{body}' }))).toEqual([])
   const event = { id: [{ header: ['delivery'] }, { json: 'id' }], type: { from: [{ json: 'kind' }] } }
@@ -85,7 +85,7 @@ test('notes: an event id in a header that is not signed is noted, unless it is s
 
 test.each([
   [
-    'a backslash and n',
+    'a backslash followed by n',
     {},
     { signs: '{method}\\n{timestamp}.{body}' },
     'schemes[0].signs has a backslash and n, not a newline: write the text in double quotes',
@@ -103,18 +103,18 @@ test.each([
     'spec.types[0].type is shipmnt.deliverd, which is not in the catalogue of event types: did you mean shipment.delivered?',
   ],
   [
-    'a type that nothing is like',
+    'a type that resembles no known type',
     { types: [{ raw: 'a', type: 'warehouse.burnt' }] },
     {},
     'spec.types[0].type is warehouse.burnt, which is not in the catalogue of event types: see the reference',
   ],
-] as const)('notes: %s is noted', (_name, change, changedScheme, note) => {
+] as const)('notes: %s is reported', (_name, change, changedScheme, note) => {
   const found = notesOf(declare(change, changedScheme)).filter((each) => each !== unsignedId)
   expect(found).toHaveLength(1)
   expect(found[0]).toContain(note)
 })
 
-test('notes: a type of the vendor’s own, which begins with its name, is not noted', () => {
+test('notes: a vendor’s own type, which begins with the vendor’s name, is not reported', () => {
   expect(notesOf(declare({ types: [{ raw: 'a', type: 'parcelhive.weighed' }] }))).toEqual([unsignedId])
 })
 
@@ -126,7 +126,7 @@ const signatureOf = (text: string) => ({
   headers: { ...eventVector.headers, 'X-Hive-Signature': text },
 })
 
-test('trace: shows a signed newline and a backslash with n differently', () => {
+test('trace: shows a signed newline and a backslash followed by n differently', () => {
   const right = traceWith({}).signed?.text ?? ''
   expect(escapedText(right)).toStartWith('POST\\n/v1/t/shop/')
   const wrong = traceWith({}, { signs: '{method}\\n{path}\\n{timestamp}.{body}' }).signed?.text ?? ''
@@ -162,11 +162,14 @@ test.each([
     { signature: { header: 'signature', prefix: 'sha512=' }, timestamp: undefined, signs: '{body}' },
     'the value does not begin with "sha512="',
   ],
-] as const)('trace: a signature with %s has its reason', (_name, value, changedScheme, reason) => {
-  const { scheme: chosen, outcome } = traceWith(signatureOf(value), changedScheme)
-  expect(outcome.kind).toBe('refused')
-  expect(chosen?.malformed).toBe(reason)
-})
+] as const)(
+  'trace: a signature with %s is refused with an exact reason',
+  (_name, value, changedScheme, reason) => {
+    const { scheme: chosen, outcome } = traceWith(signatureOf(value), changedScheme)
+    expect(outcome.kind).toBe('refused')
+    expect(chosen?.malformed).toBe(reason)
+  },
+)
 
 test.each([
   ['a secret in hex', {}, secret, '32 bytes, hex after phk_'],
@@ -185,12 +188,12 @@ test.each([
   expect(JSON.stringify(chosen?.keyReasons)).not.toContain(given)
 })
 
-test('trace: says that a call without a URL leaves a signed path empty', () => {
+test('trace: for a call without a URL, names the signed `{path}` as empty', () => {
   expect(traceWith({ url: undefined }).scheme?.emptyVariable).toBe('{path}')
   expect(traceWith({}).scheme?.emptyVariable).toBeUndefined()
 })
 
-test('trace: names the unit in which a far time would be near', () => {
+test('trace: for a time outside the window, names the other unit in which the time would be valid', () => {
   expect(traceWith({}, { timestamp: { pair: 't', unit: 'ms' } }).time?.otherUnit).toBe('s')
   expect(traceWith({}).time?.otherUnit).toBeUndefined()
 })

@@ -23,7 +23,7 @@ function read(file: string): Declaration {
 }
 
 test.each(packs)(
-  'pack %s: has the name of its file, a page that it was written from, and a vector',
+  'shipped declaration %s: has the name of its file, a source, and a vector of an event',
   (name, pack) => {
     expect(pack.name).toBe(name)
     expect(pack.sources).not.toBeEmpty()
@@ -34,42 +34,51 @@ test.each(packs)(
   },
 )
 
-test.each(packs)('pack %s: its vectors hold, and every call derived from them is refused', (_name, pack) => {
-  expect(runVectors(pack)).toEqual([])
-})
+test.each(packs)(
+  'shipped declaration %s: all vectors pass, and every altered copy of a call is refused',
+  (_name, pack) => {
+    expect(runVectors(pack)).toEqual([])
+  },
+)
 
-test.each(packs)('pack %s: at least four calls are derived from each event', (_name, pack) => {
-  for (const vector of pack.vectors ?? []) {
-    if (vector.expect.type === undefined) continue
-    const changes = tamperedCalls(pack, { ...vector, call: callOf(vector), isEvent: true })
-    expect(changes.length).toBeGreaterThanOrEqual(4)
-  }
-})
+test.each(packs)(
+  'shipped declaration %s: at least four altered calls are made from each event',
+  (_name, pack) => {
+    for (const vector of pack.vectors ?? []) {
+      if (vector.expect.type === undefined) continue
+      const changes = tamperedCalls(pack, { ...vector, call: callOf(vector), isEvent: true })
+      expect(changes.length).toBeGreaterThanOrEqual(4)
+    }
+  },
+)
 
-test.each(packs)('pack %s: every normalized type is in the vocabulary', (_name, pack) => {
+test.each(packs)('shipped declaration %s: every normalized type is in the catalogue', (_name, pack) => {
   expect(pack.types?.map(({ type }) => type).filter((type) => !eventTypeTexts.has(type)) ?? []).toEqual([])
 })
 
-test.each(packs)('pack %s: no handshake signs what an event would have to be signed with', (_name, pack) => {
-  const provider = compileDeclaration(pack)
-  for (const vector of pack.vectors ?? []) {
-    const text = Buffer.from(callOf(vector).body).toString()
-    for (const handshake of pack.handshakes ?? []) {
-      const path = handshake.challenge?.json
-      if (!handshake.hmac || path === undefined) continue
-      const [first = '', ...rest] = path.split('.').toReversed()
-      const inner = rest.reduce<object>((value, name) => ({ [name]: value }), { [first]: text })
-      const conditions = Object.fromEntries(
-        handshake.when?.map((each) => [each.path, each.values?.[0]]) ?? [],
-      )
-      const body = Buffer.from(JSON.stringify({ ...conditions, ...inner }))
-      const call = { ...callOf(vector), body }
-      expect(outcomeOf(provider, call, vector)).toMatchObject({ cause: 'signature_malformed' })
+test.each(packs)(
+  'shipped declaration %s: no handshake returns a valid signature of an event',
+  (_name, pack) => {
+    const provider = compileDeclaration(pack)
+    for (const vector of pack.vectors ?? []) {
+      const text = Buffer.from(callOf(vector).body).toString()
+      for (const handshake of pack.handshakes ?? []) {
+        const path = handshake.challenge?.json
+        if (!handshake.hmac || path === undefined) continue
+        const [first = '', ...rest] = path.split('.').toReversed()
+        const inner = rest.reduce<object>((value, name) => ({ [name]: value }), { [first]: text })
+        const conditions = Object.fromEntries(
+          handshake.when?.map((each) => [each.path, each.values?.[0]]) ?? [],
+        )
+        const body = Buffer.from(JSON.stringify({ ...conditions, ...inner }))
+        const call = { ...callOf(vector), body }
+        expect(outcomeOf(provider, call, vector)).toMatchObject({ cause: 'signature_malformed' })
+      }
     }
-  }
-})
+  },
+)
 
-test('README.md and docs/comparison.md: count the shipped declarations, and those that are verified', () => {
+test('README.md and docs/comparison.md: state the correct numbers of shipped and of verified declarations', () => {
   const read = (path: string) =>
     readFileSync(`${import.meta.dir}/../../../${path}`, 'utf8').replaceAll('\n', ' ')
   const verified = packNames.filter((name) => findPack(name)?.isUnverified === false).length

@@ -121,7 +121,7 @@ function outcome(declaration: Declaration, call: ProviderCall, secrets = [secret
 }
 
 describe('algorithms', () => {
-  test.each(Object.keys(signers))('jwks: verifies %s, and refuses every call derived from it', (alg) => {
+  test.each(Object.keys(signers))('jwks: verifies %s, and refuses every altered copy of the call', (alg) => {
     const declaration = declare({ jwtAlgorithms: [alg] })
     const call = callOf(tokenOf(alg))
     expect(outcome(declaration, call, ['{"audience":"other"}', secret])).toBe('event')
@@ -169,28 +169,28 @@ describe('refused tokens', () => {
     ['without an expiry', tokenOf('RS256', { ...claims, exp: undefined }), 'timestamp_outside_window'],
     ['that has expired', tokenOf('RS256', { ...claims, exp: now - 61 }), 'timestamp_outside_window'],
     ['with a critical extension', tokenOf('RS256', claims, { crit: ['b64'] }), 'signature_malformed'],
-    ['that is no token', 'abc', 'signature_malformed'],
+    ['that is not a JSON Web Token', 'abc', 'signature_malformed'],
   ])('jwks: refuses a token %s', (_what, token, cause) => {
     expect(outcome(declaration, callOf(token))).toBe(cause)
   })
 
-  test('jwks: refuses a call whose claims fit two different secrets, and never one of both', () => {
+  test('jwks: refuses a call whose claims match parts of two secrets, but neither secret completely', () => {
     const first = '{"account":"push@example.iam.example.com","audience":"https://other.example"}'
     const second = '{"account":"other@example.com","audience":"https://audience.example"}'
     expect(outcome(declaration, callOf(tokenOf('RS256')), [first, second])).toBe('signature_mismatch')
   })
 
   test.each([
-    ['is no key set', '<html>Sign in</html>'],
+    ['is not a key set', '<html>Sign in</html>'],
     ['has no keys', '{"keys":[]}'],
     ['is a list', '[]'],
-  ])('jwks: a call is refused while the text that was fetched %s', (_what, text) => {
+  ])('jwks: a call is refused while the fetched text %s', (_what, text) => {
     const served = [{ url: jwksUrl, text }]
     expect(outcome(declaration, callOf(tokenOf('RS256')), [secret], served)).toBe('signature_mismatch')
   })
 })
 
-test('jwks: claims are compared with the whole secret, the URL and a hash of the body where declared', () => {
+test('jwks: claims are compared with the secret, the URL and the hash of the body, as the declaration requires', () => {
   const declaration = declare(
     {
       requires: [
@@ -216,7 +216,7 @@ test('jwks: claims are compared with the whole secret, the URL and a hash of the
 describe('locating keys', () => {
   const provider = compileDeclaration(declare())
   const keys = provider.prepare([secret])
-  test('jwks: names the URL of the declaration and the id of the key', () => {
+  test('jwks: locates a key by the URL in the declaration and the key id in the token', () => {
     expect(provider.locate?.(callOf(tokenOf('RS256')), keys)).toEqual({
       kind: 'located',
       source: 'jwks',
@@ -225,7 +225,7 @@ describe('locating keys', () => {
     })
   })
 
-  test('jwks: nothing is fetched for a call without a token, and for a token of another algorithm', () => {
+  test('jwks: no key is fetched for a call without a token or with a token of another algorithm', () => {
     expect(provider.locate?.({ ...callOf(''), headers: new Headers() }, keys)).toBeUndefined()
     const refused = { kind: 'refused', cause: 'scheme_unknown' } as const
     expect(provider.locate?.(callOf(tokenOf('none')), keys)).toEqual(refused)
@@ -249,14 +249,14 @@ describe('declarations', () => {
     expect(JSON.stringify(parse(scheme, changed))).toContain(problem)
   })
 
-  test('jwks: is invalid beside a scheme whose secrets are keys', () => {
+  test('jwks: a declaration is invalid if another of its schemes uses the secrets as keys', () => {
     const token = { algorithm: 'token', signature: { query: 'token' } }
     const jwt = declare().signature.schemes[0]
     const parsed = parse({}, { signature: { bodyUnsigned: true, schemes: [jwt, token] } })
     expect(JSON.stringify(parsed)).toContain('must not be beside a scheme whose secrets are keys')
   })
 
-  test('template: {secret} outside a claim of a token by published keys is invalid', () => {
+  test('template: `{secret}` is invalid except in a claim of a token signed with published keys', () => {
     const hmac = {
       algorithm: 'hmac-sha256',
       signature: { header: 'sig' },
@@ -267,7 +267,7 @@ describe('declarations', () => {
     expect(JSON.stringify(parsed)).toContain('unknown variable {secret}')
   })
 
-  test('vector: holds with the key set that it carries, and fails without it', () => {
+  test('vector: passes with the key set that it contains, and fails without a key set', () => {
     const vector = {
       name: 'paid',
       secrets: [secret],

@@ -167,7 +167,7 @@ describe('algorithms', () => {
     expect(verify(declaration, call, [])).toBe('signature_mismatch')
   })
 
-  test('scheme: a public key of another type or below 2048 bits verifies nothing', () => {
+  test('scheme: no signature is valid under a public key of another type or below 2048 bits', () => {
     const declaration = declare({ ...timed, algorithm: 'rsa-pkcs1-sha256', key: { format: 'pem' } })
     const call = callOf({
       'X-Sig': sign('sha256', content, smallRsa.privateKey).toString('base64'),
@@ -178,7 +178,7 @@ describe('algorithms', () => {
     }
   })
 
-  test('scheme: compares a token and basic credentials with any of the secrets', () => {
+  test('scheme: compares a token and basic credentials with each of the secrets', () => {
     const token = declare(
       { algorithm: 'token', signature: { header: 'sig', prefix: 'Bearer ' } },
       {
@@ -239,7 +239,7 @@ describe('JSON Web Tokens', () => {
   const set = `{"keys":[${jwk(rsa.publicKey, { kid: 'r' })},${jwk(p256.publicKey, { kid: 'e' })},${jwk(ed25519.publicKey)}]}`
   const call = (token: string) => callOf({ 'X-Sig': `Bearer ${token}` })
 
-  test('scheme: verifies a token by the key of its id in a set, and by a shared secret', () => {
+  test('scheme: verifies a JSON Web Token with the key that has its key id in a set, and with a shared secret', () => {
     holds(byKey, call(tokenOf('ES256', es256, claims, { kid: 'e' })), [set], 9)
     holds(byKey, call(tokenOf('RS256', (text) => sign('sha256', text, rsa.privateKey))), [set], 9)
     holds(byKey, call(tokenOf('EdDSA', (text) => sign(null, text, ed25519.privateKey))), [set], 9)
@@ -270,7 +270,7 @@ describe('JSON Web Tokens', () => {
       'timestamp_outside_window',
     ],
     [
-      'with an expiry that is no number',
+      'with an expiry that is not a number',
       tokenOf('ES256', es256, { ...claims, exp: 'never' }),
       'timestamp_outside_window',
     ],
@@ -296,7 +296,7 @@ describe('forms of a signature', () => {
       ...more,
     })
 
-  test('scheme: in pairs without a time, a repeated signature is malformed, since a doubled header would have it', () => {
+  test('scheme: in a header of pairs without a time, a repeated signature is malformed, because a header sent twice would look the same', () => {
     const declaration = form({ pairs: { separator: ',', assign: '=', name: 'v1' } })
     holds(declaration, callOf({ 'X-Sig': `v1=${'a'.repeat(64)},v1=${v1(body)}` }), [secret], 8)
     expect(verify(declaration, callOf({ 'X-Sig': `v1=${v1(body)},v1=${v1(body)}` }), [secret])).toBe(
@@ -306,7 +306,7 @@ describe('forms of a signature', () => {
     expect(verify(declaration, callOf({ 'X-Sig': `v2=${v1(body)}` }), [secret])).toBe('scheme_unknown')
   })
 
-  test('scheme: in pairs, base64 may end in the assigning character', () => {
+  test('scheme: in a header of pairs, a base64 signature may end in `=`, which also separates names and values', () => {
     const declaration = declare({
       algorithm: 'hmac-sha256',
       encoding: 'base64',
@@ -321,7 +321,7 @@ describe('forms of a signature', () => {
     )
   })
 
-  test('scheme: in a list, the time is the first item, and every other one must be a signature', () => {
+  test('scheme: in a header with a list, the time is the first item, and every other item must be a signature', () => {
     const declaration = form(
       { list: { separator: ',' } },
       { signs: '{timestamp}.{body}', timestamp: { listFirst: true, unit: 'ms' } },
@@ -333,20 +333,20 @@ describe('forms of a signature', () => {
     }
   })
 
-  test('scheme: one signature of several headers is enough', () => {
+  test('scheme: if several headers can contain the signature, one valid signature is enough', () => {
     const declaration = form({ moreHeaders: ['more'] })
     holds(declaration, callOf({ 'X-Sig': 'a'.repeat(64), 'X-More': v1(body) }), [secret], 6)
     expect(verify(declaration, callOf({ 'X-More': v1(body) }), [secret])).toBe('signature_missing')
   })
 
-  test('scheme: a value of more than 4096 characters is malformed', () => {
+  test('scheme: a signature header of more than 4096 characters is malformed', () => {
     const declaration = form({ pairs: { separator: ';', assign: '=', name: 'v1' } })
     const long = `v1=${v1(body)}${';v0=a'.repeat(1000)}`
     expect(verify(declaration, callOf({ 'X-Sig': long }), [secret])).toBe('signature_malformed')
     expect(verify(form({}), callOf({ 'X-Sig': 'a'.repeat(5000) }), [secret])).toBe('signature_malformed')
   })
 
-  test('scheme: a signature of an older scheme only is refused as unknown', () => {
+  test('scheme: a call with only a signature of an older scheme is refused as `scheme_unknown`', () => {
     const declaration = form({ prefix: 'sha256=', olderHeaders: ['X-Old'] })
     holds(declaration, callOf({ 'X-Sig': `sha256=${v1(body)}`, 'X-Old': 'sha1=a' }), [secret], 8)
     expect(verify(declaration, callOf({ 'X-Old': 'sha1=a' }), [secret])).toBe('scheme_unknown')
@@ -376,7 +376,7 @@ describe('signed content', () => {
     expect(verify(declaration, call, [secret])).toBe('signature_malformed')
   })
 
-  test('scheme: a signed id header that is missing is refused', () => {
+  test('scheme: a call without its signed id header is refused', () => {
     const event = { id: [{ header: ['id'] }], type: { from: [{ json: 'type' }] } }
     const declaration = declare({ ...whole, algorithm: 'hmac-sha256', signs: '{id}.{body}' }, { event })
     const sig = hmac('sha256', `a.${body}`).digest('hex')
@@ -384,7 +384,7 @@ describe('signed content', () => {
     expect(verify(declaration, callOf({ 'X-Sig': sig }), [secret])).toBe('event_id_missing')
   })
 
-  test('scheme: the signature, its time and what it covers may be members of the body', () => {
+  test('scheme: the signature, its time and the signed values can be members of the body', () => {
     const scheme = {
       algorithm: 'hmac-sha256',
       encoding: 'hex',
@@ -402,7 +402,7 @@ describe('signed content', () => {
     expect(verify(declaration, callOf({}, 'no JSON'), [secret])).toBe('signature_missing')
   })
 
-  test('scheme: a hash in the URL covers the body, and the scheme applies only where it is present', () => {
+  test('scheme: a signed hash in the URL covers the body, and this scheme applies only to a URL with a hash', () => {
     const hash = createHash('sha256').update(body).digest('hex')
     const schemes = [
       {
@@ -440,7 +440,7 @@ describe('listed headers', () => {
     'X-Sig': hmac('sha256', `POST ${lines} ${body}`).digest('hex'),
   })
 
-  test('scheme: signs the headers that a header lists, in ascending order and whatever the order of the list', () => {
+  test('scheme: the signature covers the headers that a header lists, sorted by name, whatever the order of the list', () => {
     const lines = `x-other:b;x-time:${seconds}`
     holds(declaration, callOf(signed('x-other,x-time', lines)), [secret], 8)
     holds(declaration, callOf(signed('X-Time, X-Other', lines)), [secret], 8)
@@ -449,13 +449,13 @@ describe('listed headers', () => {
   test.each([
     ['that lacks the header with the time', 'x-other', 'x-other:b'],
     ['with a header that the call lacks', 'x-time,x-gone', `x-gone:;x-time:${seconds}`],
-    ['with a name that is none', 'x-time,x y', `x y:;x-time:${seconds}`],
+    ['with an invalid name', 'x-time,x y', `x y:;x-time:${seconds}`],
     [
       'of 33 headers',
       ['x-time', ...Array.from({ length: 32 }, (_, number) => `x-${number}`)].join(),
       `x-time:${seconds}`,
     ],
-  ])('scheme: a list %s is malformed', (_what, list, lines) => {
+  ])('scheme: a list of signed headers %s is malformed', (_what, list, lines) => {
     expect(verify(declaration, callOf(signed(list, lines)), [secret])).toBe('signature_malformed')
   })
 })

@@ -30,7 +30,7 @@ const isIrreversible = ({ algorithm, signs = '' }: Scheme) =>
   /^(ed25519|ecdsa|rsa|jwt|aws-sns)/.test(algorithm) || signs.includes('{headers:')
 
 test.each(shippedDeclarations().map((each) => [each.name, each] as const))(
-  'simulated call: each type of %s leads to its type, signed unless its signature cannot be simulated',
+  'simulated call: a call for each type of %s gets this type, and is signed if its signature can be simulated',
   (_name, declaration) => {
     const { types = [], vectors = [], signature } = declaration
     const recorded = vectors.flatMap(({ expect: { type } }) => (type === undefined ? [] : [type]))
@@ -100,14 +100,17 @@ test.each<[string, Declaration, boolean]>([
     ),
     true,
   ],
-])('simulated call: a signature %s', (_what, declaration, isSigned) => {
-  const type = declaration.event.type.from[0]?.text ?? 'door.opened'
-  const made = simulated(declaration, type)
-  expect(made?.event).toMatchObject({ kind: 'event', rawType: type })
-  expect([made?.call.isSigned, made?.isVerified]).toEqual([isSigned, isSigned])
-})
+])(
+  'simulated call: with a signature %s, is signed if this signature can be simulated',
+  (_what, declaration, isSigned) => {
+    const type = declaration.event.type.from[0]?.text ?? 'door.opened'
+    const made = simulated(declaration, type)
+    expect(made?.event).toMatchObject({ kind: 'event', rawType: type })
+    expect([made?.call.isSigned, made?.isVerified]).toEqual([isSigned, isSigned])
+  },
+)
 
-test('simulated call: two calls of one type are two events', () => {
+test('simulated call: two calls of the same type become two events', () => {
   const hashed = { ...base, event: { ...base.event, id: [{ hash: '{body}' }] } }
   const ids = ['evt_sim_1', 'evt_sim_2'].map((id) => {
     const sample = declaredSampleOf(hashed, 'a.b')

@@ -42,7 +42,7 @@ const vectors = packs.flatMap((pack) =>
     .map((vector) => [`${pack.name}, ${vector.name}`, pack, vector] as const),
 )
 
-test.each(vectors)('trace: of vector %s contains the signature that the call has', (_name, pack, vector) => {
+test.each(vectors)('trace of vector %s: contains the signature of the call', (_name, pack, vector) => {
   const { outcome, scheme, signatures, computed } = traceCall(
     pack,
     callOf(vector),
@@ -73,44 +73,44 @@ test('trace: shows parts, signed text and computed signature of a verified call'
   expect(computed).toEqual([received.slice(3)])
 })
 
-test('trace: of a changed body ends with a mismatch and shows both signatures', () => {
+test('trace of a call with a changed body: ends with a mismatch and shows both signatures', () => {
   const trace = traceEvent({ body: `${event.body} ` })
   expect(trace.outcome).toEqual({ kind: 'refused', cause: 'signature_mismatch' })
   expect(trace.computed).toHaveLength(1)
   expect(trace.signatures?.texts).not.toContain(trace.computed[0] ?? '')
 })
 
-test('trace: of a call without a signature has no scheme', () => {
+test('trace of a call without a signature: contains no scheme', () => {
   const trace = traceCall(slack, callOf({ ...event, headers: {} }), event.secrets)
   expect(trace).toEqual({ computed: [], outcome: { kind: 'refused', cause: 'signature_missing' } })
 })
 
-test('trace: of a value with another prefix stops before the signatures', () => {
+test('trace of a signature header with another prefix: stops before the signatures', () => {
   const trace = traceEvent(withHeader('X-Slack-Signature', 'v1=00'))
   expect(trace.outcome).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
   expect(trace.scheme?.value).toBe('v1=00')
   expect(trace.signatures).toBeUndefined()
 })
 
-test('trace: of an unreadable time shows its text', () => {
+test('trace of a call with an unreadable time: shows the text of the time', () => {
   const trace = traceEvent(withHeader('X-Slack-Request-Timestamp', 'yesterday'))
   expect(trace.outcome).toEqual({ kind: 'refused', cause: 'signature_malformed' })
   expect(trace.time).toEqual({ text: 'yesterday', atMs: undefined, ageMs: undefined, ageMsMax: 300_000 })
 })
 
-test('trace: of an old call shows its age', () => {
+test('trace of an old call: shows the age of the call', () => {
   const trace = traceEvent({ at: '2026-11-10T08:50:01Z' })
   expect(trace.outcome).toEqual({ kind: 'refused', cause: 'timestamp_outside_window' })
   expect(trace.time?.ageMs).toBe(600_000)
 })
 
-test('trace: of a handshake shows its answer', () => {
+test('trace of a handshake: shows the answer to the handshake', () => {
   const vector = slackVector('handshake')
   const { outcome } = traceCall(slack, callOf(vector), vector.secrets)
   expect(outcome).toMatchObject({ kind: 'answered', answer: { body: vector.expect.answer } })
 })
 
-test('trace: of a verified call without an event says what is missing', () => {
+test('trace of a verified call without an event id: has the cause `event_id_missing`', () => {
   const provider = read('linear')
   const [vector] = provider.vectors ?? []
   if (vector === undefined) throw new Error('linear has no vector')
@@ -119,7 +119,7 @@ test('trace: of a verified call without an event says what is missing', () => {
   expect(trace.outcome).toEqual({ kind: 'verified_only', cause: 'event_id_missing' })
 })
 
-test('trace: of a long signed text shows its start', () => {
+test('trace of a call with a long signed text: shows the first 4096 characters of the text', () => {
   const trace = traceEvent({ body: `{"pad":"${'x'.repeat(10_000)}"}` })
   expect(trace.signed?.isCut).toBe(true)
   expect(trace.signed?.text).toHaveLength(4096)

@@ -173,7 +173,7 @@ describe('chains', () => {
     expect(validate(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
   })
 
-  test('validateChain: refuses a chain that begins with the authority, because of its subject', () => {
+  test('validateChain: refuses a chain that begins with an authority’s certificate, because the subject is not that of a signer', () => {
     expect(validate(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })
 
@@ -240,7 +240,7 @@ test.each([
   expect(validate(pem)).toEqual({ kind: 'unreadable' })
 })
 
-test('writeCertificate: the runtime reads back all values', () => {
+test('writeCertificate: the certificate parser of the runtime reads all values as they were written', () => {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const parts = { subject: 'A "name", ü', publicKey, issuer: 'Somebody', issuerKey: privateKey }
   const life = { validFromMs: Date.UTC(2001, 1, 3, 4, 5, 6), validToMs: Date.UTC(2049, 11, 31) }

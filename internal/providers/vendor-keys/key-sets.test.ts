@@ -57,7 +57,7 @@ describe('key sets', () => {
     expect(lab.outcomes).toEqual(['jwks trusted'])
   })
 
-  test('key set: a set that cannot be fetched is unavailable for 10 s, and never a refusal', async () => {
+  test('key set: a set that cannot be fetched is reported as unavailable for 10 s, and never causes a refusal', async () => {
     for (const answer of [failed, { kind: 'absent' } as const, { kind: 'text', text: '<html>' } as const]) {
       const lab = openKeys(answer)
       for (let call = 0; call < 50; call += 1) expect(await lab.find('a')).toBe('unavailable')
@@ -92,7 +92,7 @@ describe('key sets', () => {
 })
 
 describe('unknown keys', () => {
-  test('key set: an unknown key fetches the set again, at most once a minute whatever the callers invent', async () => {
+  test('key set: an unknown key id causes another fetch of the set, at most once a minute, however many ids the callers invent', async () => {
     const lab = openKeys(setOf('a'))
     await lab.find('a')
     for (let call = 0; call < 200; call += 1) expect(await lab.find(`invented-${call}`)).toBe('a')
@@ -107,7 +107,7 @@ describe('unknown keys', () => {
     expect(lab.fetched).toHaveLength(12)
   })
 
-  test('key set: a new key is found by the fetch that its first calls share', async () => {
+  test('key set: the first calls with a new key share one fetch, which finds the key', async () => {
     const lab = openKeys(setOf('a'))
     await lab.find('a')
     lab.nowMs += minuteMs
@@ -120,7 +120,7 @@ describe('unknown keys', () => {
     expect(lab.fetched).toHaveLength(2)
   })
 
-  test('key set: a call by an unknown key is unavailable while the set cannot be fetched, and known keys still work', async () => {
+  test('key set: while the set cannot be fetched, a call with an unknown key is reported as unavailable, and known keys still work', async () => {
     const lab = openKeys(setOf('a'))
     await lab.find('a')
     lab.nowMs += minuteMs
@@ -133,7 +133,7 @@ describe('unknown keys', () => {
     expect(await lab.find('b')).toBe('b')
   })
 
-  test('key sets: at most 120 fetches of known addresses start in a minute, and 8 are in flight', async () => {
+  test('key sets: at most 120 fetches of known addresses start in a minute, and at most 8 are in flight', async () => {
     const lab = openKeys(failed)
     for (let number = 0; number < 500; number += 1) await lab.find('a', `${url}/${number}`)
     expect(lab.fetched).toHaveLength(120)
@@ -148,7 +148,7 @@ describe('unknown keys', () => {
   })
 })
 
-test('confirmation: one tenant has at most two in flight, and each is reported with the cause of its failure', async () => {
+test('subscription confirmation: a tenant has at most two requests in flight, and each request is reported with its result or cause of failure', async () => {
   const { promise, resolve } = Promise.withResolvers<FetchedText>()
   const lab = openKeys(promise)
   const tenantId = someTenantId()

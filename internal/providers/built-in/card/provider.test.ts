@@ -146,7 +146,7 @@ describe('events', () => {
     expect(card.normalize(callOf(payload))).toEqual({ kind: 'refused', cause: cause as 'event_id_missing' })
   })
 
-  test('card: a missing type becomes unknown, and a type that is not text is refused', () => {
+  test('card: a missing type becomes `unknown`, and a type that is not text is refused', () => {
     expect(read('{"id":"evt_1"}')).toMatchObject({ rawType: 'unknown', type: 'card.unknown' })
     const verdict = card.normalize(callOf('{"id":"evt_1","type":7}'))
     expect(verdict).toEqual({ kind: 'refused', cause: 'event_type_malformed' })

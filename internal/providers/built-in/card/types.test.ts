@@ -122,7 +122,7 @@ const reachedAt: Readonly<Record<string, readonly string[]>> = {
   canceled: ['finalized_at', 'canceled_at'],
 }
 
-test('card types: an example of an invoice or quote has the transitions of its status, and its amounts agree', () => {
+test('card types: the example of an invoice or quote has the transition times of its status, and consistent amounts', () => {
   for (const one of cardTypes.cases.filter(({ rawType }) => /^(invoice|quote)\./.test(rawType))) {
     const object = memberAt(cardTypes.sampleOf(one), 'data', 'object') as Invoice
     const reached = Object.entries(object.status_transitions).filter(([, at]) => at !== null)
@@ -348,7 +348,7 @@ const sequences: Readonly<Record<string, readonly (readonly [raw: Raw, type: str
 }
 
 test.each(Object.entries(sequences))(
-  'card types: the events of %s have these types, and no fact has two events',
+  'card types: the events of %s get the expected types, and no type of a fact occurs twice',
   (_what, events) => {
     const types = events.map(([raw]) => typeOf(raw) ?? 'unlisted')
     expect(types).toEqual(events.map(([, type]) => type))
@@ -371,6 +371,6 @@ test.each([
   ['refund.created', 'failed', 'refund.created'],
   ['refund.updated', 'succeeded', 'refund.updated'],
   ['customer.subscription.updated', 'past_due', 'subscription.updated'],
-])('card types: %s with status %s and without previous attributes is %s', (rawType, status, type) => {
+])('card types: %s with status %s and without previous attributes becomes %s', (rawType, status, type) => {
   expect(typeOf([rawType, { status }])).toBe(type)
 })

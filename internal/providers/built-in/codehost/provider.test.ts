@@ -71,7 +71,7 @@ describe('form body', () => {
   const read = (form: string | Uint8Array, contentType = type) =>
     codehost.normalize(callOf(form, { ...eventHeaders('push'), 'Content-Type': contentType }))
 
-  test('codehost: the payload of a form body is its decoded payload field', () => {
+  test('codehost: the payload of an event in a form body is the decoded form field `payload`', () => {
     for (const form of [
       new URLSearchParams({ payload }).toString(),
       `payload=${encodeURIComponent(payload)}`,
@@ -118,24 +118,27 @@ describe('events', () => {
     ['ping', 'ping', 'webhook.pinged'],
     ['check-run-failed', 'something_new', 'codehost.something_new.completed'],
     ['push', 'something_new', 'codehost.something_new'],
-  ])('codehost: fixture %s with event %s has that event as raw type and the type %s', (name, event, type) => {
-    const payload = fixture(name)
-    expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
-      kind: 'event',
-      sourceEventId: delivery,
-      rawType: event,
-      type,
-      occurredAtMs: undefined,
-      payload,
-    })
-  })
+  ])(
+    'codehost: fixture %s with the event header %s has this event as raw type, and the type %s',
+    (name, event, type) => {
+      const payload = fixture(name)
+      expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
+        kind: 'event',
+        sourceEventId: delivery,
+        rawType: event,
+        type,
+        occurredAtMs: undefined,
+        payload,
+      })
+    },
+  )
 
-  test('codehost: a call without the event header has the raw type unknown, whatever its action', () => {
+  test('codehost: a call without the event header has the raw type `unknown`, whatever its `action`', () => {
     const event = codehost.normalize(callOf('{"action":"opened"}', { 'X-GitHub-Delivery': delivery }))
     expect(event).toMatchObject({ rawType: 'unknown', type: 'codehost.unknown' })
   })
 
-  test('codehost: an action that is not text is ignored', () => {
+  test('codehost: an `action` that is not text is ignored', () => {
     for (const [event, type] of [
       ['push', 'code.pushed'],
       ['pull_request', 'codehost.pull_request'],

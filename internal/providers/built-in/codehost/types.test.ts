@@ -261,11 +261,14 @@ const sequences: readonly (readonly [name: string, once: string, steps: readonly
   ],
 ]
 
-test.each(sequences)('codehost: the events of %s have exactly one %s', (_name, once, steps) => {
-  const types = steps.map(([event, body]) => codehostTypes.typeOf(event, body))
-  expect(types).toEqual(steps.map(([, , type]) => type))
-  expect(types.filter((type) => type === once)).toHaveLength(1)
-})
+test.each(sequences)(
+  'codehost: the events of %s get the expected types, with exactly one %s',
+  (_name, once, steps) => {
+    const types = steps.map(([event, body]) => codehostTypes.typeOf(event, body))
+    expect(types).toEqual(steps.map(([, , type]) => type))
+    expect(types.filter((type) => type === once)).toHaveLength(1)
+  },
+)
 
 test.each<[event: string, body: JsonObject]>([
   ['create', { ref_type: 'else' }],
@@ -274,6 +277,6 @@ test.each<[event: string, body: JsonObject]>([
   ['pull_request', {}],
   ['deployment_status', { action: 'deleted', deployment_status: { state: 'success' } }],
   ['project_card', { action: 'created' }],
-])('codehost: event %s with %j is unlisted', (event, body) => {
+])('codehost: event %s with the body %j has no type in the table', (event, body) => {
   expect(codehostTypes.typeOf(event, body)).toBeUndefined()
 })

@@ -114,7 +114,7 @@ describe('form', () => {
     expect(gateway.verify(callOf(form as Record<string, string>), keys)).toEqual(refused(cause))
   })
 
-  test('gateway: only a signature with the tenant’s public key counts', () => {
+  test('gateway: a signature that names another public key than the tenant’s is ignored', () => {
     expect(gateway.verify(callOf({ ...fields }, 'other_key'), keys)).toEqual(refused('signature_mismatch'))
     const none = { ...callOf({ ...fields }), settings: {} }
     expect(gateway.verify(none, keys)).toEqual(refused('signature_mismatch'))
@@ -122,7 +122,7 @@ describe('form', () => {
     expect(gateway.verify(callOf(several), keys)).toEqual({ kind: 'verified' })
   })
 
-  test('gateway: a payload without the signed line feed is the same event', () => {
+  test('gateway: a payload that lost its signed final line feed is verified and becomes the same event', () => {
     const { bt_signature = '', bt_payload = '' } = ofXml(fixture('dispute-lost'))
     const bare = { bt_signature, bt_payload: bt_payload.trimEnd() }
     expect(gateway.verify(callOf(bare), keys)).toEqual({ kind: 'verified' })
@@ -131,7 +131,7 @@ describe('form', () => {
 })
 
 describe('events', () => {
-  test('gateway: the payload contains the XML’s names and text values', () => {
+  test('gateway: the payload of an event contains the element names and text values of the XML', () => {
     const event = read(ofXml(fixture('dispute-lost')))
     expect(event).toMatchObject({
       rawType: 'dispute_lost',
@@ -170,7 +170,7 @@ describe('events', () => {
     expect(read(ofXml(xml)).type).toBe(type)
   })
 
-  test('gateway: an unlisted kind becomes gateway.<kind>', () => {
+  test('gateway: an unlisted kind becomes the type `gateway.<kind>`', () => {
     expect(read(ofXml('<notification><kind>check</kind></notification>')).type).toBe('gateway.check')
   })
 
@@ -185,7 +185,7 @@ describe('events', () => {
     expect(gateway.normalize(callOf(ofXml(xml)))).toEqual(refused('body_not_json'))
   })
 
-  test('gateway: a payload that is not base64 of UTF-8 is refused', () => {
+  test('gateway: a payload that is not base64-encoded UTF-8 is refused', () => {
     for (const payload of ['AAA', 'A===', '//79', '\n']) {
       expect(gateway.normalize(callOf({ ...signed(payload) }))).toEqual(refused('body_not_json'))
     }

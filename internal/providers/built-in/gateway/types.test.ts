@@ -23,7 +23,7 @@ const fallbackKinds = [
 describe('Braintree SDK', () => {
   const listed = new Set(gatewayTypes.cases.map(({ rawType }) => rawType))
 
-  test('gateway: the table and the list of kinds without a type name exactly the kinds of Braintree’s SDK', () => {
+  test('gateway: the table and the list of kinds without a type together contain exactly the kinds of Braintree’s SDK', () => {
     expect(braintreeKinds.length).toBeGreaterThan(40)
     expect([...listed, ...fallbackKinds].sort()).toEqual([...braintreeKinds].sort())
   })
@@ -129,7 +129,7 @@ describe.each<[name: string, once: string, reports: readonly Report[]]>([
     ],
   ],
 ])('gateway: %s', (name, once, reports) => {
-  test(`gateway: ${name} gives the expected types, and ${once} once`, () => {
+  test(`gateway: the events of ${name} get the expected types, with exactly one ${once}`, () => {
     const types = reports.map(([kind, subject]) => typeOf(kind, subject))
     expect(types).toEqual(reports.map(([, , type]) => type))
     expect(types.filter((type) => type === once)).toHaveLength(1)

@@ -30,7 +30,7 @@ describe('XML parsing', () => {
     expect(readXml(`<a>${raw}</a>`)?.text).toBe(text)
   })
 
-  test('readXml: reads 64 levels and refuses 65', () => {
+  test('readXml: reads 64 levels of nested elements and refuses 65 levels', () => {
     const nested = (levels: number) => readXml('<a>'.repeat(levels) + '</a>'.repeat(levels))
     expect(nested(64)?.name).toBe('a')
     expect(nested(65)).toBeUndefined()
@@ -55,7 +55,7 @@ test.each([
   ['a processing instruction', '<a><?b?></a>'],
   ['two declarations', '<?xml version="1.0"?><?xml version="1.0"?><a/>'],
   ['a document type', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>'],
-  ['an entity of its own', '<a>&b;</a>'],
+  ['an undefined entity', '<a>&b;</a>'],
   ['an unescaped ampersand', '<a>b & c</a>'],
   ['a reference to NUL', '<a>&#0;</a>'],
   ['half a surrogate pair', '<a>&#xD800;</a>'],

@@ -70,7 +70,7 @@ describe('Standard Webhooks SDK', () => {
     }
   })
 
-  test('generic: a key that is too short or not base64 verifies nothing', () => {
+  test('generic: no signature is valid under a key that is too short or not base64', () => {
     for (const [value, key] of [
       ['whsec_AAAA', Buffer.alloc(3)],
       ['AAAA', Buffer.alloc(3)],
@@ -169,7 +169,7 @@ describe('event id', () => {
     },
   )
 
-  test('generic: different id headers are refused', () => {
+  test('generic: id headers with different values are refused', () => {
     const headers = { 'x-service-event-id': 'one', 'webhook-id': 'two' }
     const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
     expect(generic.verify(callOf(payload, signedByStandard(payload, headers)), keys)).toEqual(conflict)

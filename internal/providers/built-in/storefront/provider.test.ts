@@ -89,7 +89,7 @@ describe('shop domain', () => {
     expect(verification).toEqual(kind === 'verified' ? { kind } : { kind: 'refused', cause: 'shop_mismatch' })
   })
 
-  test('storefront: without the setting shopDomain any shop is accepted', () => {
+  test('storefront: without the setting `shopDomain`, a call of any shop is accepted', () => {
     expect(verify({ 'X-Shopify-Shop-Domain': 'other.myshopify.com' })).toEqual({ kind: 'verified' })
   })
 })
@@ -145,7 +145,7 @@ describe('events', () => {
     },
   )
 
-  test('storefront: a 64-bit id is exact in the payload', () => {
+  test('storefront: a 64-bit id is unchanged in the payload', () => {
     const payload = fixture('order-created')
     const event = storefront.normalize(callOf(payload, { ...idHeaders, 'x-shopify-topic': 'orders/create' }))
     expect(event).toMatchObject({ payload: expect.stringContaining('"id": 820982911946154508,') })
@@ -156,7 +156,7 @@ describe('events', () => {
     expect(event).toEqual({ kind: 'refused', cause: 'event_id_missing' })
   })
 
-  test('storefront: occurredAtMs is undefined if the time is invalid or conflicting', () => {
+  test('storefront: `occurredAtMs` is undefined if the time is invalid or two headers have different times', () => {
     for (const times of [
       { 'x-shopify-triggered-at': 'now' },
       { 'x-shopify-triggered-at': '2026-11-10T16:10:00Z', 'shopify-triggered-at': '2026-11-10T16:10:01Z' },

@@ -135,7 +135,7 @@ describe.each<[name: string, once: string, reports: readonly Report[]]>([
     ],
   ],
 ])('storefront: %s', (name, once, reports) => {
-  test(`storefront: ${name} gives the expected types, and ${once} once`, () => {
+  test(`storefront: the events of ${name} get the expected types, with exactly one ${once}`, () => {
     const types = reports.map(([topic, body]) => typeOf(topic, body))
     expect(types).toEqual(reports.map(([, , type]) => type))
     expect(types.filter((type) => type === once)).toHaveLength(1)

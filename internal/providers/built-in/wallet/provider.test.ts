@@ -36,7 +36,7 @@ const verifySigned = (call: Partial<Parameters<typeof signWallet>[1]>) =>
   wallet.verify(callOf(body, signWallet(body, { privateKey, certificateUrl, atMs: nowMs, ...call })), signer)
 
 /** Uses the example of the vendor's page on signatures and its expected result. */
-test('wallet: the signed text is id|time|webhook id|CRC-32', () => {
+test('wallet: the signed text is `id|time|webhook id|CRC-32`', () => {
   expect(wallet.verify(callOf(body, headers), signer)).toEqual({ kind: 'verified' })
   expect(Bun.hash.crc32('123456789')).toBe(0xcbf43926)
 })
@@ -44,7 +44,7 @@ test('wallet: the signed text is id|time|webhook id|CRC-32', () => {
 describe('transmission headers', () => {
   const names = ['Transmission-Id', 'Transmission-Time', 'Transmission-Sig', 'Auth-Algo', 'Cert-Url']
 
-  test.each(names)('wallet: a call without %s is refused before a fetch', (name) => {
+  test.each(names)('wallet: a call without %s is refused before its certificate is fetched', (name) => {
     const { [`PAYPAL-${name.toUpperCase()}`]: _, ...without } = headers
     expect(Object.keys(without)).toHaveLength(5)
     expect(wallet.verify(callOf(body, without), signer)).toEqual(refused('signature_missing'))
@@ -52,7 +52,7 @@ describe('transmission headers', () => {
   })
 
   test.each(names)(
-    'wallet: different values of the neutral and the vendor’s %s are refused before a fetch',
+    'wallet: different values of the neutral and the vendor’s %s are refused before the certificate is fetched',
     (name) => {
       const both = { ...headers, [`Wallet-${name}`]: 'other' }
       expect(wallet.verify(callOf(body, both), signer)).toEqual(refused('headers_conflict'))
@@ -73,7 +73,7 @@ describe('transmission headers', () => {
     ['Transmission-Sig', 'not base64', 'signature_malformed'],
     ['Transmission-Sig', 'AAA', 'signature_malformed'],
     ['Transmission-Sig', 'A'.repeat(1372), 'signature_malformed'],
-  ])('wallet: a call whose %s is %s is refused before a fetch', (name, value, cause) => {
+  ])('wallet: a call whose %s is %s is refused before its certificate is fetched', (name, value, cause) => {
     const changed = { ...headers, [`PAYPAL-${name.toUpperCase()}`]: value }
     expect(wallet.verify(callOf(body, changed), signer)).toEqual(refused(cause))
     expect(wallet.locate(callOf(body, changed))).toEqual(refused(cause))
@@ -103,7 +103,7 @@ describe('signature', () => {
     expect(wallet.verify(callOf(body, time), signer)).toEqual(mismatch)
   })
 
-  test('wallet: a signed time can be 4 days old, or in the future by signatureAgeMsMax', () => {
+  test('wallet: a signed time is accepted up to 4 days in the past and up to `signatureAgeMsMax` in the future', () => {
     const at = (ms: number) => verifySigned({ atMs: nowMs + ms })
     for (const ms of [-3 * dayMs, -4 * dayMs, 300_000]) expect(at(ms)).toEqual({ kind: 'verified' })
     for (const ms of [-4 * dayMs - 1, 300_001]) expect(at(ms)).toEqual(refused('timestamp_outside_window'))
@@ -122,7 +122,7 @@ describe('signature', () => {
   })
 })
 
-test('wallet: locates the certificate in the tenant’s environment', () => {
+test('wallet: locates the certificate at the vendor’s addresses for the tenant’s environment, live or sandbox', () => {
   expect(wallet.locate(callOf(body, headers))).toEqual({
     kind: 'located',
     url: certificateUrl,
@@ -161,7 +161,7 @@ describe('events', () => {
     expect(read(payload)).toEqual({ kind: 'event', sourceEventId: id, rawType, type, occurredAtMs, payload })
   })
 
-  test('wallet: an unlisted type becomes wallet.<type>', () => {
+  test('wallet: an unlisted type becomes the type `wallet.<type>`', () => {
     expect(read(walletBody('a', 'CHECKOUT.ORDER.SAVED')).type).toBe('wallet.checkout.order.saved')
   })
 })

@@ -166,7 +166,7 @@ describe.each<[name: string, once: string, reports: readonly Report[]]>([
     ],
   ],
 ])('wallet: %s', (name, once, reports) => {
-  test(`wallet: ${name} gives the expected types, and ${once} once`, () => {
+  test(`wallet: the events of ${name} get the expected types, with exactly one ${once}`, () => {
     const types = reports.map(([eventType, resource]) => typeOf(eventType, resource))
     expect(types).toEqual(reports.map(([, , type]) => type))
     expect(types.filter((type) => type === once)).toHaveLength(1)
