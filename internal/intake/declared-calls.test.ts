@@ -80,7 +80,7 @@ test('declared provider: a signed call of a shipped declaration is stored under 
   expect(event?.['headers']).not.toContain('x-slack-signature')
 })
 
-test('declared provider: a call with a wrong signature is refused, and the refused call names the step', async () => {
+test('declared provider: a call with a wrong signature is refused, and is recorded with its cause and without the signature', async () => {
   const answer = await post(pathOf('slack'), '{}', { ...slackHeaders('{"a":1}') })
   expect([answer.status, await answer.json()]).toEqual([400, { error: 'invalid signature' }])
   const read = () => pool.query("SELECT provider, cause, headers FROM refused_calls WHERE provider = 'slack'")
@@ -90,7 +90,7 @@ test('declared provider: a call with a wrong signature is refused, and the refus
   expect(JSON.stringify(rows)).not.toContain('x-slack-signature')
 })
 
-test('declared provider: a signed challenge by POST is echoed as plain text and makes no event', async () => {
+test('declared provider: a signed challenge by `POST` is echoed as plain text and creates no event', async () => {
   const body = '{"type":"url_verification","challenge":"3eZbrw1aBm2rZgRNFdxV"}'
   const answer = await post(pathOf('slack'), body, slackHeaders(body))
   expect([answer.status, await answer.text()]).toEqual([200, '3eZbrw1aBm2rZgRNFdxV'])
@@ -105,7 +105,7 @@ test('declared provider: a challenge with a wrong signature is refused', async (
   expect([answer.status, await answer.json()]).toEqual([400, { error: 'invalid signature' }])
 })
 
-test('declared provider: a challenge by GET is echoed under an alias of the provider', async () => {
+test('declared provider: a challenge by `GET` is echoed under an alias of the provider', async () => {
   const query = `?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=${secret}`
   const answer = await fetch(`${api.url}${pathOf('facebook', query)}`)
   expect([answer.status, await answer.text()]).toEqual([200, '1158201444'])
@@ -118,7 +118,7 @@ test('declared provider: a challenge with control characters is refused', async 
   expect(answer.status).toBe(400)
 })
 
-test('declared provider: HEAD is answered for a vendor that checks by it, and GET of it is not', async () => {
+test('declared provider: for a vendor that checks its URL by `HEAD`, `HEAD` responds 200 and `GET` responds 405', async () => {
   expect((await fetch(`${api.url}${pathOf('trello')}`, { method: 'HEAD' })).status).toBe(200)
   const got = await fetch(`${api.url}${pathOf('trello')}`)
   expect([got.status, got.headers.get('allow')]).toEqual([405, 'POST'])
@@ -128,11 +128,11 @@ test.each([
   ['a built-in provider that does not check URLs', 'generic', 403],
   ['a declared provider without a check', 'square', 405],
   ['an unknown provider', 'unknown', 404],
-])('GET of %s: %s gets %i', async (_what, provider, status) => {
+])('webhook `GET` for %s: the path of %s responds %i', async (_what, provider, status) => {
   expect((await fetch(`${api.url}${pathOf(provider)}`)).status).toBe(status)
 })
 
-test('declared provider: a signature over the URL is checked with the public URL, and its query', async () => {
+test('declared provider: a signature over the URL is checked against the public URL with its query', async () => {
   const body = '{"type":"refund.created","event_id":"11111111-2222-3333-4444-555555555555"}'
   const path = pathOf('square', '?a=b%20c')
   const sign = (url: string) =>
@@ -161,7 +161,7 @@ test('declared provider: a signed form is stored as an object of its fields', as
   expect(JSON.parse(event?.['payload'] ?? '')).toEqual(fields)
 })
 
-test('declared provider: a body over 1 MiB is verified by its declaration in the worker', async () => {
+test('declared provider: a body over 1 MiB is verified in the worker by the provider’s declaration', async () => {
   const body = JSON.stringify({ object_kind: 'push', text: 'x'.repeat(3 * 1024 * 1024) })
   const headers = {
     'X-Gitlab-Token': secret,
@@ -174,7 +174,7 @@ test('declared provider: a body over 1 MiB is verified by its declaration in the
   expect(await events()).toMatchObject([{ provider: 'gitlab' }])
 })
 
-test('unverified declaration: calls are refused while the tenant does not accept it', async () => {
+test('unverified declaration: calls are refused while the tenant has not accepted the declaration', async () => {
   expect((await post(pathOf('brex'), '{}', {})).status).toBe(403)
   const read = () => pool.query("SELECT provider, cause FROM refused_calls WHERE provider = 'brex'")
   let { rows } = await read()
@@ -182,7 +182,7 @@ test('unverified declaration: calls are refused while the tenant does not accept
   expect(rows).toEqual([{ provider: 'brex', cause: 'provider_unverified' }])
 })
 
-test('refused call: GET and HEAD of a provider that is not configured are not stored, and POST is', async () => {
+test('refused call: for a provider that is not configured, `POST` is recorded, and `GET` and `HEAD` are not', async () => {
   const path = pathOf('codehost')
   for (const method of ['GET', 'HEAD', 'POST'])
     expect((await fetch(`${api.url}${path}`, { method })).status).toBe(403)
@@ -192,7 +192,7 @@ test('refused call: GET and HEAD of a provider that is not configured are not st
   expect(rows).toEqual([{ cause: 'provider_not_configured' }])
 })
 
-test('unknown provider: one that a tenant names and no declaration describes is 404', async () => {
+test('unknown provider: a call for a provider that the tenant names but no declaration describes responds 404', async () => {
   const answer = await post(pathOf('nosuch'), '{}', {})
   expect([answer.status, (await answer.json()) as object]).toMatchObject([404, { code: 'provider_unknown' }])
 })

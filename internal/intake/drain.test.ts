@@ -146,7 +146,7 @@ describe('drain', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('drain: limits batches by rows and bytes, and stores a larger event alone', async () => {
+  test('drain: limits batches by rows and bytes, and stores an event that exceeds a batch alone', async () => {
     const events = [...many(700), ...many(5, { payload: `{"a":"${'x'.repeat(1_500_000)}"}` })]
     events.push(receivedEvent({ payload: `{"a":"${'x'.repeat(5_000_000)}"}` }))
     await spoolAll(events)

@@ -135,7 +135,7 @@ describe('duplicates', () => {
     },
   )
 
-  test('event queue: a duplicate of an unavailable event is unavailable', async () => {
+  test('event queue: a duplicate of an event that could not be stored also gets `unavailable`', async () => {
     const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
     const event = receivedEvent()
     const outcomes = [queue.accept(event), queue.accept(event)]
@@ -240,7 +240,7 @@ describe('Postgres unavailable', () => {
     expect(batches.length).toBeLessThanOrEqual(3)
   })
 
-  test('circuit breaker: a batch that fails after the end starts no probes', async () => {
+  test('circuit breaker: a batch that fails after the queue was closed starts no probes', async () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ sleep: clock.sleep })
     const failed = queue.accept(receivedEvent())

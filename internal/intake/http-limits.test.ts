@@ -80,7 +80,7 @@ const eventCount = async (slug: string) =>
   (await rowsOf('SELECT FROM events JOIN tenant ON tenant.id = tenant_id', slug)).length
 
 describe('event limits', () => {
-  test('event limits: with 0 events per minute a call is refused, and body and headers contain the limit', async () => {
+  test('event limits: with a limit of 0 events per minute a call is refused, and body and headers contain the limit', async () => {
     const { body, headers } = await untilLimited('none')
     expect(body).toMatchObject({ statusCode: 429, code: 'limit_exceeded', error: 'Too Many Requests' })
     const retryAfter = Number(headers.get('retry-after'))
@@ -135,7 +135,7 @@ describe('event limits', () => {
     expect(api.logs()).toContain('"overLimit":true')
   })
 
-  test('event limits: crossing a soft limit writes one audit row and one log line and counts once', async () => {
+  test('event limits: crossing a soft limit writes one audit row and one log line, and increments the metric once', async () => {
     expect((await send('minute', fresh())).status).toBe(200)
     const text = `SELECT detail->>'limit' AS "limit" FROM audit JOIN tenant ON tenant.id = tenant_id
       WHERE action = 'usage.soft_limit_crossed'`

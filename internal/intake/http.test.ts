@@ -178,7 +178,7 @@ describe('redelivery of a failed event', () => {
     return rows
   }
 
-  test('redelivery: without retryOnRedelivery a failed event stays unchanged', async () => {
+  test('redelivery: without `retryOnRedelivery` a failed event stays unchanged', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body))
     await pool.query(
@@ -193,7 +193,7 @@ describe('redelivery of a failed event', () => {
     expect(await state()).toEqual(before)
   })
 
-  test('redelivery: with retryOnRedelivery each failed cycle starts one new delivery cycle', async () => {
+  test('redelivery: with `retryOnRedelivery` each redelivery after a failed delivery cycle starts one new cycle', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body), 'again')
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
@@ -207,7 +207,7 @@ describe('redelivery of a failed event', () => {
     expect(rows).toEqual([{ state: 'accepted', cycle: 2, due: 2 }])
   })
 
-  test('redelivery: with retryOnRedelivery a payload that retention deleted is stored again', async () => {
+  test('redelivery: with `retryOnRedelivery` a payload that retention deleted is stored again', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body), 'again')
     await pool.query(
@@ -367,7 +367,7 @@ describe('refused call', () => {
   })
 
   test.each(['5', '6', '999', 'many', ''])(
-    'refused call: a forged call with Latchkey-Hops %p is an invalid signature and not a loop',
+    'refused call: a forged call with `Latchkey-Hops` %p is refused as an invalid signature, not as a loop',
     async (hops) => {
       const forged = signGeneric(genericBody(), { secret: 'wrong-secret' })
       const answer = await bySlug(forged, 'acme', { 'Latchkey-Hops': hops })

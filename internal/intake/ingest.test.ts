@@ -66,7 +66,7 @@ test('ingestEvent: forty concurrent calls with one id store one event, and all c
   expect(rows).toEqual([{ state: 'accepted' }])
 })
 
-test('ingestEvent: returns a known event unchanged, even if its delivery failed, and does not call beforeStored', async () => {
+test('ingestEvent: returns a known event unchanged, even if its delivery failed, and does not call `beforeStored`', async () => {
   const tenant = tenantWith()
   const first = await handIn({ tenant, payload: '{"n":1}' })
   await pool.query(`UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1`, [tenant.id])
@@ -80,7 +80,7 @@ test('ingestEvent: returns a known event unchanged, even if its delivery failed,
   expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
 })
 
-test('ingestEvent: a declared provider is taken by its name and its alias, whichever the tenant has, as one provider', async () => {
+test('ingestEvent: the name and an alias of a declared provider are accepted as one provider, whichever the tenant’s spec has', async () => {
   const [slack, alias, own] = ['slack', 'facebook', 'meta'].map((name) => parseProviderName(name))
   if (!slack || !alias || !own) throw new Error('a name has another form')
   const tenant = tenantWith({ providers: [{ name: slack }, { name: alias }] })
@@ -97,7 +97,7 @@ test('ingestEvent: a declared provider is taken by its name and its alias, which
   expect(none).toMatchObject({ kind: 'notTaken', problem: expect.stringContaining('"nosuch"') })
 })
 
-test('ingestEvent: an error in beforeStored leaves no event', async () => {
+test('ingestEvent: no event is stored if `beforeStored` fails', async () => {
   const tenant = tenantWith()
   const beforeStored = () => Promise.reject(new Error('the audit log is unavailable'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
@@ -127,7 +127,7 @@ test.each([
   ['a provider that the tenant does not use', { provider: 'codehost' }],
   ['the reserved provider', { provider: 'gateway' }],
   ['the wallet provider in stage off', { provider: 'wallet' }],
-] as const)('ingestEvent: returns notTaken for %s', async (_what, fields) => {
+] as const)('ingestEvent: returns `notTaken` for %s', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('notTaken')
 })
 
@@ -149,7 +149,7 @@ test.each([
   ['a payload that is a list', { payload: '[]' }],
   ['a payload with a repeated name', { payload: '{"a":1,"a":2}' }],
   ['a payload that is not JSON', { payload: '{' }],
-])('ingestEvent: returns invalid for %s', async (_what, fields) => {
+])('ingestEvent: returns `invalid` for %s', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('invalid')
 })
 

@@ -69,7 +69,7 @@ describe('large bodies', () => {
     expect(turns).toBeGreaterThan(10)
   }, 20_000)
 
-  test('large body: is given up if the worker exits, and the next body gets a new worker', async () => {
+  test('large body: a body in progress gets no result if the worker exits, and the next body gets a new worker', async () => {
     const bodies = open()
     const given = bodies.read(...callOf(bodyOf(3_000_000)))
     bodies.close()

@@ -145,7 +145,7 @@ async function eventIds(): Promise<string[]> {
   return rows.map((row: { source_event_id: string }) => row.source_event_id)
 }
 
-test('published keys: while the key set cannot be fetched the answer is 503, and fetches are not repeated at once', async () => {
+test('published keys: calls get 503 while the key set cannot be fetched, and the next call does not repeat the fetch at once', async () => {
   status = 500
   const fresh = await startApi({ databaseUrl: api.databaseUrl })
   const answers = []
@@ -159,7 +159,7 @@ test('published keys: while the key set cannot be fetched the answer is 503, and
   expect(fetched).toEqual([keySetAddress])
 }, 30_000)
 
-test('published keys: calls are verified by the fetched set, which is not fetched again', async () => {
+test('published keys: calls are verified with the fetched key set, which is not fetched again', async () => {
   expect((await post('googlepubsub', pushBody('2'), pushHeaders('k1'))).status).toBe(200)
   fetched = []
   const large = pushBody('3', { data: 'a'.repeat(3 * 1024 * 1024) })
@@ -178,7 +178,7 @@ test.each([
   expect(await eventIds()).toEqual([])
 })
 
-test('published keys: tokens by invented keys cause no further fetch', async () => {
+test('published keys: tokens with invented key ids cause no further fetch', async () => {
   expect((await post('googlepubsub', pushBody('6'), pushHeaders('k1'))).status).toBe(200)
   fetched = []
   for (let call = 0; call < 50; call += 1)
@@ -221,7 +221,7 @@ async function cacheCertificate(): Promise<void> {
   fetched = []
 }
 
-test('sns: a subscription to the topic of the tenant is confirmed at the host of its region, and makes no event', async () => {
+test('sns: a subscription to the topic of the tenant is confirmed at the host of the topic’s region, and creates no event', async () => {
   await cacheCertificate()
   const answer = await post('awssns', snsMessage(subscription), plain)
   expect([answer.status, await answer.text()]).toEqual([200, ''])
@@ -229,7 +229,7 @@ test('sns: a subscription to the topic of the tenant is confirmed at the host of
   expect(await eventIds()).toEqual([])
 })
 
-test('sns: a subscription that cannot be confirmed is answered with 503, so that the vendor repeats it, and logged', async () => {
+test('sns: a subscription that cannot be confirmed is logged and gets 503, so that the vendor repeats the call', async () => {
   await cacheCertificate()
   status = 500
   expect((await post('awssns', snsMessage(subscription), plain)).status).toBe(503)
@@ -238,20 +238,20 @@ test('sns: a subscription that cannot be confirmed is answered with 503, so that
   expect(JSON.parse(line)).toMatchObject({ source: 'sns_confirmation', cause: 'status 500' })
 })
 
-test('sns: a subscription to another topic is refused, and nothing is called', async () => {
+test('sns: a subscription to another topic is refused without an outgoing request', async () => {
   const other = snsMessage({ ...subscription, TopicArn: 'arn:aws:sns:us-east-1:999999999999:Evil' })
   expect((await post('awssns', other, plain)).status).toBe(400)
   expect(fetched).toEqual([])
 })
 
-test('sns: a notification is stored, and one by another key is refused', async () => {
+test('sns: a notification is stored, and a notification signed with another key is refused', async () => {
   const message = { Type: 'Notification', MessageId: 'm1', Subject: 'S' }
   expect((await post('awssns', snsMessage(message, authority), plain)).status).toBe(400)
   expect((await post('awssns', snsMessage(message), plain)).status).toBe(200)
   expect(await eventIds()).toEqual(['m1'])
 })
 
-test('answers: accepted and refused calls get the status and the empty body that their vendor demands', async () => {
+test('webhook response: accepted and refused calls get the status and the empty body that their vendor requires', async () => {
   const answer = await post('xero', '{"events":[]}', { 'x-xero-signature': `${'A'.repeat(43)}=` })
   expect([answer.status, await answer.text()]).toEqual([401, ''])
   const body = '{"events":[{"eventCategory":"CONTACT","eventType":"UPDATE"}]}'
@@ -263,7 +263,7 @@ test('answers: accepted and refused calls get the status and the empty body that
   expect((await post('asana', '{"events":[]}', { 'X-Hook-Signature': 'a'.repeat(64) })).status).toBe(400)
 })
 
-test('handshake: the secret of a new webhook is returned in the header that its vendor demands', async () => {
+test('handshake: the secret of a new webhook is returned in the header that its vendor requires', async () => {
   const answer = await post('asana', '{}', { 'X-Hook-Secret': 'b537207f20cbfa02357cf448134da559' })
   expect([answer.status, answer.headers.get('x-hook-secret'), await answer.text()]).toEqual([
     200,

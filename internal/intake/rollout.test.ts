@@ -188,7 +188,7 @@ describe('wallet rollout verify', () => {
 })
 
 describe('wallet rollout enabled', () => {
-  test('wallet in stage enabled: stores and delivers an event, by slug or API key, under the neutral and the vendor’s name', async () => {
+  test('wallet stage enabled: stores and delivers an event, sent by slug or by API key, under the neutral or the vendor’s name', async () => {
     const body = walletBody('WH-1')
     const headers = signWallet(body, { ...signer, certificateUrl: urlOf('good') })
     expect(await post('running', body, headers, 'paypal')).toMatchObject(fresh)
@@ -383,14 +383,14 @@ describe('gateway', () => {
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
 
   test.each(['gateway', 'braintree'])(
-    'gateway: is refused under the name %s even if the tenant’s spec contains it',
+    'gateway: a call under the name %s is refused even if the tenant’s spec contains the provider',
     async (name) => {
       expect(await post('gated', form, headers, name)).toMatchObject(notAllowed)
       expect(await stored('gated')).toEqual([])
     },
   )
 
-  test('gateway: is accepted with LATCHKEY_GATEWAY_SANDBOX', async () => {
+  test('gateway: a call is accepted if `LATCHKEY_GATEWAY_SANDBOX` is set', async () => {
     expect(await post('gated', form, headers, 'gateway', sandbox)).toMatchObject(fresh)
     expect(await post('gated', form, headers, 'braintree', sandbox)).toMatchObject(cached)
     expect(await stored('gated')).toEqual([
@@ -404,7 +404,7 @@ describe('gateway', () => {
     expect(await post('gated', forged, headers, 'gateway', sandbox)).toMatchObject({ status: 400 })
   })
 
-  test('gateway: its calls are not accepted as wallet calls, and wallet calls are not accepted as gateway calls', async () => {
+  test('gateway: gateway calls are not accepted for the wallet provider or for a tenant without the gateway provider', async () => {
     expect(await post('gated', form, headers, 'wallet', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'gateway', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'wallet', sandbox)).toMatchObject({ status: 400 })

@@ -46,7 +46,7 @@ describe('spool with a replica', () => {
     expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
   })
 
-  test('spool: refuses an event in time while the replica hangs, and the refused event can stay as a duplicate', async () => {
+  test('spool: refuses an event within the time limit while the replica hangs, and the refused event can remain in the spool', async () => {
     const spool = lab.spool()
     await untilTakes(spool)
     lab.refusals.length = 0

@@ -68,7 +68,7 @@ describe('spool on durable Redis', () => {
     await until('an age', async () => (await spool.stats()).oldestAgeMs > 20 || undefined)
   })
 
-  test('spool: several processes together keep exactly to bytesMax', async () => {
+  test('spool: several processes together store events up to exactly `bytesMax`', async () => {
     const events = Array.from({ length: 40 }, () =>
       receivedEvent({ payload: `{"a":"${'x'.repeat(1_000)}"}` }),
     )

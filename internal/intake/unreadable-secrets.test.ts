@@ -118,7 +118,7 @@ const topicOf = (name: string) => `arn:aws:sns:us-west-2:123456789012:${name}`
 test.each<[string, string, object]>([
   ['to an unreadable topic gets 503, so that the vendor repeats it', 'Unreadable', later],
   [
-    'to a readable topic goes on to its certificate',
+    'to a readable topic is checked as usual, up to the fetch of its certificate',
     'Readable',
     { status: 503, says: 'certificate_unavailable' },
   ],
