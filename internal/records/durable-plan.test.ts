@@ -73,7 +73,7 @@ async function readsOf(): Promise<Reads> {
   return rows[0] as Reads
 }
 
-test('durable records: statements that were prepared on empty tables use indexes only beside 200 000 entries', async () => {
+test('durable records: statements prepared on empty tables use only index scans after the table has grown to 200 000 entries', async () => {
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
   const store = openStore()
@@ -96,7 +96,7 @@ test('durable records: statements that were prepared on empty tables use indexes
   expect((after.pages - before.pages) / calls).toBeWithin(1, pagesPerKeyMax)
 }, 60_000)
 
-test('durable records: the purge of a tenant finds its records through the primary key, without settings of the session', async () => {
+test('durable records: the purge of a tenant finds its records through the primary key, even with default session settings', async () => {
   const tenantId = randomTenantId()
   await insertDurableTenant(pool, tenantId)
   const store = openStore()

@@ -17,7 +17,7 @@ function openStore(pool: Pool): DurableRecordStore {
   })
 }
 
-test('durable records: a call that was refused before a connection was there is not run afterwards', async () => {
+test('durable records: a call that was refused while it waited for a connection is not run afterwards', async () => {
   const database = await createMigratedDatabase()
   const url = new URL(database.url)
   const proxy = await startTcpProxy(Number(url.port))
@@ -44,7 +44,7 @@ test('durable records: a call that was refused before a connection was there is 
   }
 })
 
-test('durable records: a step whose deadline is over, or whose caller has given up, is not run and grants nothing', async () => {
+test('durable records: a step is not run and changes nothing after its deadline or after its caller has given up', async () => {
   const lab = await openRecordLab({ durability: 'postgres' })
   const leftMs = 20.9
   let connect = async () => lab.pool.connect()
@@ -112,7 +112,7 @@ async function listPartitions(pool: Pool): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-test('durable records: a late save whose record outlives every partition creates the one day that it needs', async () => {
+test('durable records: a late save whose record outlives every partition creates only the partition of its expiry day', async () => {
   const lab = await openRecordLab({ durability: 'postgres' })
   try {
     const tenantId = await lab.createTenant()
@@ -137,7 +137,7 @@ test('durable records: a late save whose record outlives every partition creates
   }
 })
 
-test('durable records: while a partition cannot be created, only the steps that need it fail', async () => {
+test('durable records: while a partition cannot be created, only the calls that need this partition fail', async () => {
   const lab = await openRecordLab({ durability: 'postgres' })
   const blocker = await lab.pool.connect()
   try {
@@ -174,7 +174,7 @@ test.each([
   ['released', 'N', 'locked'],
   ['held', undefined, 'busy'],
 ] as const)(
-  'durable records: a record that had expired stays gone after the clock went back, with its successor %s',
+  'durable records: an expired record does not return after the clock went back, if the next lock of its key is %s',
   async (_case, released, next) => {
     const lab = await openRecordLab({ durability: 'postgres' })
     try {

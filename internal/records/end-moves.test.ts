@@ -27,7 +27,7 @@ test.each([
   ['redis', 'postgres'],
   ['postgres', 'redis'],
 ] as const)(
-  'end of a move: from %s to %s, the earlier store is asked until its last entry has ended',
+  'end of a move: from %s to %s, the earlier store is queried until its last entry has expired',
   async (before, current) => {
     const tenantId = await createTenantIn(lab, before)
     const input = acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000 })
@@ -46,7 +46,7 @@ test.each([
   ['redis', 'postgres'],
   ['postgres', 'redis'],
 ] as const)(
-  'end of a move: from %s to %s, a key that is taken over again and again does not hold it up',
+  'end of a move: from %s to %s, a key whose lock is taken over repeatedly does not delay the end',
   async (before, current) => {
     const tenantId = await createTenantIn(lab, before)
     const input = acquireInput(tenantId)
@@ -66,7 +66,7 @@ test.each([
   },
 )
 
-test('end of a move: a tenant that moved again keeps its earlier store', async () => {
+test('end of a move: ending an outdated move does not remove the earlier store of a tenant that has moved again', async () => {
   const tenantId = await createTenantIn(lab, 'postgres')
   const { generation } = await moveRecords(lab, tenantId, 'redis')
   await moveRecords(lab, tenantId, 'postgres')

@@ -68,7 +68,7 @@ describe.each(recordDurabilities)('concurrent callers of records in %s', (durabi
     ['two processes', 4, true],
   ] as const
   test.each(usualCases(callers, 2))(
-    'records: concurrent callers of %s see no unannounced second run, no two owners and no two results (%d)',
+    'records: concurrent callers in %s never see an unannounced second run, two owners or two results (%d)',
     async (_of, nth, isTwo) => {
       const seed = first + nth
       const lab = labs[durability]
@@ -93,7 +93,7 @@ describe.each(recordDurabilities)('concurrent callers of records in %s', (durabi
 })
 
 test.each(recordDurabilities)(
-  'fence: processes that start at the same time with a new tenant give different ones, in %s',
+  'fence: processes that start at the same time with a new tenant assign different fences, in %s',
   async (durability) => {
     const lab = labs[durability]
     const stores = Array.from({ length: 4 }, () => lab.createStores()[durability])

@@ -305,7 +305,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
     test.each([
       ['a number beyond a double', '12345678901234567890123456789012345678901234567890.5'],
       ['an id beyond 2^53', '{"id":820982911946154508}'],
-      ['a number’s own way of writing', '[1.10,1e2,-0,1E+400,0.30000000000000004]'],
+      ['an unusual notation of a number', '[1.10,1e2,-0,1E+400,0.30000000000000004]'],
       ['the order of keys', '{"z":1,"2":2,"a":3,"1":4}'],
       ['__proto__', '{"__proto__":{"admin":true},"constructor":1}'],
       ['a repeated name', '{"a":1,"a":2}'],

@@ -102,7 +102,7 @@ describe.each([
 
   const locked = (old: Process) => old.acquire({ lockToken: 'A', attemptId: 'a' })
 
-  test('move: a record saved before it is found after it, and can be removed', async () => {
+  test('move: a record saved before the move is found after the move, and can be removed', async () => {
     const { tenantId, now } = await moved((old) => old.save())
     const hit = { kind: 'hit', record: result('r1') } as const
     for (let time = 0; time < 3; time += 1) expect(await now.acquire()).toEqual(hit)
@@ -116,7 +116,7 @@ describe.each([
     expect(await hasEntry(to, tenantId)).toBe(true)
   })
 
-  test('move: a lock held before it is busy for others after it, and its holder re-enters, extends and saves', async () => {
+  test('move: a lock acquired before the move stays busy for other callers, and its holder can re-enter, extend and save', async () => {
     const { tenantId, now } = await moved(locked)
     expect(await now.acquire()).toMatchObject({ kind: 'busy' })
     expect(await now.acquire({ attemptId: 'a' })).toMatchObject({ kind: 'locked', lockToken: 'A' })
@@ -129,7 +129,7 @@ describe.each([
     expect(await hasEntry(to, tenantId)).toBe(false)
   })
 
-  test('move: a key whose lock is released after it goes to the new store', async () => {
+  test('move: a key whose lock is released after the move is locked next in the new store', async () => {
     const { tenantId, now } = await moved(locked)
     expect(await now.remove('A')).toBe(true)
     expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
@@ -152,7 +152,7 @@ describe.each([
     expect(await poll(isForgotten, { deadlineMs: 5000 })).toBe(true)
   }
 
-  test('move: a lock that is over is taken over in the new store with its announcement, and its late holder is refused', async () => {
+  test('move: an expired lock is taken over in the new store, the takeover is announced, and the late holder is refused', async () => {
     const { tenantId, now } = await movedOver()
     expect(await now.acquire({ fingerprint: 'other' })).toEqual({ kind: 'mismatch' })
     expect(await now.acquire({ fingerprint: '' })).toMatchObject({ kind: 'locked', takenOver: true })
@@ -167,7 +167,7 @@ describe.each([
     expect(await now.acquire({ lockToken: 'M' })).toMatchObject({ kind: 'locked', takenOver: true })
   })
 
-  test('move: the history of a lock that is taken over in the new store has its end', async () => {
+  test('move: the history of a lock that is taken over in the new store contains the end of this lock', async () => {
     const { tenantId, now } = await movedOver()
     await now.acquire()
     await now.acquire({ lockToken: 'M' })
@@ -177,7 +177,7 @@ describe.each([
     expect(ended).toEqual({ kind: 'taken_over', fence: first?.fence ?? 0, atMs: labStartMs + lockMs + 1 })
   })
 
-  test('move: a lock that was taken over in the new store and saved is announced no more', async () => {
+  test('move: after a lock was taken over and saved in the new store, the next lock of the key announces no takeover', async () => {
     const { tenantId, now } = await movedOver()
     await now.acquire()
     await untilForgotten(tenantId)
@@ -186,7 +186,7 @@ describe.each([
     expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
   })
 
-  test('move: the mark of a released lock is taken over in the new store with its announcement', async () => {
+  test('move: after a lock was taken over and released in the old store, the next lock in the new store announces a takeover', async () => {
     const { tenantId, now } = await moved(async (old) => {
       await locked(old)
       await lab.setStoreClock(from, old.tenantId, labStartMs + lockMs + 1)
@@ -198,7 +198,7 @@ describe.each([
     await untilForgotten(tenantId)
   })
 
-  test('move: a takeover that fails between its two steps refuses the late holder and is announced to the next caller', async () => {
+  test('move: after a takeover that failed between its two steps, the late holder is refused and the next caller sees the takeover', async () => {
     const { tenantId, now } = await movedOver()
     expect(await now.acquire({ limits: refused })).toMatchObject({ kind: 'limited' })
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
@@ -207,7 +207,7 @@ describe.each([
     expect(await now.acquire()).toMatchObject({ kind: 'locked', lockToken: 'N', takenOver: true })
   })
 
-  test('move: after one back, a lock that ended without its outcome in between is announced', async () => {
+  test('move: after a move back, a lock that expired without a result in between is announced as a takeover to the next caller', async () => {
     const { tenantId, now } = await movedOver()
     await now.acquire({ limits: refused })
     await moveRecords(lab, tenantId, from)
@@ -217,7 +217,7 @@ describe.each([
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
   })
 
-  test('move: a save without a token completes a lock in the earlier store, and follows the mark of one in the new store', async () => {
+  test('move: a save without a token completes a lock in the earlier store, or in the new store if a takeover had begun', async () => {
     const { tenantId, now } = await movedOver()
     expect(await now.save()).toEqual({ kind: 'saved' })
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([true, false])
@@ -229,7 +229,7 @@ describe.each([
   })
 
   test.each(['locksPerMinute', 'recordBytes'] as const)(
-    'move: %s counts what the earlier store has counted',
+    'move: the limit %s includes what the earlier store has counted',
     async (limit) => {
       const none = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
       const most = limit === 'recordBytes' ? 750 : 2
@@ -250,7 +250,7 @@ describe.each([
     ['removal', (old) => old.remove()],
     ['fetch', (old) => old.fetch()],
   ])(
-    'move: on a process that has not learnt of it, a key of the new store is refused and not unknown: %s',
+    'move: a process that does not know of the move yet refuses a call for a key of the new store, not treating it as unknown: %s',
     async (_call, call) => {
       const { tenantId, old, now } = await moved()
       await now.acquire()
@@ -265,7 +265,7 @@ describe.each([
     },
   )
 
-  test('move: a process that has not learnt of it writes no new entry once another process has', async () => {
+  test('move: a process that does not know of the move yet writes no new entry after another process has written one', async () => {
     const { tenantId, old, now } = await moved()
     await now.acquire({ key: 'other' })
     await expect(old.acquire()).rejects.toMatchObject({ reason: 'moved' })
@@ -273,7 +273,7 @@ describe.each([
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, false])
   })
 
-  test('move: after another one back, records and locks of both stores are found', async () => {
+  test('move: after a move back, records and locks of both stores are found', async () => {
     const { tenantId, old, now } = await moved((before) => before.save({ key: 'first' }))
     await now.save({ key: 'second' })
     await now.acquire({ key: 'held', lockToken: 'H' })
@@ -325,13 +325,13 @@ describe.each([
     return { tenantId, now, outcome: await waiting }
   }
 
-  test('move: a caller that waits through it gets the lock in the new store', async () => {
+  test('move: a caller that waits during the move gets the lock in the new store', async () => {
     const { tenantId, outcome } = await waitThroughMove()
     expect(outcome).toMatchObject({ kind: 'locked', takenOver: false })
     expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
   })
 
-  test('move: the lock of a caller that hung up while it waited through the move is released', async () => {
+  test('move: the lock of a caller that hung up while it waited during the move is released', async () => {
     const { now, outcome } = await waitThroughMove(new AbortController())
     expect(outcome).toMatchObject({ kind: 'busy' })
     expect(await now.acquire({ lockToken: 'M' })).toMatchObject({ kind: 'locked', lockToken: 'M' })
@@ -355,7 +355,7 @@ describe.each([
     ['differ by ten minutes', 10 * minuteMs],
     ['differ by ten minutes the other way', -10 * minuteMs],
   ])(
-    'move: fences of a tenant grow during it, after it and after one back, if clocks %s',
+    'move: fences of a tenant grow during the move, after the move and after a move back, if the clocks of the stores %s',
     async (_case, aheadMs) => {
       const tenantId = await createTenantIn(lab, from)
       await setClocks(tenantId, labStartMs, aheadMs)
@@ -378,10 +378,10 @@ describe.each([
   )
 
   test.each([
-    ['during it', false],
-    ['after its end', true],
+    ['during the move', false],
+    ['after the end of the move', true],
   ])(
-    'move: a fence is above those of the earlier store that is empty and whose clock is ahead, %s',
+    'move: a fence is higher than all fences of an earlier store that is now empty and whose clock is ahead, %s',
     async (_when, isOver) => {
       const tenantId = await createTenantIn(lab, from)
       await setClocks(tenantId, labStartMs, 10 * minuteMs)
@@ -398,7 +398,7 @@ describe.each([
 test.each(
   recordDurabilities.flatMap((from) => usualCases([0, 1, 2, 3], 1).map((nth) => [from, nth] as const)),
 )(
-  'move: concurrent callers see no unannounced second run, no two owners and no two results while a tenant moves from %s and back (%d)',
+  'move: concurrent callers never see an unannounced second run, two owners or two results while a tenant moves from %s and back (%d)',
   async (from, nth) => {
     const seed = testSeed() + nth
     const tenantId = await createTenantIn(lab, from)
@@ -419,7 +419,7 @@ test.each(
 )
 
 test.each(['acquire', 'save'] as const)(
-  'move: on a process that has not learnt of it, Redis writes nothing after it was emptied: %s',
+  'move: a process that does not know of the move yet writes nothing to Redis after Redis was emptied: %s',
   async (call) => {
     const tenantId = await createTenantIn(lab, 'redis')
     const old = await processNow(tenantId)

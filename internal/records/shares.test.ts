@@ -95,7 +95,7 @@ describe.each(recordDurabilities)('shares of tenants with records in %s', (durab
       expect(answered).toBeGreaterThan(5)
     })
 
-    test('batch: returns 4 MiB of records and an error with a retry time for the others; all locks fit', async () => {
+    test('batch: returns at most 4 MiB of records, an error with a retry time for each further record, and all locks', async () => {
       const tenantId = await tenantWithLongRecords(20)
       const small = await saveRecord(tenantId, 'small', 30_000)
       const keys = [...Array.from({ length: 20 }, (_, n) => `long-${n}`), 'small', 'free']
@@ -124,7 +124,7 @@ describe.each(recordDurabilities)('shares of tenants with records in %s', (durab
   })
 
   describe('long records', () => {
-    test('long records: a tenant that uses its quarter of the room is refused, but another tenant is not', async () => {
+    test('long records: a tenant that uses its quarter of the memory is refused, but another tenant is not', async () => {
       const [tenantId, other] = [await tenantWithLongRecords(1), await tenantWithLongRecords(1)]
       const small = await saveRecord(tenantId, 'small', 1000)
       const { answers } = lab.store

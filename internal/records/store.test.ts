@@ -177,7 +177,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: 40_000 })
     })
 
-    test('acquisition: a re-entry keeps its fence, holds for lockMs from now, and is not counted again', async () => {
+    test('acquisition: a re-entry keeps the fence of its lock, extends the lock to `lockMs` from now, and is not counted again', async () => {
       const tenantId = await lab.createTenant()
       const input = acquireInput(tenantId, { attemptId: 'a' })
       const first = await acquired({ ...input, lockToken: 'A' })
@@ -334,7 +334,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       },
     )
 
-    test('expiry: the mark of a released lock that was taken over lives a day from its release', async () => {
+    test('expiry: the entry that announces the takeover of a released lock is kept for a day from the release', async () => {
       const tenantId = await lab.createTenant()
       await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
       await lab.setClock(tenantId, labStartMs + 2600)

@@ -30,7 +30,7 @@ test('turn batches: calls of one turn share a batch in each group, and each call
   expect(sent).toEqual([['1', '3'], ['2']])
 })
 
-test('turn batches: callers that wait for the same promise share a batch after as many further steps, a later call does not', async () => {
+test('turn batches: callers that continue the same number of steps after one promise share a batch, and a later call does not', async () => {
   const { sent, add } = batchesOf()
   const turn = Promise.withResolvers<void>()
   const call = async (entry: string) => {
@@ -57,13 +57,13 @@ test.each([
   expect(sent).toEqual(expected)
 })
 
-test('turn batches: an error is that of each call of the batch, and of no other', async () => {
+test('turn batches: an error of a batch rejects each call of this batch, and no call of another batch', async () => {
   const { add } = batchesOf()
   const results = await Promise.allSettled([add('a', 'broken'), add('a', '1'), add('b', '2')])
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
 })
 
-test('turn batches: a call without a reply is rejected, and the others of its batch get theirs', async () => {
+test('turn batches: a call without a reply is rejected, and the other calls of its batch get their replies', async () => {
   const { add } = batchesOf()
   const results = await Promise.allSettled([add('a', 'cut'), add('a', '1')])
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
