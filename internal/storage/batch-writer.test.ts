@@ -208,7 +208,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 3])
   })
 
-  test('BatchWriter: writes items that were added in one tick as one batch when its start is deferred', async () => {
+  test('BatchWriter: writes items that were added in one tick as one batch when the start of the batch is deferred', async () => {
     const { batches, add, sizes } = heldWriter({ deferred: 'microtask' })
     add(4)
     expect(sizes()).toEqual([])
@@ -221,7 +221,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([4, 2])
   })
 
-  test('BatchWriter: writes items that were added in one turn of the event loop as one batch when its start waits for its end', async () => {
+  test('BatchWriter: writes items that were added in one turn of the event loop as one batch when the batch starts at the end of the turn', async () => {
     const { writer, batches, sizes } = heldWriter({ deferred: 'turn' })
     writer.add(0)
     await Promise.resolve()

@@ -5,7 +5,7 @@ import { createPool } from './postgres/pool.ts'
 import { redisCheck, schemaCheck } from './readiness.ts'
 import { openRedis } from './redis/client.ts'
 
-test('schema readiness: fails below the required version, passes at it, and then passes permanently', async () => {
+test('schema readiness: fails below the required schema version, and passes permanently once this version was seen', async () => {
   const database = await createMigratedDatabase()
   const bounds = { connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: database.url, applicationName: 'latchkey test readiness', ...bounds })
@@ -37,7 +37,7 @@ test('schema readiness: fails below the required version, passes at it, and then
   }
 })
 
-test('Redis readiness: before the first reply it passes only for a process that may start without Redis, and then permanently', async () => {
+test('Redis readiness: passes before the first reply only for a process that may start without Redis, and permanently after the reply', async () => {
   // No server listens on this port.
   const redis = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
   const { signal } = new AbortController()

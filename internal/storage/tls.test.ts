@@ -155,7 +155,7 @@ describe('Postgres', () => {
     )
   })
 
-  test('Postgres TLS: the next connection reads a replaced file, and a removed file keeps its last content', async () => {
+  test('Postgres TLS: the next connection reads a replaced file, and uses the last content of a removed file', async () => {
     await postgres.serve(identity('good'))
     const caFile = join(folder, 'rotated.crt')
     copyFileSync(foreign.ca, caFile)

@@ -70,8 +70,8 @@ const insertPayload = (day: string, id = 'evt_1') =>
 describe('lastExpiredDay', () => {
   test.each([
     ['returns a day from one hour after its midnight on', '2031-05-05T01:00:00Z', '2031-05-05'],
-    ['returns the previous day a millisecond earlier', '2031-05-05T00:59:59.999Z', '2031-05-04'],
-    ['returns the same day until its end', '2031-05-05T23:59:59Z', '2031-05-05'],
+    ['returns the previous day until one hour after midnight', '2031-05-05T00:59:59.999Z', '2031-05-04'],
+    ['returns a day until the day ends', '2031-05-05T23:59:59Z', '2031-05-05'],
     ['returns the last day of the previous year', '2032-01-01T00:30:00Z', '2031-12-31'],
   ])('lastExpiredDay: %s', (_case, now, day) => {
     expect(lastExpiredDay(Date.parse(now))).toBe(day)
@@ -79,7 +79,7 @@ describe('lastExpiredDay', () => {
 })
 
 describe('expired partitions', () => {
-  test('expired partitions: are dropped on the day they expire, oldest first, and on each day the events partition last', async () => {
+  test('expired partitions: are dropped on the day they expire, oldest first, and the partition of `events` last for each day', async () => {
     for (const day of ['2031-05-05', '2031-05-04', '2031-05-06']) await make(day)
     expect(namesOf(await drop(overMs('2031-05-04') - 1))).toEqual([])
     const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'record_entries', 'events']
@@ -107,7 +107,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['events_20310505'])
   })
 
-  test('expired partitions: an interrupted detach is completed and its partition dropped before others of the same table', async () => {
+  test('expired partitions: an interrupted detach is completed, and its partition is dropped before others of the same table', async () => {
     for (const day of ['2031-05-04', '2031-05-05']) await make(day, ['events'])
     await other.query('BEGIN')
     await other.query('SELECT * FROM events')

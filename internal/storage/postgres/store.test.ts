@@ -94,7 +94,7 @@ describe('migrate', () => {
     await begun.promise
   })
 
-  test('migrate: does not hold up queries while its step waits for a table in use', async () => {
+  test('migrate: does not block queries while a migration step waits for a table in use', async () => {
     const waits = Promise.withResolvers<void>()
     const log = { info: () => {}, warn: () => waits.resolve() }
     const known = [first, step(2, 'CREATE TABLE two (n int)'), step(3, 'CREATE TABLE three (n int)')]
@@ -143,7 +143,7 @@ describe('a migrated database', () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   })
 
-  test('Postgres pool: keeps parameters out of the log of errors, also if the database’s settings log them', async () => {
+  test('Postgres pool: parameters are not in Postgres’ error log, even if the settings of the database enable it', async () => {
     await poolOf(database.url).query(
       `ALTER DATABASE ${new URL(database.url).pathname.slice(1)} SET log_parameter_max_length_on_error = -1`,
     )

@@ -80,7 +80,7 @@ describe('hung Redis', () => {
     })
   })
 
-  test('Redis readiness: the process stays ready when a server hangs that replied before', async () => {
+  test('Redis readiness: the process stays ready when a server that replied before hangs', async () => {
     const redis = await connect()
     let nowMs = 0
     const health = createHealth({ clock: { now: () => (nowMs += 5_000) } })

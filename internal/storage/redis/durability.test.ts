@@ -25,7 +25,7 @@ async function connect(url = server.url) {
 }
 
 describe('Redis that syncs before it replies', () => {
-  test('Redis durability: a server that syncs each write is reported as such, both alone and after a write', async () => {
+  test('Redis durability: a server that syncs each write is reported as syncing, both on request and with the reply to a write', async () => {
     const redis = await connect()
     const durability = { syncsFirst: true, replicas: 0 }
     expect(await redis.durability('{t}:k')).toEqual(durability)

@@ -75,7 +75,7 @@ describe('Redis Sentinel', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1000)
   }, 30_000)
 
-  test('Redis Sentinel: the client uses the new master after the old one hangs, even if that one resumes as a master', async () => {
+  test('Redis Sentinel: the client uses the new master after the old master hangs, even if the old master resumes as a master', async () => {
     const { redis, hears } = await connect()
     await until('a replica that is fit to be promoted', async () => {
       const [facts] = await command(await topology.master(), ['INFO', 'replication'])

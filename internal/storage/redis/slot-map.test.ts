@@ -28,7 +28,7 @@ describe('parseSlotRanges', () => {
       [{ from: 0, to: 9, master: { host: '10.0.0.1', port: 6379 } }],
     ],
     [
-      'replaces an empty address by that of the asked node',
+      'replaces an empty address by the address of the asked node',
       ['', 6379],
       [{ from: 0, to: 9, master: { host: 'asked', port: 6379 } }],
     ],
@@ -67,7 +67,7 @@ describe('parseRedirection', () => {
       { kind: 'moved', slot: 1, node: { host: '::1', port: 6381 } },
     ],
     [
-      'replaces an empty host by that of the asked node',
+      'replaces an empty host by the host of the asked node',
       'MOVED 1 :6381',
       { kind: 'moved', slot: 1, node: { host: 'asked', port: 6381 } },
     ],
