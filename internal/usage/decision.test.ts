@@ -34,17 +34,17 @@ test.each<[string, Demand[], string, string, string | null]>([
     'exports.rowsPerMonth',
   ],
   [
-    'a later limit that denies comes before an earlier one that warns',
+    'a limit that denies takes precedence over an earlier limit that warns',
     [demand({ limit: 'locksPerMinute', soft: 1 }), demand({ limit: 'recordBytes', hard: 6 })],
     ...(['deny', 'hard_limit', 'recordBytes'] as const),
   ],
   [
-    'usage over a limit that accepts it is a warning',
+    'usage over a limit that accepts more is allowed with a warning',
     [demand({ limit: 'eventsPerMonth', hard: 6, isOverAccepted: true })],
     ...(['warn', 'hard_limit', 'eventsPerMonth'] as const),
   ],
   [
-    'a limit that accepts what is over it does not hide one that denies',
+    'a limit that accepts usage over it does not hide another limit that denies',
     [
       demand({ limit: 'eventsPerMonth', hard: 6, isOverAccepted: true }),
       demand({ limit: 'eventsPerMinute', hard: 6 }),

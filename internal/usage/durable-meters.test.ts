@@ -94,7 +94,7 @@ async function sums(tenantId: TenantId) {
 
 const startHour = -30 / 3600
 
-test('readUsage: of a tenant with records in Postgres returns the locks of minute and month and the bytes, also without Redis', async () => {
+test('readUsage: for a tenant with records in Postgres, returns locks per minute and month and record bytes, even without Redis', async () => {
   const tenantId = await lab.createTenant()
   await lock(tenantId, 3)
   await lab.setClock(tenantId, labStartMs + minuteMs)
@@ -118,7 +118,7 @@ test.each([
   ['redis', () => createTenantInRedis(), () => inRedis],
   ['postgres', () => lab.createTenant(), () => lab.store],
 ] as const)(
-  'readUsage: bytes of expired entries in %s do not count before a call returns them',
+  'readUsage: bytes of expired entries in %s do not count, even before a call frees the bytes',
   async (_store, create, storeOf) => {
     const tenantId = await create()
     const store = storeOf()
@@ -133,7 +133,7 @@ test.each([
   },
 )
 
-test('locks per month: a tenant that moved to Postgres has used what Redis counted, and back in Redis what both counted', async () => {
+test('locks per month: after a move to Postgres the count of Redis is included, and after a move back the counts of both stores', async () => {
   const tenantId = await createTenantInRedis()
   const limits = { locksPerMinute: null, locksPerMonth: 10, recordBytes: null }
   expect(await lock(tenantId, 4, { store: inRedis, limits })).toBe(4)
@@ -157,7 +157,7 @@ test('locks per month: a tenant that moved to Postgres has used what Redis count
   expect((await read(tenantId)).hours).toEqual([[startHour, 'locks', 10]])
 })
 
-test('readUsage: hours of locks in Postgres are listed with those in Redis, without a flush and without Redis', async () => {
+test('readUsage: hourly locks counted in Postgres are added to hours flushed earlier from Redis, even while Redis is unavailable', async () => {
   const tenantId = await lab.createTenant()
   const away = unreachable()
   const hours = async () => (await read(tenantId, { redis: away })).hours
@@ -183,7 +183,7 @@ test('readUsage: hours of locks in Postgres are listed with those in Redis, with
   }
 })
 
-test('soft limits: of locks and bytes in Postgres are reported, also of the minute and month that have just ended', async () => {
+test('soft limits: crossings for locks and bytes in Postgres are reported, also for the minute and month that have just ended', async () => {
   const tenantId = await lab.createTenant()
   const spec: Limits = { locksPerMinute: { soft: 3 }, locksPerMonth: { soft: 4 }, recordBytes: { soft: 1 } }
   const told: SoftCrossing[] = []
@@ -213,7 +213,7 @@ test('soft limits: of locks and bytes in Postgres are reported, also of the minu
   ])
 })
 
-test('retention: returns expired bytes of a silent tenant and keeps the sums right', async () => {
+test('retention: frees expired bytes of a tenant without calls, and the sums stay correct', async () => {
   const tenantId = await lab.createTenant()
   const gone = await lab.createTenant()
   for (const id of [tenantId, gone]) {
@@ -241,7 +241,7 @@ test('retention: returns expired bytes of a silent tenant and keeps the sums rig
   expect(await sums(tenantId)).toEqual({ meter: 0, buckets: 0, entries: 0 })
 })
 
-test('retention: moves hours of locks to usage_hourly after two days, into a column of their own', async () => {
+test('retention: moves hourly counts of locks to a separate column of `usage_hourly` after two days', async () => {
   const tenantId = await lab.createTenant()
   await lock(tenantId, 3)
   const left = async () => {
@@ -281,7 +281,7 @@ test.each([1, 3])(
   },
 )
 
-test('durable meters: a tenant that is unknown or deleted has readings, and a purged one gets no rows again', async () => {
+test('durable meters: an unknown or deleted tenant can be read, and a refused lock of a deleted tenant creates no row', async () => {
   const [unknown, gone] = ['ten_unknown' as TenantId, await lab.createTenant()]
   await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [gone])
   await expect(lock(gone, 1)).rejects.toMatchObject({ reason: 'moved' })

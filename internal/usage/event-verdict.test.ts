@@ -35,8 +35,8 @@ const limited = (limit: 'eventsPerMinute' | 'eventsPerMonth', quota: number, ret
 
 describe('decideEvent', () => {
   test.each<[string, ReturnType<typeof limitsOf>, EventFacts, EventVerdict]>([
-    ['without limits is free', limitsOf(), factsOf(1e9, 1e9), { kind: 'free' }],
-    ['under its limits is free', limitsOf(3, 9), factsOf(2, 8), { kind: 'free' }],
+    ['without limits is accepted', limitsOf(), factsOf(1e9, 1e9), { kind: 'free' }],
+    ['under its limits is accepted', limitsOf(3, 9), factsOf(2, 8), { kind: 'free' }],
     [
       'at the limit per minute is refused until the next minute',
       limitsOf(3),
@@ -50,7 +50,7 @@ describe('decideEvent', () => {
       limited('eventsPerMinute', 3, 30_000),
     ],
     [
-      'is free in a later minute than the counts',
+      'is accepted in a minute after the minute of the counts',
       limitsOf(3),
       factsOf(3, 3, { nowMs: nowMs + 30_000 }),
       { kind: 'free' },
@@ -80,7 +80,7 @@ describe('decideEvent', () => {
       limited('eventsPerMinute', 1, 30_000),
     ],
     [
-      'is free in a later month than the counts',
+      'is accepted in a month after the month of the counts',
       limitsOf(undefined, 9),
       factsOf(0, 9, { nowMs: monthEndSec * 1000 }),
       { kind: 'free' },

@@ -148,7 +148,7 @@ const auditOf = async (tenantId: TenantId, action: string) =>
   ).rows
 
 describe('emitted kinds', () => {
-  test('guardrails: 100 concurrent commits in two processes with hard 50 count exactly 50', async () => {
+  test('guardrails: 100 concurrent commits in two processes with a hard limit of 50 count exactly 50', async () => {
     const tenant = await createTenant(rows(50))
     const processes = [openProcess(), openProcess()]
     const answers = await hundred((nth) => commit((processes[nth % 2] ?? openProcess()).parts, tenant))
@@ -161,7 +161,7 @@ describe('emitted kinds', () => {
     expect(await auditOf(tenant.id, 'usage.committed')).toHaveLength(50)
   })
 
-  test('guardrails: concurrent emissions are never refused, and commits do not exceed what they leave', async () => {
+  test('guardrails: concurrent emissions are never refused, and concurrent commits use at most the rest of the limit', async () => {
     const tenant = await createTenant(rows(50))
     const { parts } = openProcess()
     const answers = await hundred(async (nth) =>
@@ -188,7 +188,7 @@ describe('emitted kinds', () => {
     ])
   })
 
-  test('guardrails: a repeat keeps its decision after the limit is used up, also in a later hour', async () => {
+  test('guardrails: a repeated commit gets its first decision again after the limit is used up, also in a later hour', async () => {
     const tenant = await createTenant(rows(10, 5))
     const { parts, clock } = openProcess()
     const first = await commit(parts, tenant, { id: 'early', amount: 4 })
@@ -202,7 +202,7 @@ describe('emitted kinds', () => {
     expect(stateOf(again)).toEqual([['exports.rowsPerMonth', 10, 'hard']])
   })
 
-  test('guardrails: an id counts once, whichever of a commit and an emission came first', async () => {
+  test('guardrails: an id that is both committed and emitted counts once, in either order', async () => {
     const tenant = await createTenant(rows(10, 5))
     const { parts } = openProcess()
     await emit(tenant.id, { id: 'emitted', amount: 6 })
@@ -219,7 +219,7 @@ describe('emitted kinds', () => {
     expect((await check(parts, tenant, 'exports.rows')).limits[0]?.used).toBe(8)
   })
 
-  test('guardrails: other content under a used id is a conflict, and a denied id can be tried again', async () => {
+  test('guardrails: a commit with a used id and different content is a conflict, and a commit with a denied id can be repeated', async () => {
     const tenant = await createTenant(rows(10))
     const { parts, clock } = openProcess()
     await commit(parts, tenant, { id: 'one', amount: 4 })
@@ -235,7 +235,7 @@ describe('emitted kinds', () => {
     expect(await commit(parts, tenant, { id: 'two', amount: 7 })).toMatchObject({ isNew: true })
   })
 
-  test('guardrails: an emission counts into the month of its time, and a month begins at 00:00 UTC', async () => {
+  test('guardrails: an emission counts towards the month of its time, and a month begins at 00:00 UTC', async () => {
     const tenant = await createTenant(rows(10))
     const { parts, clock } = openProcess(Date.UTC(2026, 10, 1) - 1)
     await commit(parts, tenant, { amount: 10 })
@@ -318,7 +318,7 @@ describe('emitted kinds', () => {
     expect(await set('locks')).toEqual({ kind: 'written' })
   })
 
-  test('guardrails: a soft limit is reported once per month, by whichever of commit and emission reaches it', async () => {
+  test('guardrails: a soft limit is reported once per month, by the commit or the emission that reaches the limit', async () => {
     const tenant = await createTenant(rows(100, 5))
     const { parts, crossings } = openProcess()
     await hundred(() => commit(parts, tenant))
@@ -341,7 +341,7 @@ describe('emitted kinds', () => {
     ['without an id', { id: '' }, 'id must'],
     ['with a line break in its id', { id: 'a\nb' }, 'id must'],
     ['of events', { kind: 'events' }, 'check without commit'],
-    ['of an unknown form of kind', { kind: 'Rows' }, 'dotted lowercase'],
+    ['with a malformed kind', { kind: 'Rows' }, 'dotted lowercase'],
   ])('guardrails: a commit %s is refused', async (_case, more, words) => {
     const tenant = await createTenant({})
     const outcome = await commitGuardrail(openProcess().parts, tenant, commitOf(more))
@@ -363,7 +363,7 @@ describe.each(durabilities)('locks of records in %s', (durability) => {
   beforeAll(() => useLab(durability))
   afterAll(() => useLab('redis'))
 
-  test('guardrails: 100 concurrent commits of locks with hard 50 count exactly 50', async () => {
+  test('guardrails: 100 concurrent commits of locks with a hard limit of 50 count exactly 50', async () => {
     const tenant = await createTenant(perMinute(50))
     const { parts } = openProcess()
     const answers = await hundred(() => commit(parts, tenant, { kind: 'locks' }))
@@ -396,7 +396,7 @@ describe.each(durabilities)('locks of records in %s', (durability) => {
     )
   })
 
-  test('guardrails: a repeat rolls up locks whose commit ended with the death of its process', async () => {
+  test('guardrails: a repeated commit adds its locks to the hourly usage if the process of the first commit died', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
     const died = lab.createMeter()
@@ -423,7 +423,7 @@ describe.each(durabilities)('locks of records in %s', (durability) => {
     expect(await commit(parts, tenant, five)).toMatchObject({ decision: 'allow', isNew: true })
   })
 
-  test('guardrails: the ids of locks count as record bytes, return them after a day, and are refused without room', async () => {
+  test('guardrails: the ids of committed locks count as record bytes for a day, and a commit is denied if no bytes are left', async () => {
     const [hard, least, most] = durability === 'redis' ? [500, 184, 240] : [800, 320, 400]
     const tenant = await createTenant({ recordBytes: { hard } })
     const { parts } = openProcess()
@@ -453,7 +453,7 @@ describe('locks of records in Redis', () => {
     expect((await check(parts, tenant, 'locks')).limits[1]?.used).toBe(50)
   })
 
-  test('guardrails: a commit of locks whose reply was lost has its audit entry after the repeat, and only one', async () => {
+  test('guardrails: a commit of locks whose reply was lost gets exactly one audit entry, written by the repeated commit', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
     const locks = { kind: 'locks', id: 'lost', amount: 3 }
@@ -501,7 +501,7 @@ describe('locks of records in Redis', () => {
     }
   })
 
-  test('guardrails: the marker of an earlier build, without a time, makes a repeat of its commit', async () => {
+  test('guardrails: a commit whose marker an earlier build wrote, without a time, is recognized as a repeat', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
     await commit(parts, tenant, { kind: 'locks' })
@@ -550,7 +550,7 @@ describe('locks of records in Postgres', () => {
     expect(await acquire(tenant.id, 50)).toBe('limited')
   })
 
-  test('guardrails: a commit counts the bytes that it decides by', async () => {
+  test('guardrails: the bytes that a commit counts are the bytes on which its decision is based', async () => {
     const tenant = await createTenant({})
     const { parts } = openProcess()
     const first = await commit(parts, tenant, { kind: 'locks', id: 'ü', amount: 12_345 })
@@ -577,7 +577,7 @@ describe('locks of a tenant that moves', () => {
     ['redis', 'postgres'],
     ['postgres', 'redis'],
   ] as const)(
-    'guardrails: an id that was committed in %s is a repeat after a move to %s, and new ones count there',
+    'guardrails: an id that was committed in %s is known after a move to %s, and new ids count in the new store',
     async (before, after) => {
       const tenant = await createTenant({ locksPerMonth: { hard: 10 } })
       const { parts } = openProcess()
@@ -601,7 +601,7 @@ describe('locks of a tenant that moves', () => {
     },
   )
 
-  test('guardrails: a tenant that moved to Postgres and back has used what both stores counted in the month', async () => {
+  test('guardrails: the monthly usage of a tenant that moved to Postgres and back includes the counts of both stores', async () => {
     const tenant = await createTenant({ locksPerMonth: { hard: 10 } })
     const { parts } = openProcess()
     await lab.pool.query("UPDATE tenants SET record_store = 'redis' WHERE id = $1", [tenant.id])
@@ -622,7 +622,7 @@ test.each([
   ['locks', 'redis'],
   ['locks', 'postgres'],
 ] as const)(
-  'guardrails: %s of a suspended tenant with records in %s are denied and not counted, except repeats of what was committed',
+  'guardrails: %s of a suspended tenant with records in %s are denied and not counted, except repeated commits',
   async (kind, durability) => {
     useLab(durability)
     const tenant = await createTenant({ ...rows(10), locksPerMinute: { hard: 10 } })
@@ -659,17 +659,20 @@ test('guardrails: a check of events of a suspended tenant is denied', async () =
 test.each<['accept' | 'refuse', string]>([
   ['refuse', 'deny'],
   ['accept', 'warn'],
-])('guardrails: a check of events over the monthly limit with over %s answers %s', async (over, decision) => {
-  const tenant = await createTenant({ eventsPerMonth: { hard: 3, over } })
-  const { parts } = openProcess()
-  lab.meter.events.countStored([1, 2, 3].map(() => ({ tenantId: tenant.id, receivedAtMs: labStartMs })))
-  expect(await check(parts, tenant, 'events', 3)).toMatchObject({ decision: 'allow' })
-  await lab.meter.events.refresh()
-  const answer = await check(parts, tenant, 'events')
-  expect(answer).toMatchObject({
-    decision,
-    reason: 'hard_limit',
-    limit: 'eventsPerMonth',
-    isCommitted: false,
-  })
-})
+])(
+  'guardrails: with `over: %s`, a check of events over the monthly limit returns %s',
+  async (over, decision) => {
+    const tenant = await createTenant({ eventsPerMonth: { hard: 3, over } })
+    const { parts } = openProcess()
+    lab.meter.events.countStored([1, 2, 3].map(() => ({ tenantId: tenant.id, receivedAtMs: labStartMs })))
+    expect(await check(parts, tenant, 'events', 3)).toMatchObject({ decision: 'allow' })
+    await lab.meter.events.refresh()
+    const answer = await check(parts, tenant, 'events')
+    expect(answer).toMatchObject({
+      decision,
+      reason: 'hard_limit',
+      limit: 'eventsPerMonth',
+      isCommitted: false,
+    })
+  },
+)

@@ -71,7 +71,7 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
     await lab.store.remove({ tenantId, scope: 's', key: 'no such key' }, '')
   }
 
-  test('record bytes: are those of key and text in UTF-8 and a constant, and removing a record frees them', async () => {
+  test('record bytes: are the UTF-8 bytes of key and text plus a constant, and are freed when the record is removed', async () => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'ключ😀', dayMs, '{"body":"ä"}')
     const [counted] = await readCounted(lab, { tenantId, scope: 's', key: 'ключ😀' })
@@ -242,7 +242,7 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
     expect(await readBuckets(lab, tenantId)).toEqual([])
   })
 
-  test('record bytes: bytes of entries written while the clock was set back are freed too', async () => {
+  test('record bytes: bytes of entries written while the clock was set back are also freed', async () => {
     const tenantId = await lab.createTenant()
     await touch(tenantId)
     await lab.setClock(tenantId, labStartMs - 5 * hourMs)

@@ -30,7 +30,7 @@ test('turns: a failed call rejects with its error, and the next call runs', asyn
   expect(await next).toEqual({ kind: 'done', value: 'ran' })
 })
 
-test('turns: with 200 unfinished calls a tenant is busy, another is not, and ended calls make room', async () => {
+test('turns: a tenant with 200 unfinished calls is busy until calls end, and another tenant is not busy', async () => {
   const { turns } = openTurns()
   const [tenant, other] = [randomTenantId(), randomTenantId()]
   const held = Promise.withResolvers<void>()
