@@ -62,7 +62,7 @@ const asTenant = async () =>
     })
   ).json as unknown as Shown
 
-test('attempts: the exchange has request, response and timing, and is absent where it was not recorded', async () => {
+test('attempts: the exchange contains request, response and timing, and is absent if it was not recorded', async () => {
   const { attempts } = await asOperator()
   expect(attempts).toHaveLength(2)
   expect(attempts[1]).not.toHaveProperty('exchange')
@@ -92,13 +92,13 @@ test.each([
   ['an operator', asOperator],
   ['an API key in the internal API', asKey],
   ['an API key in the public API', asTenant],
-])('attempts: %s gets no secret of headers and URLs', async (_who, read) => {
+])('attempts: %s gets no secret from headers or URLs', async (_who, read) => {
   const text = JSON.stringify(await read())
   for (const secret of secrets) expect(text).not.toContain(secret)
   expect(text).toContain('"x-shard","value":"7"')
 })
 
-test('attempts: the address is shown to operators, and not to API keys', async () => {
+test('attempts: the IP address of the callback is shown to operators, and not to API keys', async () => {
   const addresses = async (read: () => Promise<Shown>) => (await read()).attempts[0]?.exchange?.['address']
   expect(await addresses(asOperator)).toBe('10.0.3.7')
   expect(await addresses(asKey)).toBeUndefined()

@@ -323,12 +323,15 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
 ]
 
 describe('explain', () => {
-  test.each(states)('explain: %j', (facts, position, sentence, todo, more = {}) => {
-    const expected = { position, sentence, ...(todo !== '' && { todo }), ...more }
-    expect(explain({ ...base, ...facts }) as object).toEqual(expected)
-  })
+  test.each(states)(
+    'explain: the facts %j get the expected explanation',
+    (facts, position, sentence, todo, more = {}) => {
+      const expected = { position, sentence, ...(todo !== '' && { todo }), ...more }
+      expect(explain({ ...base, ...facts }) as object).toEqual(expected)
+    },
+  )
 
-  test('explain: the table has every position', () => {
+  test('explain: the cases of this test cover every position of an event', () => {
     expect(new Set(states.map(([, position]) => position))).toEqual(new Set(Object.keys(eventPositions)))
   })
 })
@@ -357,7 +360,7 @@ describe('GET events/{eventId}/explain', () => {
   }
   const execute = (text: string, ...values: unknown[]) => backoffice.pool.query(text, values)
 
-  test('explain: the facts are those of the stored event, its tenant and its callback', async () => {
+  test('explain: the facts are read from the stored event, its tenant and its callback', async () => {
     const id = acme.failedId
     expect(await read(id)).toMatchObject({ status: 200, position: 'failed' })
     await execute(`UPDATE events SET state = 'accepted', completed_at = NULL WHERE id = $1`, id)

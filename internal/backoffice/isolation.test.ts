@@ -307,7 +307,7 @@ describe('dashboard:read key', () => {
     expect((await call(method, path)).status).toBe(200)
   })
 
-  test('dashboard:read key: a check that counts returns 403 that says what is left', async () => {
+  test('dashboard:read key: a guardrail check that counts usage returns 403, and the message says what the key may do', async () => {
     const body = { tenantId: readOnly.tenantId, kind: 'exports.rows', commit: true, id: 'a' }
     const answer = await backoffice.call('POST', '/internal/v1/guardrails/check', {
       body,
@@ -319,7 +319,7 @@ describe('dashboard:read key', () => {
     ])
   })
 
-  test('tenant key: a preview without a tenant covers the tenant of the key alone', async () => {
+  test('tenant key: a replay preview without a tenant covers only the tenant of the key', async () => {
     const body = { from: '2026-01-01T00:00:00Z' }
     const answer = await backoffice.call('POST', '/internal/v1/replay-previews', {
       body,

@@ -125,12 +125,12 @@ describe('names of providers', () => {
     }
   })
 
-  test('provider: an event of one that the tenant has not set up returns 409 provider_not_ready', async () => {
+  test('provider: an event of a provider that the tenant has not set up returns 409 `provider_not_ready`', async () => {
     const event = await ingested('github', 'vendor-2')
     expect([event.status, event.json['code']]).toEqual([409, 'provider_not_ready'])
   })
 
-  test('vendor’s name: replays answer with the neutral name, and a repeat with it is the same replay', async () => {
+  test('vendor’s name: a replay has the neutral name, and a repeated request with the neutral name returns the same replay', async () => {
     const headers = { 'Idempotency-Key': 'by-vendor' }
     const start = (provider: string) =>
       backoffice.call('POST', '/internal/v1/replays', {
@@ -183,7 +183,7 @@ test.each([
   }
 })
 
-test('setting of the installation: under a tenant, each method returns 404 and says where it holds', async () => {
+test('setting of the installation: under a tenant, each method returns 404 and says that the setting is for the whole installation', async () => {
   for (const [method, body] of [['GET'], ['PUT', { value: 1 }], ['DELETE']] as const) {
     const answer = await call(method, `tenants/${tenantId}/settings/log.sampling`, body)
     expect([answer.status, answer.json['message']]).toEqual([
@@ -193,7 +193,7 @@ test('setting of the installation: under a tenant, each method returns 404 and s
   }
 })
 
-test('event replay: a request without a body has the defaults, and one with another text is refused', async () => {
+test('event replay: a request without a body uses the defaults, and a request with an invalid body is refused', async () => {
   const path = '/internal/v1/events/{eventId}/replays'
   const replay = (body?: string) =>
     backoffice.call('POST', fillPath(path, { eventId: failedId }), body === undefined ? {} : { body })

@@ -96,7 +96,7 @@ describe('POST event-searches', () => {
     },
   )
 
-  test('search in payloads: finds events of the tenant by text and by path, newest first, and records it without the text', async () => {
+  test('search in payloads: finds events of the tenant by text and by path, newest first, and audits the search without its text', async () => {
     const first = await store({ order: { id: 'o-1' }, token: secret })
     const second = await store({ order: { id: 'o-1' } }, 'acme', 'refund.created')
     await store({ order: { id: 'o-1' } }, 'rival')
@@ -113,7 +113,7 @@ describe('POST event-searches', () => {
     expect(JSON.stringify(rows)).not.toContain(secret)
   })
 
-  test('search in payloads: pages continue where the earlier one stopped', async () => {
+  test('search in payloads: each page continues where the previous page stopped', async () => {
     const wanted = []
     for (let nth = 0; nth < 5; nth += 1) wanted.push(await store({ batch: 'pages', nth }))
     const seen: string[] = []
@@ -147,11 +147,11 @@ describe('POST event-searches', () => {
     ['a type with an asterisk inside', { text: 'abc', type: 'payment.*.x' }],
     ['an end before the start', { text: 'abc', to: '2020-01-01T00:00:00Z' }],
     ['no start', { text: 'abc', from: undefined }],
-  ])('search in payloads: %s is 400', async (_what, body) => {
+  ])('search in payloads: %s returns 400', async (_what, body) => {
     expect((await search(body)).status).toBe(400)
   })
 
-  test('search in payloads: another tenant is 404, and an actor without the right to payloads gets 403 and learns nothing', async () => {
+  test('search in payloads: a search of another tenant returns 404, and an actor without the right to payloads gets 403 and no result', async () => {
     const body = { text: secret }
     expect((await search(body, dashboardKey('rival'))).status).toBe(404)
     backoffice.allow(({ verb, subresource }) => verb === 'get' && subresource === '')
@@ -164,7 +164,7 @@ describe('POST event-searches', () => {
   })
 })
 
-test('search in payloads: an actor has 30 searches a minute and one at a time', async () => {
+test('search in payloads: an actor can run 30 searches per minute, one at a time', async () => {
   const clock = createMovedClock()
   const turns = new SearchTurns(clock)
   const run = (actor: string) => turns.run(actor, async () => ok('found'))

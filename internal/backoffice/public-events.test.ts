@@ -95,20 +95,23 @@ const named = rows.map((row) => [`${row.method} ${row.path}`, row] as const)
 const reads = rows.filter(({ requires }) => requires === 'scope `events` or `events:read`')
 
 describe('scopes of event calls', () => {
-  test('event calls: each names the scopes that it requires', () => {
+  test('event calls: the documentation of each call names the scopes that the call requires', () => {
     expect(rows.filter(({ requires }) => requires === '')).toEqual([])
     expect(reads.length).toBeGreaterThan(5)
   })
 
-  test.each(named)('event calls: %s is 403 for keys of the dashboard and of records', async (_name, row) => {
-    for (const name of ['plain', 'office'] as const) {
-      const answer = await call(name, row)
-      expect([answer.status, answer.json['code']]).toEqual([403, 'api_key_scope'])
-      expect(answer.json['message']).toContain(
-        'the scope events or events:read: add it to spec.apiKeys[].scopes',
-      )
-    }
-  })
+  test.each(named)(
+    'event calls: %s returns 403 for keys with the scopes of the dashboard or of records',
+    async (_name, row) => {
+      for (const name of ['plain', 'office'] as const) {
+        const answer = await call(name, row)
+        expect([answer.status, answer.json['code']]).toEqual([403, 'api_key_scope'])
+        expect(answer.json['message']).toContain(
+          'the scope events or events:read: add it to spec.apiKeys[].scopes',
+        )
+      }
+    },
+  )
 
   test.each(named)('event calls: %s obeys the scopes of its documentation', async (_name, row) => {
     const before = await traceOf('reader')
@@ -123,14 +126,14 @@ describe('scopes of event calls', () => {
     expect(await traceOf('reader')).toEqual(before)
   })
 
-  test('event calls: payloads:read with events:read reads payloads and replays nothing', async () => {
+  test('event calls: a key with `payloads:read` and `events:read` can read payloads and cannot replay events', async () => {
     const payload = await call('auditor', { method: 'GET', path: '/v1/events/:eventId/payload' })
     expect([payload.status, payload.text]).toEqual([200, expect.stringContaining('820982911946154508')])
     const replay = await call('auditor', { method: 'POST', path: '/v1/events/:eventId/replay' })
     expect(replay.status).toBe(403)
   })
 
-  test('event keys: are refused by the internal API', async () => {
+  test('event calls: a key with only event scopes is refused by the internal API', async () => {
     const answer = await backoffice.call('GET', '/internal/v1/events', { token: dashboardKey('acme') })
     expect([answer.status, answer.json['code']]).toEqual([403, 'api_key_scope'])
   })
@@ -147,7 +150,7 @@ describe('tenants of event calls', () => {
   const ownNames = ['PUT /v1/subscriptions/:subscriptionName', 'DELETE /v1/subscriptions/:subscriptionName']
 
   test.each(named.filter(([name]) => name.includes(':') && !ownNames.includes(name)))(
-    'event calls: %s with another tenant’s id is 404, the same as for a missing object',
+    'event calls: %s with another tenant’s id returns 404, the same as for a missing object',
     async (_name, row) => {
       const before = await traceOf('rival')
       const [refused, missing] = [await call('acme', row, seeded.rival), await call('acme', row, unknown)]
@@ -159,7 +162,7 @@ describe('tenants of event calls', () => {
   )
 
   test.each(['/v1/events', '/v1/replays', '/v1/refused-calls', '/v1/usage', '/v1/subscriptions'])(
-    'event calls: %s covers only the tenant of the key, and takes no tenant',
+    'event calls: %s covers only the tenant of the key, and refuses the parameter `tenantId`',
     async (path) => {
       const answer = await call('acme', { method: 'GET', path })
       expect(answer.status).toBe(200)
@@ -173,7 +176,7 @@ describe('tenants of event calls', () => {
     },
   )
 
-  test('event calls: a replay that names a tenant is 400, and without one it covers that of the key', async () => {
+  test('event calls: a replay preview that names a tenant returns 400, and without a tenant covers the tenant of the key', async () => {
     const filter = { from: '2026-01-01T00:00:00Z', state: 'delivery_failed' }
     const headers = { Authorization: `Bearer ${dashboardKey('acme')}` }
     const path = '/v1/replay-previews'
@@ -195,7 +198,7 @@ describe('effects of event calls', () => {
     expect(found.map(({ actor }) => actor)).toContain(`key:${seeded.acme.tenantId}/default`)
   })
 
-  test('event calls: a replay starts one more delivery cycle, and a repeat with its cycle none', async () => {
+  test('event calls: a replay starts one more delivery cycle, and a repeated request with the same cycle starts none', async () => {
     const path = `/v1/events/${seeded.acme.failedId}/replay`
     const headers = { Authorization: `Bearer ${dashboardKey('acme')}` }
     const first = await api.call('POST', path, { cycle: 1 }, headers)
@@ -204,7 +207,7 @@ describe('effects of event calls', () => {
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([202, 'true'])
   })
 
-  test('event calls: at most eight calls of a tenant are under way, and those of others go on', async () => {
+  test('event calls: a tenant can have at most eight calls in progress, and calls of other tenants continue', async () => {
     const lock = await backoffice.pool.connect()
     try {
       await lock.query('BEGIN')

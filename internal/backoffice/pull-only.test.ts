@@ -78,7 +78,7 @@ describe('a tenant without a callback', () => {
     expect(await queued()).toBe(0)
   })
 
-  test('pull-only tenant: a subscription that may be deleted when unused observes, and its acknowledgement processes nothing', async () => {
+  test('pull-only tenant: a subscription that is deleted when idle only observes, and its acknowledgement does not process events', async () => {
     const id = await receive()
     await call('PUT', 'subscriptions/observer', { from: '2026-01-01T00:00:00Z', deleteAfterIdleDays: 1 })
     const { events, ackToken } = await pull('observer')
@@ -89,7 +89,7 @@ describe('a tenant without a callback', () => {
     await call('DELETE', 'subscriptions/observer')
   })
 
-  test('pull-only tenant: an event behind all subscriptions is explained with a seek', async () => {
+  test('pull-only tenant: the explanation of an event that all subscriptions have passed suggests a seek', async () => {
     const id = await receive()
     await call('POST', 'subscriptions/shop/seek', { from: new Date(Date.now() + 60_000).toISOString() })
     expect(await explanationOf(id)).toMatchObject({
@@ -98,7 +98,7 @@ describe('a tenant without a callback', () => {
     })
   })
 
-  test('pull-only tenant: a duplicate is a duplicate, whether its original was acknowledged or not', async () => {
+  test('pull-only tenant: a repeated event is reported as a duplicate, whether the original was acknowledged or not', async () => {
     const source = crypto.randomUUID()
     const id = await receive(source)
     expect(await receive(source)).toBe(id)
@@ -110,7 +110,7 @@ describe('a tenant without a callback', () => {
     expect((await pull('shop', 1, 0)).events).toEqual([])
   })
 
-  test('pull-only tenant: an acknowledgement of an event in a stream processes it and those before it', async () => {
+  test('pull-only tenant: acknowledging an event of a stream marks this event and all earlier events as processed', async () => {
     await call('PUT', 'subscriptions/streamed')
     const ids = [await receive(), await receive(), await receive()]
     const controller = new AbortController()
@@ -142,7 +142,7 @@ describe('a tenant without a callback', () => {
     ['POST', 'events/{id}/replay', {}],
     ['POST', 'events/{id}/retry', {}],
     ['POST', 'replays', { from: '2026-01-01T00:00:00Z', ratePerSecond: 10 }],
-  ])('pull-only tenant: %s %s is 409 and queues nothing', async (method, path, body) => {
+  ])('pull-only tenant: %s %s returns 409 and queues nothing', async (method, path, body) => {
     const id = await receive()
     const answer = await api.call(method, `/v1/${path.replace('{id}', id)}`, body, {
       ...headers,
@@ -156,13 +156,13 @@ describe('a tenant without a callback', () => {
     expect([await stateOf(id), await queued()]).toEqual(['accepted', 0])
   })
 
-  test('pull-only tenant: a test event is 409', async () => {
+  test('pull-only tenant: sending a test event returns 409', async () => {
     const path = `/internal/v1/tenants/${backoffice.tenantId('pulls')}/callback/test`
     const answer = await backoffice.call('POST', path, { body: {} })
     expect([answer.status, answer.json['message']]).toEqual([409, expect.stringContaining('has no callback')])
   })
 
-  test('pull-only tenant: a simulated event is pulled like a provider’s', async () => {
+  test('pull-only tenant: a simulated event is pulled like an event of a provider', async () => {
     await call('PUT', 'subscriptions/simulated')
     const simulated = await call('POST', 'simulate/event', { provider: 'card', type: 'payment.succeeded' })
     const { id } = simulated.json['event'] as Received
@@ -180,7 +180,7 @@ describe('a tenant without a callback', () => {
   })
 })
 
-test('a callback that is added later: events from before stay for the pull, a replay delivers them, and new ones are queued', async () => {
+test('pull-only tenant that gets a callback: earlier events stay for the pull, a replay delivers them, and new events are queued', async () => {
   await call('PUT', 'subscriptions/before')
   const before = await receive()
   await api.applyManifests(called)

@@ -43,7 +43,7 @@ async function store(count: number) {
 }
 
 describe('pull over the API', () => {
-  test('events are pulled as callbacks receive them, acknowledged, released and extended', async () => {
+  test('subscription pull: events have the same form as for callbacks, and can be acknowledged, released and extended', async () => {
     expect((await call('PUT', '', { types: ['order.*'], providers: ['generic'] })).json).toMatchObject({
       isNew: true,
       subscription: { name: 'shop', types: ['order.*'], providers: ['generic'], acknowledgedAt: null },
@@ -95,7 +95,7 @@ describe('pull over the API', () => {
     expect(rows).toEqual(['2', '1', '1'].map((count) => ({ actor, count })))
   })
 
-  test('a subscription is moved, listed and deleted', async () => {
+  test('subscription: can be moved, listed and deleted', async () => {
     const moved = await call('POST', '/seek', { from: '2026-01-01T00:00:00Z' })
     expect(moved.json).toMatchObject({ isLeased: false, availableAt: null })
     expect(((await call('POST', '/pull')).json['events'] as unknown[]).length).toBe(3)
@@ -107,7 +107,7 @@ describe('pull over the API', () => {
     expect((await call('POST', '/pull')).status).toBe(404)
   })
 
-  test('without payloads:read a subscription can be written and not pulled', async () => {
+  test('subscription: a key without `payloads:read` can write a subscription, but cannot pull its events', async () => {
     expect((await call('PUT', '', {}, 'writer')).status).toBe(200)
     const pull = await call('POST', '/pull', {}, 'writer')
     expect([pull.status, pull.json['message']]).toEqual([
@@ -126,12 +126,12 @@ describe('pull over the API', () => {
     ['POST', '/pull', { waitSeconds: 21 }, 'waitSeconds'],
     ['POST', '/nack', { ackToken: 'x', delaySeconds: 3_601 }, 'delaySeconds'],
     ['POST', '/ack', {}, 'ackToken'],
-  ])('%s%s with %j is 400 and names the field', async (method, action, body, field) => {
+  ])('subscription: %s%s with %j returns 400 and names the field', async (method, action, body, field) => {
     const answer = await call(method, action, body)
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringContaining(field)])
   })
 
-  test('the twenty-first subscription of a tenant is 409', async () => {
+  test('subscription: creating the 21st subscription of a tenant returns 409', async () => {
     const headers = { Authorization: `Bearer ${dashboardKey('writer')}` }
     const put = (name: string) => api.call('PUT', `/v1/subscriptions/${name}`, {}, headers)
     for (let at = 1; at < 20; at += 1) expect((await put(`s-${at}`)).status).toBe(200)
@@ -142,7 +142,7 @@ describe('pull over the API', () => {
     ])
   })
 
-  test('pulls that wait leave room for other calls of their tenant, and end with the events', async () => {
+  test('subscription pull: waiting pulls leave room for other calls of their tenant, and end when an event arrives', async () => {
     const names = Array.from({ length: 12 }, (_none, at) => `wait-${at}`)
     const headers = { Authorization: `Bearer ${dashboardKey('acme')}` }
     const callOf = (method: string, path: string, body?: object) =>

@@ -93,7 +93,7 @@ async function store(count: number, fields = {}) {
 const idsOf = ({ events }: Stream) => events.map(({ data }) => data.id)
 
 describe('stream of events', () => {
-  test('events come as they are stored, with the payload as received', async () => {
+  test('event stream: events are sent when they are stored, with the payload as received', async () => {
     const stream = await open()
     expect(stream.status).toBe(200)
     const payload = '{"id":"p-1",\n  "amount":820982911946154508}'
@@ -109,7 +109,7 @@ describe('stream of events', () => {
     expect(rows).toEqual([{ count: 3 }])
   })
 
-  test('an event whose news are lost comes nevertheless', async () => {
+  test('event stream: an event whose notification was lost is still sent', async () => {
     const stream = await open()
     await Bun.sleep(1_200)
     const ids = await store(1)
@@ -117,7 +117,7 @@ describe('stream of events', () => {
     expect(idsOf(stream)).toEqual(ids)
   }, 20_000)
 
-  test('Last-Event-ID acknowledges and continues, without it events are sent again', async () => {
+  test('event stream: `Last-Event-ID` acknowledges events and continues after them, and without this header events are sent again', async () => {
     const ids = await store(5)
     const first = await open()
     await until('the events', () => first.events.length === 5)
@@ -135,7 +135,7 @@ describe('stream of events', () => {
     expect((await call('GET')).json['acknowledgedAt']).not.toBeNull()
   }, 30_000)
 
-  test('an id acknowledges the event and those before it, and never moves back', async () => {
+  test('event stream: an event id acknowledges this event and all earlier events, and an older id does not move the position back', async () => {
     const ids = await store(4)
     const stream = await open()
     await until('the events', () => stream.events.length === 4)
@@ -150,7 +150,7 @@ describe('stream of events', () => {
     expect((await call('POST', '/ack', { ackToken: stream.events[3]?.id })).status).toBe(409)
   }, 30_000)
 
-  test('while a stream is open another one is 409, and a pull gets nothing', async () => {
+  test('event stream: while a stream is open, a second stream gets 409 and a pull gets no events', async () => {
     await store(1)
     const stream = await open()
     await until('the event', () => stream.events.length === 1)
@@ -158,12 +158,12 @@ describe('stream of events', () => {
     expect((await call('POST', '/pull')).json).toMatchObject({ events: [], availableAt: expect.any(String) })
   })
 
-  test('a stream of an unknown subscription is 404', async () => {
+  test('event stream: opening the stream of an unknown subscription returns 404', async () => {
     await call('DELETE')
     expect((await open()).status).toBe(404)
   })
 
-  test('a stream ends soon after its subscription was moved', async () => {
+  test('event stream: a stream ends soon after its subscription was moved', async () => {
     const stream = await open()
     expect((await call('POST', '/seek')).status).toBe(200)
     await stream.ended

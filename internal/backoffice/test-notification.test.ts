@@ -25,7 +25,7 @@ const pathOf = (slug: string) => `/internal/v1/tenants/${backoffice.tenantId(slu
 const send = (slug: string, token?: string) =>
   backoffice.call('POST', pathOf(slug), token === undefined ? {} : { token })
 
-test('test notification: is stored for the queue of notifications, once in an interval, and audited', async () => {
+test('test notification: is stored for the queue of notifications, once per interval, and audited', async () => {
   const first = await send('acme')
   expect(first).toMatchObject({ status: 202, json: { isNew: true, id: expect.stringMatching(/^evt_/) } })
   // The next interval of the clock can begin between two of the calls, but not more than once.
@@ -52,20 +52,20 @@ test('test notification: is stored for the queue of notifications, once in an in
 test.each([
   ['has no receiver', 'plain', 'set spec.notifications'],
   ['is suspended', 'blocked', 'This tenant is suspended'],
-])('test notification: is 409 for a tenant that %s', async (_what, slug, text) => {
+])('test notification: returns 409 for a tenant that %s', async (_what, slug, text) => {
   const { status, json } = await send(slug)
   expect(status).toBe(409)
   expect(JSON.stringify(json)).toContain(text)
 })
 
-test('test notification: takes the right to replay', async () => {
+test('test notification: requires the right to replay', async () => {
   backoffice.allow(({ verb, subresource }) => verb === 'get' && subresource === '')
   expect((await send('acme', someUser())).status).toBe(403)
   expect((await send('acme', dashboardKey('plain'))).status).toBe(404)
   backoffice.allow(({ verb, subresource }) => verb === 'create' && subresource === 'replays')
 })
 
-test('test notification: the page of the tenant offers it, and the form leads to the event', async () => {
+test('test notification: the page of the tenant offers to send one, and the form redirects to the event of the notification', async () => {
   const admin = await openDashboardSession(backoffice.url, adminToken)
   const path = `/tenants/${backoffice.tenantId('acme')}`
   expect((await admin.get(path)).html).toContain(`href="${path}/notifications/test"`)
@@ -81,7 +81,7 @@ test('test notification: the page of the tenant offers it, and the form leads to
   expect((await admin.get(sent.location ?? '')).html).toContain('latchkey.test')
 })
 
-test('catalogue: has the types of notifications, each with its sample', async () => {
+test('event type catalogue: contains the types of notifications with samples', async () => {
   const admin = await openDashboardSession(backoffice.url, adminToken)
   expect((await admin.get('/event-types?search=latchkey.limit')).html).toContain(
     '/event-types/latchkey.limit.near',

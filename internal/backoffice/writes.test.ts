@@ -406,7 +406,7 @@ describe('test event', () => {
     expect(await value('SELECT origin FROM failed_deliveries WHERE id = $1', [id])).toBe('test')
   })
 
-  test('test event: the state follows from the last attempt', async () => {
+  test('test event: the state of the event is the result of the last attempt', async () => {
     const headers = { 'Idempotency-Key': 'twice' }
     const states: unknown[] = []
     for (const status of [500, 204, 503]) {
@@ -434,7 +434,7 @@ describe('test event', () => {
     ).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
   })
 
-  test('test event: is not replayed, alone or by a filter', async () => {
+  test('test event: cannot be replayed, neither alone nor by a filter', async () => {
     receiver.answer(() => new Response(null, { status: 500 }))
     const { id } = (await done('POST', mine('callback/test'))).json
     const alone = await backoffice.call('POST', `/internal/v1/events/${id}/replays`, { body: {} })
@@ -495,7 +495,7 @@ describe('guardrails', () => {
   const ask = (body: object) =>
     backoffice.call('POST', path, { body: { tenantId: backoffice.tenantId('acme'), ...body } })
 
-  test('guardrails: an override on an emitted kind denies, is listed with its state, and a denial is no error', async () => {
+  test('guardrails: an override on an emitted kind denies usage and is listed with its state, and a denial responds 200', async () => {
     const name = 'exports.pagesPerMonth'
     const override = { hard: 3, expiresAt: soon(), reason: 'abuse' }
     await done('PUT', mine(`limits/${name}/override`), { body: override })
@@ -536,7 +536,7 @@ describe('guardrails', () => {
   })
 
   test.each(['sent.faxes', 'locks'])(
-    'guardrails: 100 concurrent calls that commit %s with 50 left get 50 times allow and 50 times deny',
+    'guardrails: 100 concurrent calls that commit %s with 50 left get 50 times `allow` and 50 times `deny`',
     async (kind) => {
       const name = `${kind}PerMonth`
       const used = Number((await limitOf(name))?.['used'] ?? 0)
@@ -552,7 +552,7 @@ describe('guardrails', () => {
     },
   )
 
-  test('guardrails: the first call that reaches a soft limit of an emitted kind is logged and counted, and no other', async () => {
+  test('guardrails: only the first call that reaches a soft limit of an emitted kind is logged and counted', async () => {
     await done('PUT', '/internal/v1/settings/limits.sent.mailsPerMonth.soft', { body: { value: 3 } })
     await until('the setting to be in force', async () =>
       (await limitOf('sent.mailsPerMonth')) === undefined ? undefined : true,
@@ -606,7 +606,7 @@ describe('guardrails', () => {
     },
   )
 
-  test('guardrails: of 204 waiting commits of a tenant some return 503 overloaded, which count nothing', async () => {
+  test('guardrails: some of 204 waiting commits of a tenant return 503 `overloaded` and count nothing', async () => {
     const override = { hard: 1_000, expiresAt: soon(), reason: 'a test' }
     await done('PUT', mine('limits/queued.rowsPerMonth/override'), { body: override })
     let waiting: ReturnType<typeof ask>[] = []
@@ -632,7 +632,7 @@ describe('guardrails', () => {
     expect(await limitOf('queued.rowsPerMonth')).toMatchObject({ used: counted + 1 })
   }, 30_000)
 
-  test('guardrails: an id of other usage returns 422', async () => {
+  test('guardrails: a commit with the id of different usage returns 422', async () => {
     await done('PUT', mine('usage/taken'), { body: { kind: 'a.b', amount: 1, occurredAt: now() } })
     for (const kind of ['a.b', 'a.c'])
       expect((await ask({ kind, amount: 2, commit: true, id: 'taken' })).status).toBe(422)
@@ -644,10 +644,10 @@ describe('guardrails', () => {
     ['a commit of events', { kind: 'events', commit: true, id: 'x' }, 'check without commit'],
     ['an id with a line break', { kind: 'locks', commit: true, id: 'a\nb' }, 'control characters'],
     ['an id of 129 characters', { kind: 'locks', commit: true, id: 'a'.repeat(129) }, 'id'],
-    ['an unknown form of kind', { kind: 'Rows' }, 'kind'],
+    ['a malformed kind', { kind: 'Rows' }, 'kind'],
     ['a kind of 65 characters', { kind: 'a'.repeat(65) }, 'kind'],
     ['an amount of 0', { kind: 'a.b', amount: 0 }, 'amount'],
-    ['an amount that is no integer', { kind: 'a.b', amount: 1.5 }, 'amount'],
+    ['an amount that is not an integer', { kind: 'a.b', amount: 1.5 }, 'amount'],
     ['an amount over the maximum', { kind: 'a.b', amount: 1_000_000_000_001 }, 'amount'],
     ['an unknown field', { kind: 'a.b', at: '2026-11-01T00:00:00Z' }, 'at'],
   ])('guardrails: %s returns 400', async (_case, body, words) => {
