@@ -18,7 +18,7 @@ describe('axis: value axes have round values', () => {
     [7_500, 'ms', ['0', '2 s', '4 s', '6 s', '8 s']],
     [170_000, 'ms', ['0', '1 min', '2 min', '3 min']],
     [31 * hourMs, 'ms', ['0', '12 h', '1 d', '1 d 12 h']],
-  ])('axis: %d %s', (most, unit, expected) => {
+  ])('axis: a value axis up to %d in the unit %s has round values', (most, unit, expected) => {
     expect(labels(linearTicks(most, unit))).toEqual(expected)
   })
 
@@ -28,7 +28,7 @@ describe('axis: value axes have round values', () => {
     [45_000, ['1 ms', '10 ms', '100 ms', '1 s', '10 s', '1 min']],
     [500_000, ['1 ms', '100 ms', '10 s', '10 min']],
     [2 * hourMs, ['1 ms', '100 ms', '10 s', '10 min', '10 h']],
-  ])('axis: %d ms on a logarithmic axis', (most, expected) => {
+  ])('axis: a logarithmic axis up to %d ms has round values', (most, expected) => {
     const ticks = logTicks(most)
     expect(labels(ticks)).toEqual(expected)
     expect(ticks.at(-1)?.value).toBeGreaterThanOrEqual(most)
@@ -49,7 +49,7 @@ describe('axis: time axes have round times of the reader’s zone', () => {
     ['24 hours', dayMs, 'Europe/Berlin', ['18:00', '00:00', '06:00', '12:00']],
     ['7 days', 7 * dayMs, 'UTC', ['21 Nov', '23 Nov', '25 Nov']],
     ['30 days', 30 * dayMs, 'Europe/Berlin', ['2 Nov', '9 Nov', '16 Nov', '23 Nov']],
-  ])('axis: %s', (_span, spanMs, zone, expected) => {
+  ])('axis: a time axis over %s has round times of the reader’s zone', (_span, spanMs, zone, expected) => {
     expect(labels(timeTicks(at - spanMs, at, { zone, nowMs: at }))).toEqual(expected)
   })
 

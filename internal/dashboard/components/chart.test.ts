@@ -54,7 +54,7 @@ describe('chart axis', () => {
   })
 })
 
-test('chart: points, series and the values of a series with a list link to the list of their time', () => {
+test('chart: points, series and values link to the event list of their time span', () => {
   const href = (list: string) => (span: Span) => `/${list}?from=${span.fromMs}&to=${span.toMs}`
   const html = drawn({
     hasValues: true,

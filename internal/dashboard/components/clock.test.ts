@@ -10,7 +10,7 @@ test.each([
   ['Asia/Kathmandu', '2026-11-21T20:00:00Z', '2026-11-22T01:45:00'],
   ['Europe/Berlin', '2026-07-01T22:30:00Z', '2026-07-02T00:30:00'],
   ['Pacific/Kiritimati', '2026-12-31T11:00:00Z', '2027-01-01T01:00:00'],
-])('clock: in %s the instant %s is %s on the wall, and is read back', (zone, instant, wall) => {
+])('clock: in %s the instant %s is the local time %s, and is parsed back', (zone, instant, wall) => {
   expect(wallTimeOf(at(instant), zone)).toBe(wall)
   expect(instantOf(wall, zone)).toBe(at(instant))
 })
@@ -20,7 +20,7 @@ test.each([
   ['skipped by the clock', '2026-03-29T02:30:00', '2026-03-29T01:30:00'],
   ['after the clock went forward', '2026-03-29T03:00:00', '2026-03-29T01:00:00'],
   ['after the clock went back', '2026-10-25T03:00:00', '2026-10-25T02:00:00'],
-])('clock: a wall time of Berlin %s, %s, is the instant %s', (_case, wall, instant) => {
+])('clock: a local time in Berlin %s, %s, is the instant %s', (_case, wall, instant) => {
   expect(isoOf(instantOf(wall, 'Europe/Berlin'))).toBe(instant)
 })
 

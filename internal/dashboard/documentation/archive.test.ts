@@ -13,7 +13,7 @@ test('archive: equal files give equal archives, whatever their order', () => {
   expect(packSite(new Map(files.toReversed()))).toEqual(packSite(new Map(files)))
 })
 
-test('archive: contains no time of compression', () => {
+test('archive: does not contain the time at which it was compressed', () => {
   for (const { gzipped } of unpackSite(packSite(new Map(files))).values())
     expect([...gzipped.subarray(gzipTime.from, gzipTime.to)]).toEqual([0, 0, 0, 0])
 })

@@ -57,7 +57,7 @@ test('header differences: names added, removed and changed headers, with all val
   ])
 })
 
-test('differences: compares the results of attempts of which one was not recorded', () => {
+test('differences: compares the results of two attempts even if an exchange was not recorded', () => {
   const attempt: AttemptDetail = {
     cycle: 1,
     attempt: 1,

@@ -98,7 +98,7 @@ test('attempt page: shows request, response and the duration of each step', asyn
   expect(text).not.toContain('Compared with')
 })
 
-test('attempt page: says that the connection was reused, and compares with the attempt before', async () => {
+test('attempt page: says that the connection was reused, and compares with the previous attempt', async () => {
   const { text } = await open('1-2')
   expect(text).toContain('no connecting and no TLS handshake')
   expect(text).not.toContain('Connect 12 ms TLS')
@@ -124,7 +124,7 @@ test('attempt page: compares with another attempt that the address names', async
   expect(html).toMatch(/<option[^>]*selected[^>]*>Attempt 2</)
 })
 
-test('attempt page: a failed call has the failure and no response', async () => {
+test('attempt page: for a failed call, shows the failure and no response', async () => {
   const { text } = await open('1-3')
   for (const shown of [
     'CERT_HAS_EXPIRED',
@@ -135,14 +135,14 @@ test('attempt page: a failed call has the failure and no response', async () => 
     expect(text).toContain(shown)
 })
 
-test('attempt page: an attempt without a call says so', async () => {
+test('attempt page: for an attempt without a call, says that no call was made', async () => {
   const { text } = await open('1-4')
   expect(text).toContain('No call was made.')
   expect(text).not.toContain('Copy as cURL')
 })
 
 test.each(['1-5', '2-1', 'x', '1-1-1'])(
-  'attempt page: %s, which does not exist, is not found',
+  'attempt page: the unknown or malformed attempt %s returns 404',
   async (name) => {
     expect((await open(name)).status).toBe(404)
   },
@@ -157,7 +157,7 @@ test('attempt page: shows no secret to operators and tenants, and no address to 
   expect(html).not.toContain('10.0.3.7')
 })
 
-test('attempt page: the command has the redacted body, and the revealed one the payload, which is audited', async () => {
+test('attempt page: the curl command has the redacted body, and after the payload is revealed, with an audit entry, the full body', async () => {
   const quoted = (text: string) => text.replaceAll("'", "'\\''")
   const { html } = await open('1-1')
   const commands = (page: string) => textOf(page.replaceAll('&amp;', '&').replaceAll('&#39;', "'"))
@@ -179,7 +179,7 @@ test('event page: links to the page of each attempt', async () => {
     expect(html).toContain(`href="/events/${eventId}/attempts/${attempt}?tenant=acme"`)
 })
 
-test('event page: offers “Attempt now” beside the attempts while the event waits, and says when it will while one is in progress', async () => {
+test('event page: offers “Attempt now” while the event waits, and during an attempt says that this is possible after a failure', async () => {
   const { pool } = backoffice
   const [id] = await acceptEvents(pool, [receivedEvent({ tenantId: backoffice.tenantId('acme') })])
   if (id === undefined) throw new Error('no event')
@@ -202,7 +202,7 @@ test('event page: offers “Attempt now” beside the attempts while the event w
   )
 })
 
-test('attempt page: its command for the terminal is in the reference, and the page says where the call goes', async () => {
+test('attempt page: the `latchkey` command on the page is in the CLI reference, and the page says which address the command calls', async () => {
   const { html } = await admin.get(`/events/${eventId}/attempts/1-1`)
   const commands = [...html.matchAll(/<code>(latchkey [^<]*)<\/code>/g)].map(([, command = '']) => command)
   expect(commands).toEqual([`latchkey events get ${eventId} --curl`])

@@ -45,7 +45,7 @@ test('attention: without troubles the overview has no list, and pages have no no
   }
 })
 
-test('attention: a pause of all deliveries is on every page, with who paused, and the way to resume', async () => {
+test('attention: a pause of all deliveries is shown on every page, with who paused them and a link to resume', async () => {
   expect((await pause({ name: 'forwarding.paused' })).status).toBe(303)
   for (const path of [
     '/',
@@ -70,7 +70,7 @@ test('attention: a pause of all deliveries is on every page, with who paused, an
   expect((await operator.get('/events')).html).not.toContain('Deliveries paused')
 })
 
-test('attention: a pause of one tenant is on its pages and on those of all tenants, and on no page of another tenant', async () => {
+test('attention: a pause of one tenant is shown on pages of this tenant and of all tenants, but not of another tenant', async () => {
   expect((await pause({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
   for (const path of ['/', '/events?tenant=acme', '/tenants/acme'])
     expect((await operator.get(path)).html).toContain('Provider card paused for acme')
@@ -108,7 +108,7 @@ test.each([
   },
 )
 
-test('attention: a limit is near from 80 % of its hard limit on', async () => {
+test('attention: a limit is reported as near when the usage reaches 80 % of the hard limit', async () => {
   const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
   await backoffice.pool.query(
     `INSERT INTO usage_hourly (tenant_id, meter, hour, amount) VALUES ($1, 'events', $2, 800)`,
@@ -130,7 +130,7 @@ test('attention: a limit is near from 80 % of its hard limit on', async () => {
   expect((await operator.get('/?tenant=bolt')).html).toContain('Events per month: 800 of 1,000 this month.')
 })
 
-test('attention: the overview of an operator lists a spool in use and dead letters, and that of a tenant does not', async () => {
+test('attention: the overview of an operator lists a spool in use and dead letters, and the overview of a tenant does not', async () => {
   const lab = await startSpoolLab()
   const { databaseUrl } = backoffice
   const opened = await openBackofficeOn({ databaseUrl, redisUrl: lab.server.url })

@@ -59,7 +59,7 @@ describe('pauses of one tenant', () => {
     ['forwarding.paused', 'Forwarding is paused for 1 tenant', 'Paused'],
     ['providers.card.paused', 'Provider card is paused for 1 tenant', 'Provider card paused'],
   ])(
-    'blockers: %s of one tenant is on the pages of all tenants, with who set it and Resume',
+    'blockers: %s of one tenant is shown on the pages of all tenants, with who set it and a link “Resume”',
     async (name, title, badge) => {
       await pause({ name, tenant: 'acme' })
       const resume = `/settings/clear?name=${name}&amp;tenant=${backoffice.tenantId('acme')}`
@@ -86,7 +86,7 @@ describe('pauses of one tenant', () => {
     },
   )
 
-  test('blockers: an event that is opened without a tenant in its address has the notice, the badge and Resume', async () => {
+  test('blockers: the page of an event whose address has no tenant shows the notice, the badge and the link to resume', async () => {
     await pause({ name: 'forwarding.paused', tenant: 'acme' })
     const { html } = await operator.get(`/events/${acmeEvent}`)
     expect(noticesOf(html)).toContain('<strong>Deliveries paused for acme</strong>')
@@ -130,7 +130,7 @@ describe('badges', () => {
     }
   })
 
-  test('blockers: a tenant sees a pause of all tenants on its settings, and not who set it', async () => {
+  test('blockers: a tenant sees a pause of all tenants on its settings page, but not who set the pause', async () => {
     await pause({ name: 'forwarding.paused' })
     const { html } = await acmeKey.get('/settings')
     const row = /<tr id="settings-forwarding-forwarding.paused">.*?<\/tr>/s.exec(html)?.[0] ?? ''
@@ -152,7 +152,7 @@ describe('badges', () => {
       'Accepted, waiting for a probe',
     ],
   ])(
-    'blockers: %s holds back a queued event, whose list has no time at which nothing happens',
+    'blockers: %s holds back a queued event, and the list says “held back” instead of a time',
     async (_case, blocker, badge) => {
       await blocker()
       const row = rowOf((await operator.get('/events?tenant=acme')).html, acmeEvent)
@@ -173,7 +173,7 @@ describe('badges', () => {
     }
   })
 
-  test('blockers: beside a pause, a failing callback is not said to be attempted', async () => {
+  test('blockers: during a pause, the notice about a failing callback does not say that deliveries are attempted', async () => {
     await openBreaker(backoffice.pool, queueOf('acme'), 30_000)
     await pause({ name: 'forwarding.paused', tenant: 'acme' })
     const notices = plain(noticesOf((await operator.get('/events?tenant=acme')).html))
@@ -233,7 +233,7 @@ describe('resumptions', () => {
     return { asked: plain(html), told: await textAfter('/settings/clear', { ...fields, version }) }
   }
 
-  test('blockers: the end of a pause says what resumes and how many events wait', async () => {
+  test('blockers: the page that ends a pause says what resumes and how many events wait', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     const { asked, told } = await clear(fields)
@@ -242,7 +242,7 @@ describe('resumptions', () => {
     expect(told).toEqual(['info', 'Deliveries to acme were resumed; 1 event is being sent.'])
   })
 
-  test('blockers: an event links to the end of its pause, which leads back to the event', async () => {
+  test('blockers: the page of an event links to the form that ends its pause, and the form redirects back to the event', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     const path = `/events/${acmeEvent}`
@@ -259,7 +259,7 @@ describe('resumptions', () => {
     expect((await operator.post('/settings/clear', away)).location ?? '/').toBe('/')
   })
 
-  test('blockers: the end of a pause names the suspension that still holds deliveries back', async () => {
+  test('blockers: after a pause ends, the message names the suspension that still holds deliveries back', async () => {
     const fields = { name: 'forwarding.paused', tenant: 'acme' }
     await pause(fields)
     await suspend()
@@ -268,7 +268,7 @@ describe('resumptions', () => {
     expect(told).toEqual(['info', `Deliveries to acme still wait. ${cause} 1 event waits.`])
   })
 
-  test('blockers: the resumption of a callback names the pause that still holds deliveries back', async () => {
+  test('blockers: after a callback is resumed, the message names the pause that still holds deliveries back', async () => {
     await suspend()
     await pause({ name: 'forwarding.paused' })
     const path = `/tenants/${backoffice.tenantId('acme')}/resume`
@@ -279,7 +279,7 @@ describe('resumptions', () => {
     ])
   })
 
-  test('blockers: the resumption of a callback says that one event is delivered first', async () => {
+  test('blockers: after a callback is resumed, the message says that one event is delivered first', async () => {
     await suspend()
     const told = await textAfter(`/tenants/${backoffice.tenantId('acme')}/resume`, {})
     const rest = 'One event is delivered first, and the others once it has succeeded.'
@@ -288,7 +288,7 @@ describe('resumptions', () => {
     expect(headBadges(html)).toEqual(['Callback resumed'])
   })
 
-  test('blockers: the end of a provider’s pause names the pause of all tenants that remains', async () => {
+  test('blockers: after a provider’s pause for one tenant ends, the message names the remaining pause for all tenants', async () => {
     const name = 'providers.card.paused'
     await pause({ name })
     await pause({ name, tenant: 'acme' })

@@ -63,7 +63,7 @@ test.each([
   ['pending events', { within: '7d', state: 'accepted' }, () => [today, daysAgo]],
   ['a family in another case', { within: '7d', type: 'Payment.*' }, () => [today, yesterday, daysAgo]],
   [
-    'an exact start in place of the choice',
+    'an exact start instead of the chosen span',
     { within: 'today', from: '2020-01-01' },
     () => [today, yesterday, daysAgo],
   ],
@@ -75,7 +75,7 @@ test.each([
   expect(listed(found.html)).toEqual(expected())
 })
 
-test('payload search: without a choice and a start it is refused beside the field, and keeps the entries', async () => {
+test('payload search: a form without a time span or a start is refused with an error beside the field, and keeps its entries', async () => {
   const form = { tenant: backoffice.tenantId('acme'), text: 'needle-77', within: '', from: '' }
   const { status, html } = await admin.post('/events/search', form)
   expect(status).toBe(422)
@@ -84,14 +84,14 @@ test('payload search: without a choice and a start it is refused beside the fiel
   expect(chosen(html)).toBe('')
 })
 
-test('payload search: a type that no event has is answered with the family that was meant', async () => {
+test('payload search: for an unknown type, the page suggests the family of types that was probably meant', async () => {
   const form = { tenant: backoffice.tenantId('acme'), text: 'needle-77', within: '7d', type: 'Payment' }
   const { html } = await admin.post('/events/search', form)
   expect(html).toContain('No event type of the catalogue is named “payment”.')
   expect(html).toContain('<code>payment.*</code>')
 })
 
-test('event list: finds a family of types in any case, and answers a word with the family that was meant', async () => {
+test('event list: finds a family of types in upper or lower case, and for a single word suggests the matching family', async () => {
   expect(listed((await admin.get('/events?type=PAYMENT.*')).html)).toHaveLength(3)
   const { html } = await admin.get('/events?type=Payment&state=accepted')
   expect(listed(html)).toEqual([])
@@ -99,7 +99,7 @@ test('event list: finds a family of types in any case, and answers a word with t
   expect(html).toContain('href="/events?type=payment.*&amp;state=accepted">payment.*</a>')
 })
 
-test('event list: exact times win over “Yesterday”, visibly, and a link exchanges them', async () => {
+test('event list: exact times override “Yesterday”, the page says so, and a link switches to “Yesterday”', async () => {
   const from = new Date(dayStartMs({ nowMs, zone })).toISOString().slice(0, 19)
   const query = `within=yesterday&from=${from}Z`
   const { html } = await admin.get(`/events?${query}`, inZone)

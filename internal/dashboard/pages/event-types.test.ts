@@ -31,7 +31,7 @@ test.each([
 const listed = (html = '') =>
   [...html.matchAll(/href="\/event(?:s|-types)\/([a-z0-9_.]+)/g)].map(([, id]) => id)
 
-test('event types: pages are in alphabetical order, so that no link speaks of older ones', async () => {
+test('event types: pages are in alphabetical order, and their links say “Next page” and not “Older”', async () => {
   const { html } = await admin.get('/event-types')
   expect(html).toContain('Next page')
   expect(html).not.toContain('Older')
@@ -53,7 +53,7 @@ test.each([
   ['payment_intent.succeeded', 'search=payment_intent.succeeded'],
   ['payment.succeded', 'search=payment."'],
   ['a&b', 'All event types'],
-])('event type page: the unlisted type %s is 404 with a next step', async (type, text) => {
+])('event type page: the unlisted type %s returns 404 with a next step', async (type, text) => {
   const { status, html } = await admin.get(`/event-types/${encodeURIComponent(type)}`)
   expect(status).toBe(404)
   expect(html).toContain(`${Bun.escapeHTML(type)} is not in the catalogue`)

@@ -152,7 +152,7 @@ test.each([
   ['state=accepted', 'Accepted events cannot be replayed'],
   ['origin=test', 'Test events cannot be replayed'],
 ])(
-  'event list: with the filter %s it offers no replay of several events, which would cover more, and says why',
+  'event list: with the filter %s, the page does not offer a replay of all matches, and says why',
   async (filter, text) => {
     const { html } = await admin.get(`/events?tenant=acme&${filter}`)
     expect(html).toContain(text)
@@ -285,7 +285,7 @@ test('payload: is redacted on the page, and shown as received on request, with a
   expect(rows).toEqual([{ actor: 'operator:dev' }])
 })
 
-test('payload: a user with only the right to see is not offered the raw payload and cannot read it', async () => {
+test('payload: a read-only user is not offered the raw payload and cannot read it', async () => {
   const id = await accept({ payload: `{"apiKey":"${secret}"}` })
   const viewer = await userWith('')
   const page = await viewer.get(`/events/${id}`)
@@ -408,7 +408,7 @@ test('replay of many events: a form without the end time of the preview returns 
   expect(html).toContain('preview the replay once more')
 })
 
-test('replay of many events: a user with only the right to see can open a replay, but cannot start or cancel a replay', async () => {
+test('replay of many events: a read-only user can open a replay, but cannot start or cancel a replay', async () => {
   const viewer = await userWith('')
   const { html } = await viewer.get('/replays?tenant=acme')
   expect(html).toContain(acme.replayId)

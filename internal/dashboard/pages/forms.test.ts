@@ -173,7 +173,7 @@ test.each([
   expect([kind, Object.keys(problems ?? {})]).toEqual(['wrong', [field]])
 })
 
-test('override form: parses an amount, or no limit if the user chose that', () => {
+test('override form: parses an amount, or no limit if the user chose “no limit”', () => {
   const expiresAtMs = Date.parse('2026-11-22T20:00:00Z')
   const expected = { kind: 'read', hard: 90_000, expiresAtMs, reason: 'A sale' } as const
   expect(parseOverrideForm('recordBytes', override, nowMs)).toEqual(expected)

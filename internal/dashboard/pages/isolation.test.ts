@@ -115,7 +115,7 @@ const withoutTenant = [
 ]
 const forCallOnly = '/refused/verify'
 
-test('isolation: every page and form of the dashboard that names a tenant is in these lists', () => {
+test('isolation: the lists of this test contain every dashboard page and form that names a tenant', () => {
   const paths = pages.map((page) => page(unknown).replace(/\?.*/, ''))
   const targets = forms.map((form) => form(unknown)[0])
   const missing = rows.filter((row) => {
@@ -175,7 +175,7 @@ describe('tenant key', () => {
   )
 
   test.each(['rival', 'depots%2Frival'])(
-    'tenant key: pages of tenant %s by name return 404',
+    'tenant key: pages of the other tenant %s, addressed by name, return 404',
     async (name) => {
       for (const path of [`/tenants/${name}`, `/usage?tenant=${name}`, `/executions?tenant=${name}`])
         expect((await session.get(path)).status).toBe(404)
@@ -227,7 +227,7 @@ describe('tenant key', () => {
   })
 })
 
-describe('user who may only see', () => {
+describe('read-only user', () => {
   beforeAll(async () => {
     backoffice.allow(() => true)
     session = await openDashboardSession(backoffice.url, someUser())
@@ -244,19 +244,19 @@ describe('user who may only see', () => {
     '/settings',
     '/audit',
     () => `/simulations/${rival.simulationId}`,
-  ])('user with only the right to see: %p offers no action', async (path) => {
+  ])('read-only user: the page %p offers no action', async (path) => {
     const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
     expect(html).not.toMatch(/\/advance|Start a similar one/)
   })
 
-  test('user with only the right to see: every form returns 403 and changes nothing', () =>
+  test('read-only user: every form returns 403 and changes nothing', () =>
     expectRefused(403, 'Permission denied'))
 
   const isAction = (path: string) => /test$|resume$|override|new|cancel|change|clear|\/replay$/.test(path)
   test.each(pages.filter((page) => isAction(page(unknown))).map((page) => [page(unknown), page] as const))(
-    'user who may only see: the page of the action %s is 403',
+    'read-only user: the page of the action %s returns 403',
     async (_path, page) => {
       expect((await session.get(page(rival))).status).toBe(403)
     },

@@ -73,8 +73,8 @@ describe('jump', () => {
     ['a type that senders chose', () => 'Parcel.lost', () => ['/events?type=parcel.lost']],
     ['the name of a setting', () => 'log.sampling', () => ['/settings#log.sampling']],
     ['a part of the name of a setting', () => 'forwarding.p', () => ['/settings#forwarding.paused']],
-    ['nothing that exists', () => 'no such thing', () => []],
-  ])('jump: finds by %s', async (_by, find, expected) => {
+    ['a text without a match', () => 'no such thing', () => []],
+  ])('jump: finds the expected pages by %s', async (_by, find, expected) => {
     expect(await found(admin, find())).toEqual(expected())
   })
 
@@ -86,7 +86,7 @@ describe('jump', () => {
     for (const type of types) expect(type).toContain('type=refund.')
   })
 
-  test('jump: a setting that a tenant can have leads to the settings of the chosen tenant, any other to those of the installation', async () => {
+  test('jump: a setting that tenants can have links to the settings of the chosen tenant, any other setting to those of the installation', async () => {
     expect(await found(admin, 'forwarding.paused', '&tenant=acme')).toEqual([
       '/settings?tenant=acme#forwarding.paused',
     ])
@@ -97,7 +97,7 @@ describe('jump', () => {
     expect((await admin.get('/settings')).html).toContain('id="log.sampling"')
   })
 
-  test('jump: a replay is found by its id, and not by an actor that may not see it', async () => {
+  test('jump: a replay is found by its id, but not by an actor without the right to see the replay', async () => {
     const { json } = await backoffice.call('POST', '/internal/v1/replays', {
       headers: { 'Idempotency-Key': 'jump' },
       body: { tenantId: acme.tenantId, from: '2026-01-01T00:00:00Z', state: 'processed' },
@@ -110,7 +110,7 @@ describe('jump', () => {
     expect(await found(admin, `rpl_${'0'.repeat(26)}`)).toEqual([])
   })
 
-  test('jump: an event is found by the id of its provider in the chosen tenant', async () => {
+  test('jump: an event of the chosen tenant is found by the event id of its provider', async () => {
     const { html } = await admin.get(`/events/${acme.eventId}`)
     const [, sourceEventId = ''] = /Provider’s id<\/dt><dd><span class="copy"><code>([^<]+)/.exec(html) ?? []
     expect(sourceEventId).not.toBe('')
@@ -118,7 +118,7 @@ describe('jump', () => {
     expect(await found(admin, sourceEventId, '&tenant=bolt')).toEqual([])
   })
 
-  test('jump: an event is found by the id of its provider in all tenants, while typing only by what looks like an id', async () => {
+  test('jump: an event of any tenant is found by the event id of its provider, but during typing only if the text looks like an id', async () => {
     expect(await found(admin, acme.sourceEventId)).toEqual([`/events/${acme.eventId}`])
     expect(await found(admin, acme.sourceEventId, '&typing=1')).toEqual([])
     expect(await found(admin, 'order-2026-0001')).toEqual([])
@@ -127,7 +127,7 @@ describe('jump', () => {
     ])
   })
 
-  test('jump: an event of a declared provider is found by the provider’s id, also where the tenant has an alias', async () => {
+  test('jump: an event of a declared provider is found by the provider’s event id, also if the tenant uses an alias of the provider', async () => {
     const tenantId = backoffice.tenantId('crate')
     const sourceEventId = 'squeezed-1001'
     const text = `${tenantId}\nlemonsqueezy\n${sourceEventId}`
@@ -139,7 +139,7 @@ describe('jump', () => {
     expect(await found(admin, sourceEventId, '&tenant=crate')).toEqual([`/events/${id}`])
   })
 
-  test('jump: an actor with rights in one namespace finds no event of others by the id of its provider', async () => {
+  test('jump: an actor with rights in one namespace finds no event of other namespaces by the event id of its provider', async () => {
     const user = someUser()
     backoffice.allow(({ user: asking, namespace }: AskedRight) => asking === user && namespace === 'depots')
     const session = await openDashboardSession(backoffice.url, user)
@@ -152,7 +152,7 @@ describe('jump', () => {
     expect(await found(other, acme.sourceEventId)).toEqual([])
   })
 
-  test('jump: an actor finds only what it may see', async () => {
+  test('jump: an actor finds only tenants and events that the actor may see', async () => {
     const user = someUser()
     backoffice.allow(({ user: asking, namespace }: AskedRight) => asking === user && namespace === 'depots')
     const session = await openDashboardSession(backoffice.url, user)

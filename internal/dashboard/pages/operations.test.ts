@@ -77,7 +77,7 @@ describe('usage', () => {
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
 
-  test('limit override: the form shows a refusal of the use case beside its field, without the name that the API has for it', async () => {
+  test('limit override: the form shows an error beside its field, without the name that the API has for the field', async () => {
     const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
     const { status, html } = await session.post('/usage/override', fields({ expiresAt: until, sure: 'yes' }))
     expect(status).toBe(422)

@@ -46,7 +46,7 @@ function tileOf(html: string, label: string): ShownTile {
 const countOf = (html: string) => [...html.matchAll(/href="\/events\/evt_[0-9a-z]{26}/g)].length
 
 test.each(['', '&tenant=acme'])(
-  'overview%s: the tile of accepted events leads to as many events as it counts',
+  'overview%s: the tile of accepted events links to a list of as many events as the tile counts',
   async (tenant) => {
     const { href, value } = tileOf((await admin.get(`/?range=1h${tenant}`)).html, 'Accepted')
     expect(value).toBe('3')
@@ -55,7 +55,7 @@ test.each(['', '&tenant=acme'])(
   },
 )
 
-test('overview: the other tiles lead to lists of the same time, and a text says what each counts', async () => {
+test('overview: the other tiles link to lists of the same time span, and a text says what each tile counts', async () => {
   const { html } = await admin.get('/?range=1h')
   const failed = tileOf(html, 'Failed')
   expect(failed.value).toBe('2')

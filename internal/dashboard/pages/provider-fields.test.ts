@@ -57,7 +57,7 @@ test('provider field: accepts a Provider that it does not suggest', async () => 
   expect([status, html.includes(`providers.${name}.paused`)]).toEqual([200, true])
 })
 
-test('verification of a call: its page stays small with the maximum number of Providers', async () => {
+test('verification of a call: the page stays small with the maximum number of Providers', async () => {
   const { status, html } = await admin.get('/refused/verify')
   expect([status, html.includes(nameOf(providersMax - 1))]).toEqual([200, true])
   expect(Buffer.byteLength(html)).toBeLessThan(pageBytesMax)

@@ -81,7 +81,7 @@ const checked = (html: string) =>
 const linkTo = (html: string, label: string) =>
   new RegExp(`href="([^"]*)"[^>]*>${label}<`).exec(html)?.[1]?.replaceAll('&amp;', '&')
 
-test('replay page: what failed again is linked, listed by the API, and replayed again, and the event leads back', async () => {
+test('replay page: events that failed again are linked, listed by the API and can be replayed, and their pages link to the replay', async () => {
   const ids = await failed(4, 'order.again')
   const again = ids.slice(0, 2)
   const preview = await admin.get(
@@ -145,7 +145,7 @@ test('replays: the list, the page and the API show the same progress', async () 
   expect(await progress()).toBe(words)
 })
 
-test('selection of events: all of a page without a script, kept on the way back, and lost after the replay', async () => {
+test('selection of events: all events of a page can be selected without a script; “Back” keeps the selection, a replay clears it', async () => {
   const ids = await failed(3, 'order.select')
   const list = '/events?tenant=acme&type=order.select&within=24h'
   const page = await admin.get(list)
@@ -174,7 +174,7 @@ test('selection of events: all of a page without a script, kept on the way back,
   expect(checked(after.html)).toEqual([])
 })
 
-test('selection of events: the way back from a list without filters keeps the selection', async () => {
+test('selection of events: “Back” to a list without filters keeps the selection', async () => {
   const [id = ''] = await failed(1, 'order.unfiltered')
   const { html } = await admin.get('/events')
   const list = /name="list" value="([^"]*)"/.exec(html)?.[1] ?? ''
@@ -182,7 +182,7 @@ test('selection of events: the way back from a list without filters keeps the se
   expect(linkTo(preview.html, 'Back')).toBe(`/events?selected=${id}`)
 })
 
-test('replay of a filtered list: the form, the preview and the start lead back to the list', async () => {
+test('replay of a filtered list: the form, the preview and the start of the replay return to the list', async () => {
   await failed(2, 'order.filtered')
   const list = '/events?tenant=acme&state=delivery_failed&type=order.filtered&within=24h'
   const form = await admin.get(linkTo((await admin.get(list)).html, 'Replay all that match…') ?? '')
@@ -203,7 +203,7 @@ test('replay of a filtered list: the form, the preview and the start lead back t
 })
 
 test.each(['https://evil.example/', 'tenant=acme&next=https://evil.example/', '//evil.example'])(
-  'selection of events: the list %s of an address leads to the list of events only',
+  'selection of events: the parameter `list` with the value %s redirects only to the event list',
   async (list) => {
     const { location } = await admin.get(`/replays/preview?selected=yes&list=${encodeURIComponent(list)}`)
     expect(location).toMatch(/^\/events(\?tenant=acme)?$/)
@@ -219,7 +219,7 @@ test('events of a replay: a user who may not see the replay’s tenant finds non
   expect([status, listed(html)]).toEqual([400, []])
 })
 
-test('replay of a filtered list: a list of any time is replayed from any time, and the payload search keeps its filter', async () => {
+test('replay of a filtered list: a list without a time filter is replayed without a start, and the payload search keeps the filter', async () => {
   const [id = ''] = await failed(1, 'order.anytime')
   const list = '/events?tenant=acme&state=delivery_failed&type=order.anytime'
   const { html } = await admin.get(list)
@@ -236,14 +236,14 @@ test('replay of a filtered list: a list of any time is replayed from any time, a
   expect((await admin.get(event)).html).toContain(`href="${list.replaceAll('&', '&amp;')}"`)
 })
 
-test('replay of a selection: the events of one tenant are a replay of this tenant', async () => {
+test('replay of a selection: selected events of a single tenant become a replay of this tenant', async () => {
   const [id = ''] = await failed(1, 'order.onetenant')
   const preview = await admin.get(`/replays/preview?selected=yes&list=%3F&${id}=on`)
   expect(preview.html).toMatch(/Tenant<.*?acme/s)
   expect(preview.html).toContain(`name="tenant" value="${backoffice.tenantId('acme')}"`)
 })
 
-test('replay of what failed again: names the earlier replay, leads back to it, and ⌘K shows its stage', async () => {
+test('replay of events that failed again: the preview names and links the earlier replay, and ⌘K shows the stage of that replay', async () => {
   const ids = await failed(1, 'order.backagain')
   const preview = await admin.get('/replays/preview?tenant=acme&type=order.backagain&from=2026-01-01T00:00')
   const path = (await startFrom(preview.html)).split('?')[0] ?? ''

@@ -58,7 +58,7 @@ test('saved view: saving, opening, replacing and deleting a view', async () => {
   expect((await admin.post('/events/views/delete', { name: 'Failed payments' })).status).toBe(303)
 })
 
-test('saved view: keeps only filters of the list, never a cursor, and times as they are in UTC', async () => {
+test('saved view: contains only filters of the list, no cursor, and times in UTC', async () => {
   await save('Afternoon', {
     from: '2026-11-21T19:50',
     zone: 'Europe/Berlin',
@@ -72,7 +72,7 @@ test('saved view: keeps only filters of the list, never a cursor, and times as t
   ])
 })
 
-test('saved view: without a filter and without views, the page offers nothing to save or delete', async () => {
+test('saved view: the event list offers saving only with a filter, and deletion only if a view exists', async () => {
   expect((await admin.get('/events')).html).not.toContain('saved-views')
   const { html } = await admin.get('/events?state=processed')
   expect(html).toContain('<form method="post" action="/events/views"')
@@ -92,7 +92,7 @@ test.each([
   expect(await viewsOf(admin)).toEqual([])
 })
 
-test('saved view: the 51st is refused with the text what to do, and one of the 50 can be replaced', async () => {
+test('saved view: the 51st view is refused with a text that says what to do, and an existing view can be replaced', async () => {
   for (let nth = 1; nth <= 50; nth += 1) expect((await save(`View ${nth}`)).status).toBe(303)
   const full = await save('One more')
   expect(full.status).toBe(409)
@@ -101,7 +101,7 @@ test('saved view: the 51st is refused with the text what to do, and one of the 5
   expect(await viewsOf(admin)).toHaveLength(50)
 })
 
-test('saved view: another actor neither sees nor deletes it', async () => {
+test('saved view: another actor can neither see nor delete the view', async () => {
   backoffice.allow(() => true)
   const others = [
     await openDashboardSession(backoffice.url, someUser()),

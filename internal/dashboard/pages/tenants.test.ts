@@ -176,7 +176,7 @@ describe('test event', () => {
 
   test.each([
     ['a payload that is not JSON', { payload: '{"a":1,}' }, 'unexpected character at line 1, column 8'],
-    ['a payload that is no object', { payload: '[]' }, 'The body must be a JSON object'],
+    ['a payload that is not an object', { payload: '[]' }, 'The body must be a JSON object'],
     [
       'a type that the provider lacks',
       { provider: 'card', type: 'no.such', payload: '{}' },

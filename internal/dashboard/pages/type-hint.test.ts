@@ -8,7 +8,7 @@ test.each([
   ['a mistyped family', 'paymnt.*', ['payment.*']],
   ['the end of a type', 'under_review', ['chargeback.under_review']],
   ['an unknown type', 'zzz.created', []],
-])('type hint: %s gets suggestions', (_name, text, suggestions) => {
+])('type hint: %s gets the expected suggestions', (_name, text, suggestions) => {
   const found = typeProblemOf(text)
   expect(found?.problem).toStartWith('No event type of the catalogue ')
   for (const each of suggestions) expect(found?.suggestions).toContain(each)
@@ -17,7 +17,7 @@ test.each([
 })
 
 test.each(['payment.*', 'Payment.Succeeded', 'latchkey.*', 'latchkey.test', 'slack.message', 'pay*'])(
-  'type hint: %s gets none, as a type of the catalogue or of a provider, or a refused filter',
+  'type hint: %s gets no hint, because it is a known type or family, a type of a provider, or an invalid filter',
   (text) => {
     expect(typeProblemOf(text)).toBeUndefined()
   },

@@ -31,7 +31,7 @@ test('verify a call: the form offers shipped and built-in declared providers', a
   expect(html).not.toContain('<option value="wallet"')
 })
 
-test('verify a call: a verified one shows the event and each step, and the secret nowhere', async () => {
+test('verify a call: for a verified call, the page shows the event and each step, but not the secret', async () => {
   const { status, html } = await verify()
   expect(status).toBe(200)
   expect(html).toContain('The call is verified')
@@ -43,7 +43,7 @@ test('verify a call: a verified one shows the event and each step, and the secre
   expect(html).not.toContain(secret)
 })
 
-test('verify a call: one with another secret shows both signatures', async () => {
+test('verify a call: for a call with another secret, the page shows both signatures', async () => {
   const { html } = await verify({ secret: 'another-secret' })
   expect(html).toContain('The call is refused: ')
   expect(html).toContain('<dt>Received</dt>')
@@ -51,7 +51,7 @@ test('verify a call: one with another secret shows both signatures', async () =>
   expect(html).not.toContain('another-secret')
 })
 
-test('verify a call: by keys that the vendor publishes, it says where they are and fetches nothing', async () => {
+test('verify a call: if the vendor publishes its keys, the page names the URL of the keys and fetches nothing', async () => {
   const { spec } = parse(readFileSync(file.replace('slack', 'googlepubsub'), 'utf8'))
   const [{ secrets, at, body, headers: given }] = spec.vectors
   const change = { provider: 'googlepubsub', secret: secrets[1], body, at }
@@ -61,7 +61,7 @@ test('verify a call: by keys that the vendor publishes, it says where they are a
   expect(html).toContain('https://www.googleapis.com/oauth2/v3/certs')
 })
 
-test('verify a call: the line ends of a browser are those that were pasted', async () => {
+test('verify a call: CRLF line ends that a browser sends are read as the LF that was pasted', async () => {
   const body = '{\n"type":"url_verification",\n"challenge":"abc"}'
   const signed = new Bun.CryptoHasher('sha256', secret).update(`v0:1794300001:${body}`).digest('hex')
   const lines = [
@@ -78,14 +78,14 @@ test.each<[string, Partial<typeof call>, string]>([
   ['headers without a name', { headers: 'v0=0858' }, 'line 1 has another form'],
   ['a time of another form', { at: 'yesterday' }, 'ust be a time such as'],
   ['no secret', { secret: '' }, 'Secret'],
-])('verify a call: with %s it is refused with 422 and keeps the fields', async (_name, change, text) => {
+])('verify a call: a form with %s is refused with 422 and keeps its fields', async (_name, change, text) => {
   const { status, html } = await verify(change)
   expect(status).toBe(422)
   expect(html).toContain(text)
   expect(html).toContain('app_mention')
 })
 
-test('verify a call: neither the log nor a table keeps the secret or the call', async () => {
+test('verify a call: the secret is not stored in the audit log', async () => {
   await verify()
   const { rows } = await backoffice.pool.query<{ text: string }>('SELECT a::text AS text FROM audit a')
   expect(rows.map(({ text }) => text).join('\n')).not.toContain(secret)
