@@ -164,6 +164,11 @@ const rules: Record<string, Rule> = {
         ]
       : [],
 
+  'no literal only packs lines of another': ({ path, text }) =>
+    isCode(path) && !isTest(path)
+      ? linesLike(path, text, /\.\.\.\(\[.*\] as const\),?$/, 'write its members one by one')
+      : [],
+
   'rooms keep no state of their own': ({ path, text }) =>
     isCode(path) && path.startsWith('internal/') && !isTest(path)
       ? linesLike(path, text, /^(export )?let /, 'state belongs to what main.ts builds')
@@ -452,6 +457,13 @@ const refused: [rule: string, what: string, path: string, text: string, problems
     'a const of an index after a remark',
     'internal/base/json-span.ts',
     '// Remark.\nexport const jsonDepthMax = 1\n',
+    1,
+  ],
+  [
+    'no literal only packs lines of another',
+    'a list in parts',
+    'internal/base/a.ts',
+    "const a = [\n  ...(['a', 'b'] as const),\n] as const\n",
     1,
   ],
   ['named exports, unions and consts only', 'default', 'internal/base/a.ts', 'export default 1\n', 1],

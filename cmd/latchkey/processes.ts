@@ -7,10 +7,8 @@ const processes = [
   ['forwarder', 'delivers events to callbacks', () => import('#cmd/forwarder/main.ts')],
   ['operator', 'reconciles the Tenants of a cluster', () => import('#cmd/operator/main.ts')],
   [
-    ...([
-      'backoffice',
-      'serves the dashboard and the internal API, and exports the backlog as metrics',
-    ] as const),
+    'backoffice',
+    'serves the dashboard and the internal API, and exports the backlog as metrics',
     () => import('#cmd/backoffice/main.ts'),
   ],
   [

@@ -73,8 +73,14 @@ function scopesFor(api: KeyApi, { right, isForAllTenants }: RouteRight): ScopeSe
 }
 
 const routeErrors: readonly ErrorCode[] = [
-  ...(['invalid_request', 'api_key_scope', 'tenant_suspended'] as const),
-  ...(['not_found', 'internal', 'unavailable', 'body_dropped', 'overloaded'] as const),
+  'invalid_request',
+  'api_key_scope',
+  'tenant_suspended',
+  'not_found',
+  'internal',
+  'unavailable',
+  'body_dropped',
+  'overloaded',
 ]
 
 const internalRules: RouteApi<InternalParts> = {

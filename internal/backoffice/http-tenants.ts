@@ -35,7 +35,8 @@ const lookupParams = {
   slug: textParam('Its slug.', { charsMax: 63 }),
   keyPrefix: patternParam(
     'The first 11 characters of one of the tenant’s API keys, including `lk_`. A whole key is refused.',
-    ...(['^lk_[!-~]{8}$', 'the first 11 characters of an API key'] as const),
+    '^lk_[!-~]{8}$',
+    'the first 11 characters of an API key',
   ),
   namespace: textParam('Its namespace; together with `name`.', { charsMax: 63 }),
   name: textParam('Its name.', { charsMax: 63 }),

@@ -204,7 +204,10 @@ const simulationRoutes = [
     status: 202,
     idempotencyKey: 'required',
     errors: [
-      ...(['conflict', 'provider_not_ready', 'idempotency_key_reused', 'too_many_simulations'] as const),
+      'conflict',
+      'provider_not_ready',
+      'idempotency_key_reused',
+      'too_many_simulations',
       'secrets_unreadable',
     ],
     summary: 'Simulate a dispute and send its events to the callback',

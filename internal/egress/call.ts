@@ -260,8 +260,13 @@ export type CallFailureCause = keyof typeof callFailures
 
 /** Failures before a connection was open, so that no byte of the request was sent. */
 export const unsentCauses: ReadonlySet<string> = new Set<CallFailureCause>([
-  ...(['url_refused', 'dns_failed', 'address_refused', 'connect_failed', 'connect_timeout'] as const),
-  ...(['tls_failed', 'proxy_failed'] as const),
+  'url_refused',
+  'dns_failed',
+  'address_refused',
+  'connect_failed',
+  'connect_timeout',
+  'tls_failed',
+  'proxy_failed',
 ])
 
 /** Response headers that delivery interprets, as received. */

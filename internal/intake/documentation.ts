@@ -201,9 +201,20 @@ const tenantNotAllowed = (more = ''): AnswerDoc => ({
 })
 
 const errors: readonly ErrorCode[] = [
-  ...(['invalid_request', 'route_unknown', 'provider_unknown', 'body_too_large', 'internal'] as const),
-  ...(['limit_exceeded', 'queue_unavailable', 'certificate_unavailable', 'secrets_unreadable'] as const),
-  ...(['provider_paused', 'starting', 'body_dropped', 'overloaded', 'loop_detected'] as const),
+  'invalid_request',
+  'route_unknown',
+  'provider_unknown',
+  'body_too_large',
+  'internal',
+  'limit_exceeded',
+  'queue_unavailable',
+  'certificate_unavailable',
+  'secrets_unreadable',
+  'provider_paused',
+  'starting',
+  'body_dropped',
+  'overloaded',
+  'loop_detected',
 ]
 
 const errorTexts = {
@@ -276,8 +287,14 @@ export const answerHandshake: Operation = {
     403: tenantNotAllowed(),
   },
   errors: [
-    ...(['route_unknown', 'provider_unknown', 'method_not_allowed', 'internal'] as const),
-    ...(['secrets_unreadable', 'provider_paused', 'starting', 'overloaded'] as const),
+    'route_unknown',
+    'provider_unknown',
+    'method_not_allowed',
+    'internal',
+    'secrets_unreadable',
+    'provider_paused',
+    'starting',
+    'overloaded',
   ],
   errorTexts: { 404: 'There is no such provider.', 405: 'The provider does not check URLs by this method.' },
 }

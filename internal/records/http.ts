@@ -53,8 +53,15 @@ const bodyBytesMax = (records: Records) => records.bodyBytesMax + slackBytes
 
 const tag = 'records'
 const errors: readonly ErrorCode[] = [
-  ...(['invalid_request', 'api_key_invalid', 'api_key_scope', 'tenant_suspended', 'internal'] as const),
-  ...(['store_unavailable', 'starting', 'body_dropped', 'overloaded'] as const),
+  'invalid_request',
+  'api_key_invalid',
+  'api_key_scope',
+  'tenant_suspended',
+  'internal',
+  'store_unavailable',
+  'starting',
+  'body_dropped',
+  'overloaded',
 ]
 const address = { scope: 'payments', key: 'order-1042' }
 const record = { status: 201, headers: { Location: '/charges/ch_81' }, body: { id: 'ch_81', amount: 4200 } }

@@ -13,8 +13,14 @@ export const tenantApiVersion = 'latchkey.dev/v1alpha1'
  * either.
  */
 export const apiKeyScopes = [
-  ...(['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const),
-  ...(['events:read', 'events', 'payloads:read'] as const),
+  'records',
+  'webhooks',
+  'simulations',
+  'dashboard',
+  'dashboard:read',
+  'events:read',
+  'events',
+  'payloads:read',
 ] as const
 /** A scope of an API key. */
 export type ApiKeyScope = (typeof apiKeyScopes)[number]

@@ -14,9 +14,7 @@ import { decodeText, isInWindow, verdicts } from './signature.ts'
 const messageTypes = ['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation'] as const
 
 const notificationMembers = ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type']
-const confirmationMembers = [
-  ...(['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'] as const),
-]
+const confirmationMembers = ['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type']
 
 /** `SignatureVersion`, `SigningCertURL` and `UnsubscribeURL` are not signed. */
 export const snsSignedMembers: readonly string[] = [

@@ -66,10 +66,20 @@ const condition = strict(
 
 /** `token` and `basic` compare a shared secret; `aws-sns` verifies a message by the certificate that it names. */
 export const algorithms = [
-  ...(['hmac-sha1', 'hmac-sha256', 'hmac-sha384', 'hmac-sha512'] as const),
-  ...(['ed25519', 'ecdsa-p256-sha256', 'ecdsa-p384-sha384'] as const),
-  ...(['rsa-pkcs1-sha256', 'rsa-pkcs1-sha512', 'rsa-pss-sha256'] as const),
-  ...(['token', 'basic', 'jwt', 'aws-sns'] as const),
+  'hmac-sha1',
+  'hmac-sha256',
+  'hmac-sha384',
+  'hmac-sha512',
+  'ed25519',
+  'ecdsa-p256-sha256',
+  'ecdsa-p384-sha384',
+  'rsa-pkcs1-sha256',
+  'rsa-pkcs1-sha512',
+  'rsa-pss-sha256',
+  'token',
+  'basic',
+  'jwt',
+  'aws-sns',
 ] as const
 export type Algorithm = (typeof algorithms)[number]
 

@@ -4,7 +4,15 @@ export type TemplatePart =
   | { readonly kind: TemplateVariable; readonly argument: string }
 
 const plainVariables = [
-  ...(['body', 'timestamp', 'id', 'url', 'path', 'method', 'receivedAt', 'challenge', 'hmac'] as const),
+  'body',
+  'timestamp',
+  'id',
+  'url',
+  'path',
+  'method',
+  'receivedAt',
+  'challenge',
+  'hmac',
 ] as const
 const argumentVariables = ['header', 'headers', 'query', 'form', 'json', 'sha256'] as const
 const optionalVariables = ['secret'] as const
@@ -14,20 +22,18 @@ export type TemplateVariable =
   | (typeof optionalVariables)[number]
 
 export const callVariables: readonly TemplateVariable[] = [
-  ...([
-    'body',
-    'timestamp',
-    'id',
-    'url',
-    'path',
-    'method',
-    'header',
-    'headers',
-    'query',
-    'form',
-    'json',
-    'sha256',
-  ] as const),
+  'body',
+  'timestamp',
+  'id',
+  'url',
+  'path',
+  'method',
+  'header',
+  'headers',
+  'query',
+  'form',
+  'json',
+  'sha256',
 ]
 export const claimVariables: readonly TemplateVariable[] = [...callVariables, 'secret']
 export const hashVariables: readonly TemplateVariable[] = [...callVariables, 'receivedAt']
