@@ -5,6 +5,9 @@ import type { SecretManifest } from './secret-manifest.ts'
 import type { TenantStatus } from './status-schemas.ts'
 import type { TenantObject } from './tenant-object.ts'
 
+/** Prefix of uids that a folder of manifests derives from namespace and name. A uid of a cluster never has it. */
+export const folderUidPrefix = 'folder:'
+
 /** A validated Tenant. */
 export interface TenantManifest {
   /** A folder of manifests derives it from namespace and name. */

@@ -1,6 +1,7 @@
 import { type KubeClient, Reflector, type ReflectorTrouble, type Transport } from '#internal/kube/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { type ProviderObject, type ProviderSource, providerObjects } from '../providers/provider-object.ts'
+import { folderUidPrefix } from '../tenant-source.ts'
 import { addFinalizer, applyStatus, removeFinalizer } from './object-writes.ts'
 
 const troubleLogEvery = 20
@@ -33,7 +34,7 @@ export function startClusterProviders({
   return {
     all: () => (reflector.hasSynced() ? [...reflector.cache.values()] : undefined),
     isComplete: () => reflector.hasSynced(),
-    owns: ({ uid }) => !uid.startsWith('folder:'),
+    owns: ({ uid }) => !uid.startsWith(folderUidPrefix),
     follow(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -2,7 +2,7 @@ import { expectOk, type KubeClient } from '#internal/kube/index.ts'
 import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
 import { tenantFinalizer, tenantObjects } from '../tenant-object.ts'
-import type { TenantSource } from '../tenant-source.ts'
+import { folderUidPrefix, type TenantSource } from '../tenant-source.ts'
 import { startClusterProviders } from './cluster-providers.ts'
 import { ClusterSecrets } from './cluster-secrets.ts'
 import { ClusterView, type ClusterViewOptions } from './cluster-view.ts'
@@ -28,7 +28,7 @@ export function startClusterSource(
     providers,
     vanishedData: 'keep',
     resumesMovedCallback: false,
-    owns: ({ uid }) => !uid.startsWith('folder:'),
+    owns: ({ uid }) => !uid.startsWith(folderUidPrefix),
     settled: (signal) => view.settled(signal),
     tenant: (place) => view.tenant(place),
     tenants: () => view.tenants(),

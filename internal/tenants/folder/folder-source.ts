@@ -10,17 +10,17 @@ import type { ProviderObject, ProviderSource } from '../providers/provider-objec
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
 import type { TenantStatus } from '../status-schemas.ts'
 import { slugOf, type TenantObject } from '../tenant-object.ts'
-import type {
-  GeneratedSecret,
-  SecretRead,
-  SecretWritten,
-  TenantSecrets,
-  TenantSource,
+import {
+  folderUidPrefix,
+  type GeneratedSecret,
+  type SecretRead,
+  type SecretWritten,
+  type TenantSecrets,
+  type TenantSource,
 } from '../tenant-source.ts'
 import {
   type FileDocument,
   type FolderTenant,
-  folderUidPrefix,
   identityOf,
   type ParsedFile,
   parseFile,

@@ -5,9 +5,7 @@ import { type Problem, parseTenant } from '../parse-tenant.ts'
 import type { ProviderObject } from '../providers/provider-object.ts'
 import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
 import type { TenantObject } from '../tenant-object.ts'
-
-/** Prefix of the uids that are derived from namespace and name, for the tenants of a folder. */
-export const folderUidPrefix = 'folder:'
+import { folderUidPrefix } from '../tenant-source.ts'
 
 export type FolderTenant = TenantObject & { readonly spec: TenantSpec }
 
