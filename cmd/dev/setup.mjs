@@ -211,14 +211,14 @@ async function runNightlyTest(bun, args) {
   const suites = [
     [runTest, ['clients', 'cmd', 'internal', 'test/contract', ...endToEndTests]],
     [runClientTest, clientTests],
-    [runFaultTest, [faultTests]],
-    [runClusterTest, [clusterTests]],
+    [runFaultTest, faultTests],
+    [runClusterTest, clusterTests],
   ]
   const { patterns } = splitArgs(args)
   process.env.LATCHKEY_TEST_NIGHTLY = 'true'
   let exitCode = 0
   for (const [runSuite, folders] of suites) {
-    const files = folders.flatMap(testFiles).filter(isNightly)
+    const files = testFiles(folders).filter(isNightly)
     const chosen = files.filter((path) => patterns.length === 0 || matches(path, patterns))
     if (chosen.length > 0) exitCode = (await runSuite(bun, chosen)) || exitCode
   }
@@ -404,7 +404,6 @@ async function install(bun) {
   await step('Packages: bun install --frozen-lockfile', async () => {
     const { exitCode, output } = await capture(bun, ['install', '--frozen-lockfile'])
     if (exitCode !== 0) fail(`${output}\nbun install failed (exit code ${exitCode})`)
-    await buildApiTypes(bun)
     writeFileSync(stamp, digest)
   })
 }

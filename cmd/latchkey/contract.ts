@@ -25,7 +25,8 @@ interface Document {
  * which then contains the result.
  */
 export function contracts() {
-  return { public: contractOf(documents().public), internal: contractOf(documents().internal) }
+  const both = documents()
+  return { public: contractOf(both.public), internal: contractOf(both.internal) }
 }
 
 /** Called as a macro, because the definitions of filters load the rooms of the stores. */
