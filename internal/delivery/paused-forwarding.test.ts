@@ -1,7 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { callbackQueueOf } from '#internal/events/index.ts'
-import type { PausedForwarding } from '#internal/events/tenant-queue.ts'
-import { readQueueDepth } from '#internal/events/tenant-queue.ts'
+import { type PausedForwarding, readQueueDepth } from '#internal/events/tenant-queue.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'

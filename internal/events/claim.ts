@@ -1,7 +1,6 @@
 import { type Day, type EventId, expiryDayOf, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { ReceivedEvent } from './model.ts'
 import {
   type DestinationKey,
   isAmongText,
@@ -9,6 +8,7 @@ import {
   type OwnProvider,
   type QueueId,
   queueIdText,
+  type ReceivedEvent,
 } from './model.ts'
 
 /** Delivery that this process has claimed. */

@@ -7,8 +7,7 @@ import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type BatchOutcome, partitionsOf, type StoreBatchOptions, storeBatch } from './insert.ts'
-import type { ReceivedEvent } from './model.ts'
-import { callbackQueueOf } from './model.ts'
+import { callbackQueueOf, type ReceivedEvent } from './model.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -8,7 +8,6 @@ import {
 } from '#internal/tenants/index.ts'
 import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { Queryable } from './list-source.ts'
-import type { ReceivedEvent } from './model.ts'
 import {
   createEvent,
   type EventOrigin,
@@ -17,6 +16,7 @@ import {
   ownProvider,
   type QueueId,
   queueIdOf,
+  type ReceivedEvent,
 } from './model.ts'
 import { type NoticeType, testNoticeType } from './notification-samples.ts'
 

@@ -4,8 +4,7 @@ import { checkedDay } from './claim.ts'
 import { type Attempt, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
 import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
-import type { ReceivedEvent } from './model.ts'
-import { callbackDestination } from './model.ts'
+import { callbackDestination, type ReceivedEvent } from './model.ts'
 
 /**
  * Stores a test event, or finds the stored event with the same dedupe key, and returns it as it is to be sent. It gets no queue entry. Its

@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { EventId, TenantId } from '#internal/base/index.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
-import { listEvents } from '#internal/events/index.ts'
+import { listEvents, type ReceivedEvent } from '#internal/events/index.ts'
 import { purgeEventSteps } from '#internal/events/purge.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'

@@ -12,8 +12,7 @@ import type { TestDatabase } from '#test/support/stores.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 import { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
-import type { Spool } from './spool.ts'
-import { countedKeys, encodeEvent, spoolKeys, spoolScripts } from './spool.ts'
+import { countedKeys, encodeEvent, type Spool, spoolKeys, spoolScripts } from './spool.ts'
 
 let lab: SpoolLab
 let database: TestDatabase

@@ -1,6 +1,10 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool, RedisConnection, RedisScript } from '#internal/storage/index.ts'
-import { RedisUnavailable } from '#internal/storage/index.ts'
+import {
+  type Pool,
+  type RedisConnection,
+  type RedisScript,
+  RedisUnavailable,
+} from '#internal/storage/index.ts'
 import { type DurableReading, readDurableMeters } from './durable-meters.ts'
 import { defineUsageScript, type MeterWindows, readMeters, type UsageReading } from './reading.ts'
 

@@ -1,5 +1,4 @@
-import type { Blocker, HeldEvents, Outcome } from '#internal/backoffice/index.ts'
-import { blockerState } from '#internal/backoffice/index.ts'
+import { type Blocker, blockerState, type HeldEvents, type Outcome } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { pausedProviderOf } from '#internal/settings/index.ts'
 import { countText } from '../components/text.tsx'

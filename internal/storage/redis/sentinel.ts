@@ -1,8 +1,7 @@
 import { within } from '#internal/base/index.ts'
 import type { RedisDriver } from './driver.ts'
 import { nodeName, Pulse, RedisLink, RedisPeer } from './link.ts'
-import type { RedisServers, RedisTarget } from './session.ts'
-import { RedisUnavailable } from './session.ts'
+import { type RedisServers, type RedisTarget, RedisUnavailable } from './session.ts'
 import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 

@@ -1,7 +1,6 @@
 import { ErrorReply } from '@redis/client'
 import type { RedisPeer } from './link.ts'
-import type { RedisSession } from './session.ts'
-import { type ChannelListener, RedisUnavailable } from './session.ts'
+import { type ChannelListener, type RedisSession, RedisUnavailable } from './session.ts'
 
 interface Channel {
   /** Listeners until `unsubscribe`, then none. */
