@@ -17,7 +17,7 @@ import { type ConformanceService, startService } from './services.ts'
 const testMsMax = 180_000
 const tableFile = new URL('../typescript/latchkey-outcomes.sql', import.meta.url)
 
-/** Declares a test for each case of middleware and receivers, on its frameworks of a part and runtime, whose apps a driver serves. */
+/** Declares a test for each case of middleware and receivers, on each framework of the part and runtime. A driver serves its apps. */
 export function testApps(runtime: Runtime, part: Part, start: () => Promise<Driver>): void {
   const frameworks: readonly Framework[] = frameworkNames[runtime]
   describe(`apps on ${runtime}`, () => {

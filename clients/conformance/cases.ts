@@ -12,7 +12,7 @@ export type Language = 'typescript' | 'python'
 /** Part of the matrix that a suite runs: `change` each case in one column, `nightly` each case in its other columns. */
 export type Part = 'change' | 'nightly'
 
-/** Returns the columns in which a part runs a case. The one of a change moves on from case to case, so that it reaches all columns. */
+/** Returns the columns of a case: for `change` one, the next for each case, so that all are reached; for `nightly` the others. */
 export function columnsIn<Column>(part: Part, columns: readonly Column[], nth: number): Column[] {
   return columns.filter((_column, at) => (at === nth % columns.length) === (part === 'change'))
 }

@@ -11,14 +11,14 @@ export interface Subject {
   /** Column of the matrix. */
   readonly title: string
   readonly language: Language
-  /** Services that a change skips before the first case, so that libraries run a case on different services. */
+  /** Index of the service of the first case in a `change`, so that libraries run a case on different services. */
   readonly firstService: number
   startDriver(): Promise<Driver>
   /** Starts the test kit of the language. */
   startKit(): Promise<ConformanceService> | ConformanceService
 }
 
-/** Declares a test for each case and its services of a part. They run side by side, since they mostly wait for locks to end. */
+/** Declares a test for each case on each of its services in the part. Tests run side by side, since they mostly wait for locks to end. */
 export function testRecords(subject: Subject, part: Part): void {
   const { language, firstService } = subject
   describe.each([...serviceNames])(`${subject.title} on records in %s`, (name) => {

@@ -110,7 +110,7 @@ function parseObject(text: string): Fields | string {
   }
 }
 
-/** Maximum nesting depth of a JSON text, counted before the text is parsed. */
+/** Returns the nesting depth of a JSON text, so that a text that nests too deep is not parsed. */
 function depthOf(text: string): number {
   let depth = 0
   let deepest = 0
