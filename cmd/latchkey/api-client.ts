@@ -7,7 +7,7 @@ import { exitCodes, type Problem } from './cli.ts'
 import { contracts } from './contract.ts' with { type: 'macro' }
 import { printable } from './tables.ts'
 
-/** Typed by the OpenAPI document of each API. */
+/** Operations of each API, typed by its OpenAPI document. */
 interface Operations {
   readonly public: publicApi.operations
   readonly internal: internalApi.operations
@@ -89,7 +89,7 @@ export interface Connection {
   readonly credential: string
 }
 
-/** Includes reading the whole answer. */
+/** Maximum time of a call in milliseconds, including reading the whole answer. */
 const callMsMax = 60_000
 /** Fits the largest payload. */
 const answerBytesMax = 32 * 1024 * 1024
@@ -164,7 +164,7 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
-  /** Derives 32 bytes that do not reveal the credential. Returns the same for the same purpose. */
+  /** Derives 32 bytes from the credential, the same ones for the same purpose, which do not reveal the credential. */
   deriveSecret(purpose: string): Buffer {
     return createHmac('sha256', this.#connection.credential).update(purpose).digest()
   }
@@ -182,7 +182,7 @@ export class ApiClient<Name extends ApiName> {
   }
 }
 
-/** Returns the member as received, because parsing could change its numbers. */
+/** Returns the text of a member as received, because parsing could change its numbers; empty if there is no such member. */
 export function memberText(object: string, name: string): string {
   const members = findMembers(object)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
@@ -219,7 +219,7 @@ async function readText({ body }: Response): Promise<string | undefined> {
   return Buffer.concat(chunks).toString()
 }
 
-/** Returns undefined for any other text. */
+/** Parses JSON; returns undefined if the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

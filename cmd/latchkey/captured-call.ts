@@ -58,7 +58,7 @@ export function parseCapturedCall(path: string, text: string, nowMs: number): Pr
 
 const base64Form = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Returns the name of the first header that HTTP does not permit. */
+/** Returns the headers, or the name of the first one that HTTP does not permit. */
 function headersOf(named: Readonly<Record<string, string>>): Headers | string {
   const headers = new Headers()
   for (const [name, value] of Object.entries(named))

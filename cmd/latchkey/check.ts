@@ -8,7 +8,7 @@ const afterHelp = `
 Each address must respond with 2xx. The command retries for 30 s, because a process that was just
 started may not be ready. It needs no settings.`
 
-/** Runs as the Helm test of an installation. */
+/** Adds the command `check`, which is also the Helm test of an installation. */
 export function addCheckCommand(program: Program, cli: Cli): void {
   const check = program
     .command('check')
@@ -36,7 +36,7 @@ function isHttp(text: string): boolean {
 interface Answer {
   readonly url: string
   readonly ok: boolean
-  /** Status, or the reason for none. */
+  /** Status of the response, or the reason why there is none. */
   readonly answer: string
 }
 

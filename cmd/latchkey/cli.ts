@@ -3,7 +3,7 @@ import { type Clock, toWire } from '#internal/base/index.ts'
 import { Tables } from './tables.ts'
 import type { Terminal } from './terminal.ts'
 
-/** A command that starts a process of Latchkey sets its own. */
+/** Exit codes of all commands, except those that start a process of Latchkey, which sets its own. */
 export const exitCodes = { ok: 0, failed: 1, misused: 2, notFound: 3, refused: 4, unavailable: 5 } as const
 
 /** Undefined for a process that sets its own exit code. */
@@ -40,7 +40,7 @@ export class Cli {
     return isFailure ? (result.exitCode ?? exitCodes.failed) : exitCodes.ok
   }
 
-  /** Returns undefined to proceed, or the reason not to. */
+  /** Asks for confirmation. Returns undefined to proceed, or the reason not to. */
   async confirm(question: string): Promise<Problem | undefined> {
     const { ask } = this.terminal
     if (ask === undefined)
@@ -62,7 +62,7 @@ export class Cli {
 }
 
 export interface Problem {
-  /** Includes what to do about it. */
+  /** Description of the problem, and what to do about it. */
   readonly problem: string
   /** Default: an object with the problem. */
   readonly json?: unknown

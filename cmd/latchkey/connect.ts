@@ -14,7 +14,7 @@ export interface ClientOptions extends JsonOption {
 
 type Use<Name extends ApiName> = (client: ApiClient<Name>, config: Config<'latchkey'>) => Promise<Result>
 
-/** Returns exit code 2 for invalid settings. */
+/** Runs a use case with the client of an API, and prints its result. Returns exit code 2 for invalid settings. */
 export async function withApi<Name extends ApiName>(
   cli: Cli,
   api: Name,
@@ -33,7 +33,7 @@ export async function withApi<Name extends ApiName>(
   return cli.answer(await use(new ApiClient(api, connection), config), options)
 }
 
-/** Uses the internal API if there is a token for it, and otherwise the public API. */
+/** Runs a use case as `withApi` does, with the internal API if there is a token for it, and otherwise with the public API. */
 export async function withEitherApi(
   cli: Cli,
   options: ClientOptions,
@@ -49,7 +49,7 @@ export async function withEitherApi(
     : withApi(cli, api, options, uses.public)
 }
 
-/** Prints the problems of an invalid configuration. */
+/** Reads the configuration of a process. Prints its problems and returns undefined if it is invalid. */
 export function configFor<Process extends ProcessName>(
   { terminal }: Cli,
   process: Process,

@@ -29,7 +29,7 @@ export function contracts() {
   return { public: contractOf(both.public), internal: contractOf(both.internal) }
 }
 
-/** Called as a macro, because the definitions of filters load the rooms of the stores. */
+/** Returns the options of event filters. Called as a macro, because their definitions load the rooms of the stores. */
 export function filterOptions() {
   return eventFilterOptions()
 }
@@ -72,7 +72,7 @@ function choicesOf({ parameters = [], requestBody }: Operation, schemas: Documen
   return choices
 }
 
-/** Keeps only what the types of calls and answers need. */
+/** Returns the OpenAPI document of each API with only what the types of calls and answers need. */
 export function typedDocuments(): Readonly<Record<string, object>> {
   const typed = Object.entries(documents()).map(([name, { openapi, info, paths, components }]) => {
     const outlined = Object.entries(paths).map(([path, operations]) => [
@@ -105,7 +105,7 @@ function typedOperation(operation: Operation) {
 const dropped = new Set(['description', 'example', 'examples', 'pattern', 'format', 'default', 'x-may-grow'])
 const bounds = /^(min|max)(imum|Length|Items|Properties)$/
 
-/** Omits texts and bounds. A set of values or variants that may grow becomes an open one. */
+/** Returns a schema without texts and bounds. A set of values or variants that may grow becomes an open one. */
 function outline(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(outline)
   if (typeof value !== 'object' || value === null) return value

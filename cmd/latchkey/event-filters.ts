@@ -4,7 +4,7 @@ import type { RequestBody, RequestQuery } from './api-client.ts'
 import { filterOptions } from './contract.ts' with { type: 'macro' }
 import { isoTime, parseId, parseProvider, parseType, parseWhole } from './values.ts'
 
-/** Only the internal API takes a tenant, and covers all tenants without one. */
+/** Filter of a replay. Only the internal API takes `tenantId`; without it, the filter covers all tenants. */
 export type ReplayFilter = RequestBody<'previewReplay'> & { readonly tenantId?: string | undefined }
 
 interface Filters {
@@ -53,7 +53,7 @@ export function parseFilters<Operation extends keyof Filters>(
   ) as Filters[Operation]
 }
 
-/** Returns undefined without a start and an earlier replay. */
+/** Returns undefined if the options have neither a start nor an earlier replay. */
 export function parseReplayFilter(options: {
   readonly from?: number | undefined
   readonly to?: number | undefined
@@ -70,7 +70,7 @@ export function parseReplayFilter(options: {
   }
 }
 
-/** Omits the state and an earlier replay. */
+/** Returns words for all filters except `state`, `replayId` and `outcome`. */
 export function filterWords(filter: object): string[] {
   const values = new Map<string, unknown>(Object.entries(filter))
   return optionsOf.startReplay.flatMap(({ name, summary }) => {

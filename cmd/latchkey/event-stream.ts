@@ -3,9 +3,9 @@ import { type ApiClient, reasonText } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 export interface StreamedEvent {
-  /** Acknowledges the event and all before it. */
+  /** Id that acknowledges the event and all before it. */
   readonly streamId: string
-  /** JSON as a callback receives it. */
+  /** JSON of the event, as a callback receives it. */
   readonly text: string
 }
 
@@ -18,7 +18,7 @@ const pauseMsMax = 15_000
 /** Problems that another attempt does not solve. A held lease ends by itself. */
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
-/** Reconnects until the signal aborts. @returns the problem that ends it, or undefined after the signal */
+/** Yields events of a subscription, reconnecting until the signal aborts. @returns the problem that ends it; undefined after the signal */
 export async function* followEvents(options: {
   readonly api: ApiClient<'public'>
   readonly subscription: string

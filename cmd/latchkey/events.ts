@@ -23,10 +23,10 @@ import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole, typeHint
 
 type Api = ApiClient<'public'>
 
-/** Number of matches. A search reads one page. */
+/** Option for the maximum number of matches. A search reads one page. */
 const searchLimitOption = ['--limit <n>', 'maximum number, 1 to 100', parseWhole(1, 100), 50] as const
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
-/** Address of a callback in development. */
+/** Default URL of the curl command: a callback in development. */
 const curlUrl = 'http://127.0.0.1:3000/'
 
 const afterHelp = `
@@ -38,7 +38,7 @@ Brings the next attempt of the retry schedule forward: it uses that attempt, and
 it is due as long afterwards as the schedule says. An event that is finished begins another delivery
 cycle, as with latchkey events replay, which changes nothing while a cycle is in progress.`
 
-/** Covers the events of the key's tenant. */
+/** Adds the commands for events of the key's tenant. */
 export function addEventsCommand(program: Program, cli: Cli): void {
   const events = program.command('events').description('lists, explains and replays events')
   addListCommand(events, cli)

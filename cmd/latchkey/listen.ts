@@ -109,7 +109,7 @@ const nameOption = [
 const fromText = 'begins with events received at this time or later'
 const maxOption = ['--max <count>', 'stops after this number of events', parseWhole(1, 1_000_000)] as const
 
-/** One subscription per user and host. */
+/** Returns the name of a subscription: one per command, user and host. */
 function nameOf(command: string, { terminal: { env } }: Cli): string {
   // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
   const user = env['USER'] || env['LOGNAME'] || userInfo().username
@@ -242,7 +242,7 @@ class Listener {
   }: {
     /** Number of events after which it ends. */
     readonly max: number | undefined
-    /** Printed if the receiver does not know it. */
+    /** Secret of listeners to print; undefined if the receiver already knows the signing secret. */
     readonly listenerSecret: string | undefined
   }): Promise<Result> {
     const { api, name } = this.#options

@@ -14,7 +14,7 @@ export interface EventFields {
   readonly receivedAt: string
 }
 
-/** Makes and signs the call like a forwarder. */
+/** Returns the call of an event, made and signed as a forwarder does. */
 export async function localCall(
   {
     event,
@@ -48,7 +48,7 @@ export async function localCall(
   return signedCall(target, content, { ...carriedHeaders(headers), nowMs })
 }
 
-/** Makes and signs the call like a forwarder. */
+/** Returns the curl command of an event's call, made and signed as a forwarder does. */
 export async function curlOf(
   api: ApiClient<'public'>,
   {

@@ -31,7 +31,7 @@ const fileOption = [
 ] as const
 const fileDefault = '/etc/latchkey/operators.yaml'
 
-/** Edits the file of the operators of `latchkey run`. */
+/** Adds the commands that edit the file of the operators of `latchkey run`. */
 export function addOperatorsCommand(program: Program, cli: Cli): void {
   const operators = program
     .command('operators')
@@ -140,7 +140,7 @@ async function open(
   return parsed.kind === 'ok' ? { path, entries: parsed.entries } : { problem: `${path} ${parsed.problem}` }
 }
 
-/** Replaces the file atomically. Returns the problem of invalid operators. */
+/** Replaces the file atomically. Returns a problem if the operators are invalid, and undefined otherwise. */
 async function write(path: string, operators: readonly object[]): Promise<Problem | undefined> {
   const text = stringify({ operators })
   const parsed = parseOperators(text)

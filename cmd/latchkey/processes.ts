@@ -32,7 +32,7 @@ It fails also while a tenant has no callback: a version that requires one cannot
 
 const settingsHelp = '\nIts settings are environment variables: docs/reference/configuration.md lists them.'
 
-/** Importing the module of a process starts it. It reads its settings from its environment. */
+/** Adds the commands that start a process by importing its module. The process reads its settings from its environment. */
 export function addProcessCommands(program: Program, cli: Cli): void {
   for (const [name, summary, load] of processes)
     program

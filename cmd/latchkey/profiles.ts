@@ -119,7 +119,7 @@ export function chooseConnection(
   }: {
     readonly named: string | undefined
     readonly given: Partial<Connection>
-    /** Profile without `--profile`. */
+    /** Name of the profile to use without `--profile`. */
     readonly name: string
     readonly profiles: Profiles
   },

@@ -9,21 +9,21 @@ import {
 import { type Problem as FieldProblem, lineOfField } from '#internal/tenants/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
-/** Also limits the file of a secret. */
+/** Maximum bytes of a declaration, and of the file of a secret. */
 const declarationBytesMax = 1024 * 1024
 /** Fits a body of 25 MiB in base64, and its headers. */
 export const capturedCallBytesMax = 64 * 1024 * 1024
 
 export type ReadProvider =
   | (Extract<ParsedProvider, { readonly kind: 'ok' }> & {
-      /** Permitted, but most likely a mistake; each with its line. */
+      /** Texts about what is permitted, but most likely a mistake; each with its line. */
       readonly notes: readonly string[]
-      /** Begins with `file:line`. @param path with `spec` */
+      /** Returns a problem of the declaration as a line that begins with `file:line`. The path of the problem begins with `spec`. */
       lineOf(problem: FieldProblem): string
     })
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** Returns a problem if the file is missing or, without reading it, too long. */
+/** Reads a file. Returns a problem if it is missing or, without reading it, too long. */
 export async function readText(path: string, bytesMax = declarationBytesMax): Promise<string | Problem> {
   try {
     const { size } = await stat(path)

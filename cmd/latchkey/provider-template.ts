@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 const secret = 'a-secret-for-tests'
 const at = '2026-01-31T09:00:00Z'
 
-/** Returns HMAC-SHA256 of the body in a header, as most vendors sign, with a valid vector. Its comments say what to change. */
+/** Returns a declaration to start from: HMAC-SHA256 in a header, as most vendors sign, with a valid vector. Comments say what to change. */
 export function providerTemplate(name: string): string {
   const body = `{"id":"evt_1","type":"invoice.paid","created":"${at}"}`
   const signature = createHmac('sha256', secret).update(body).digest('hex')

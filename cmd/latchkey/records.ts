@@ -98,7 +98,7 @@ async function get({ tables }: Cli, api: ApiClient<'public'>, query: Address): P
 
 const lockSeconds = 30
 
-/** Uses a lock of its own, so that it never wins over a running attempt. */
+/** Saves a response under a lock of its own, so that it never wins over a running attempt. */
 async function save(
   api: ApiClient<'public'>,
   { scope, key, status, body }: Address & { readonly status: number; readonly body: unknown },

@@ -89,7 +89,7 @@ async function releaseProviders(client: KubeClient): Promise<number> {
   return count
 }
 
-/** Reads KUBECONFIG, or the variables that Kubernetes sets in every pod. */
+/** Finds the API server by KUBECONFIG, or by the variables that Kubernetes sets in every pod. */
 async function findEndpoint(env: Environment): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
@@ -98,7 +98,7 @@ async function findEndpoint(env: Environment): Promise<Endpoint> {
   throw new Error('the address of the API server is unknown: run this command in a pod, or set KUBECONFIG')
 }
 
-/** Scales to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
+/** Scales the operator to 0 and waits until none holds the lease, because a running operator would add the finalizers again. */
 async function endOperator(
   deployment: string,
   {
@@ -140,7 +140,7 @@ async function endOperator(
   )
 }
 
-/** Returns whether the object had the finalizer. */
+/** Removes the finalizer of an object. Returns whether the object had it. */
 async function letGo<T extends KubeObject>(client: KubeClient, of: Resource<T>, object: T): Promise<boolean> {
   let { metadata }: KubeObject = object
   for (let tries = 0; tries < triesMax; tries += 1) {

@@ -109,7 +109,7 @@ function addStartCommand(replay: Program, cli: Cli): void {
     )
 }
 
-/** Returns no id for all tenants. */
+/** Returns the id of the chosen tenant, or no id for all tenants. */
 async function ownerOf(
   api: ApiClient<'internal'>,
   { tenant, allTenants }: { readonly tenant?: string | undefined; readonly allTenants?: true | undefined },

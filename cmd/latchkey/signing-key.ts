@@ -20,7 +20,7 @@ export async function chooseSigningKey(
 ): Promise<
   | {
       readonly key: SigningKey
-      /** Present if it is the secret of listeners, which receivers on this machine need. */
+      /** Secret of listeners, which receivers on this machine need. Present if `key` is made from it. */
       readonly listenerSecret?: string
     }
   | Problem

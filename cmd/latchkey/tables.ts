@@ -46,7 +46,7 @@ export function columnsText(
     .join('\n')
 }
 
-/** Texts in cells can be external. */
+/** Lays out tables for a terminal, with or without colours. Texts in cells can be external. */
 export class Tables {
   readonly #isColoured: boolean
 

@@ -31,11 +31,11 @@ export interface TenantExplanation {
   /** Reason of a condition, or one of `NoCallback`, `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string
   readonly sentence: string
-  /** Words in capitals are to be filled in. Absent if nothing holds the tenant, or the sentence says what to do. */
+  /** Command to run, with words in capitals to fill in. Absent if nothing holds the tenant, or the sentence says what to do. */
   readonly command?: string
 }
 
-/** Returns the most general cause. */
+/** Explains what holds the events of a tenant, by the most general cause. */
 export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExplanation {
   const { namespace, name, slug, suspended, conditions, suspendedCallback, breakerEndsAt } = tenant
   const who = `${namespace}/${name}`
@@ -84,7 +84,7 @@ function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): 
   return { reason, sentence, ...(command !== undefined && { command }) }
 }
 
-/** `internal/tenants/README.md` lists the reasons. */
+/** Returns the command that ends the cause with this reason, if there is one. `internal/tenants/README.md` lists the reasons. */
 function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
   // Names of Kubernetes need no quoting in a shell.

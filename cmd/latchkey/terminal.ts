@@ -22,7 +22,7 @@ export interface Question {
   readonly isSecret: boolean
 }
 
-/** Standard input has only a key or a token. */
+/** Maximum bytes of standard input, which has only a key or a token. */
 export const inputBytesMax = 64 * 1024
 
 export function processTerminal(): Terminal {
