@@ -43,7 +43,7 @@ export interface IntakeConfig extends IntakeSettings, DatabaseSettings, RedisSet
     readonly resolve?: Resolve
     /** Private networks in which certificate servers are allowed. */
     readonly cidrs?: readonly string[]
-    /** Port of these servers for addresses without a port; default 443. */
+    /** Port of certificate servers for addresses without a port; default 443. */
     readonly port?: number
   }
 }

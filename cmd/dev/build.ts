@@ -39,7 +39,7 @@ export async function buildRelease(folder: string, targets: readonly BuildTarget
   return names
 }
 
-/** Returns a text if the arguments are invalid. */
+/** Returns the targets, by default all, or the usage if the arguments are invalid. */
 function parseTargets(args: readonly string[]): readonly BuildTarget[] | string {
   const usage = `usage: npm run build -- [--target ${buildTargets.join('|')}]...`
   try {

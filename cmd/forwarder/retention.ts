@@ -81,7 +81,7 @@ export async function retentionNowMs(pool: Pool, clock: Clock): Promise<number> 
   return Math.min(clock.now(), rows[0]?.ms ?? 0)
 }
 
-/** In the order of execution. */
+/** Returns the steps of the retention in the order of execution. */
 export function retentionSteps(pool: Pool): {
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]

@@ -142,7 +142,7 @@ async function openTenants(
   }
 }
 
-/** Counts as `kubectl get tenants` shows: by readiness, at each scrape. */
+/** Declares the metric that counts tenants by readiness at each scrape, as `kubectl get tenants` shows it. */
 function showReadiness(metrics: Metrics, source: Pick<TenantSource, 'tenants'>): void {
   metrics.gauge({
     name: 'latchkey_tenants_resources_count',

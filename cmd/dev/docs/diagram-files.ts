@@ -8,7 +8,7 @@ export const diagramThemes = ['light', 'dark'] as const
 
 const hashChars = 12
 
-/** Below `docs`. */
+/** Returns the path of a diagram's picture below `docs`. */
 export function diagramPath(source: string, theme: (typeof diagramThemes)[number]): string {
   const hash = createHash('sha256').update(source.trim()).digest('hex').slice(0, hashChars)
   return `public/diagrams/${hash}-${theme}.svg`

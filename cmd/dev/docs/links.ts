@@ -53,7 +53,7 @@ export function anchorOf(heading: string): string {
     .replaceAll(' ', '-')
 }
 
-/** A repeated heading has a number. */
+/** Returns the anchors of all headings. That of a repeated heading ends in a number. */
 export function anchorsOf(text: string): ReadonlySet<string> {
   const counts = new Map<string, number>()
   const headings = withoutBlocks(text).matchAll(/^#{1,6} +(.+?)(?: +#+)?$/gm)

@@ -20,7 +20,7 @@ export const generatorFolder = join(docsFolder, '.vitepress')
 export const siteArchive = join(repositoryRoot, '.latchkey/docs/site.bin')
 const builtFrom = join(repositoryRoot, '.latchkey/docs/site.inputs')
 
-/** Does nothing if the packages of the lock file are installed. */
+/** Installs the packages of the lock file, unless they are installed. */
 export async function installGenerator(): Promise<void> {
   const stamp = join(generatorFolder, 'node_modules/.latchkey-stamp')
   const wanted = hashOf(['package.json', 'bun.lock'].map((name) => join(generatorFolder, name)))
@@ -61,7 +61,7 @@ export async function buildSite(): Promise<ReadonlyMap<string, Uint8Array<ArrayB
   }
 }
 
-/** Reloads pages on change, until the process is stopped. */
+/** Serves the site until the process is stopped, and reloads pages on change. */
 export async function serveSite(args: readonly string[]): Promise<void> {
   await installGenerator()
   const child = Bun.spawn([process.execPath, ...generator, 'dev', '..', ...args], {
