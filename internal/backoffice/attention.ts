@@ -33,7 +33,7 @@ export interface AttentionList {
   readonly isCut: boolean
 }
 
-/** Maximum tenants per kind of problem, and pauses. */
+/** Maximum pauses, and maximum tenants per kind of problem. */
 const rowsMax = 20
 /** Maximum tenants whose limits are read. Each costs two statements and a call of Redis. */
 const limitTenantsMax = 10
@@ -41,7 +41,7 @@ const limitTenantsMax = 10
 const nearShare = 0.8
 const dayMs = 86_400_000
 
-/** Reads limits of selected tenants, or of the busiest of the last 24 hours. Shows the spool only to actors that see all tenants. */
+/** Lists problems. Reads limits of selected tenants, or of the busiest of 24 h. Shows the spool only to actors that see all tenants. */
 async function list(
   parts: DeskParts,
   actor: Actor,

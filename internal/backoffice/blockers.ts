@@ -22,7 +22,7 @@ import type { Blocker, Pause } from './states.ts'
 /** Replaces the actor of a setting that the reader may not read. */
 const platformTeam = 'the platform team'
 
-/** Tenants do not learn who changes the settings of the installation. */
+/** Returns the author of a setting. Tenants do not learn who changes the settings of the installation. */
 export function authorOf(
   { tenantId, updatedBy }: Pick<StoredSetting, 'tenantId' | 'updatedBy'>,
   seesAll: boolean,
@@ -87,7 +87,7 @@ async function blockers(
 
 const suspendedMax = 20
 
-/** Returns at most `suspendedMax`, and none to an actor that sees no tenants of the selection. */
+/** Returns at most `suspendedMax` suspended callbacks, and none to an actor that sees no tenants of the selection. */
 async function suspendedCallbacks(
   parts: DeskParts,
   actor: Actor,

@@ -76,7 +76,7 @@ const sendTestEvent: UseCase<TestEvent, CallbackTested> = async (
   return ok({ id: sent.id, result: redactResult(parts.redactorOf(tenant), sent.result) })
 }
 
-/** Accepts a type of the catalogue, or any type of generic, and a JSON object. */
+/** Parses the event to send: a type of the catalogue, or any type of `generic`, with a JSON object as its payload. */
 function contentOf({
   provider,
   type,
@@ -178,5 +178,5 @@ function tenantSuspended(receiver: string) {
   )
 }
 
-/** All require the right to replay. */
+/** Use cases of callbacks, which all require the right to replay. */
 export const callbackCases = { sendTestEvent, sendTestNotification, resume }

@@ -68,14 +68,14 @@ const replayFields = {
 
 const tenantField = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }
 
-/** In the public API the tenant is that of the key. */
+/** Returns the body fields of a replay's filter. In the public API the tenant is that of the key. */
 export function replayFilterFields({ name }: Pick<SharedApi<never>, 'name'>) {
   // A missing optional field is like one that was not sent, so both APIs have the same type.
   const ofTenant = name === 'public' ? ({} as typeof tenantField) : tenantField
   return { ...ofTenant, ...replayFields }
 }
 
-/** Returns the refusal of a date that does not exist. */
+/** Parses the filter of a replay. Refuses a date that does not exist. */
 export function parseReplayFilter({
   from,
   to,

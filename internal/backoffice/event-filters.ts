@@ -44,10 +44,10 @@ export type FilterName =
   | 'replayId'
   | 'outcome'
 
-/** A member is null where the filter does not apply, so that no interface is forgotten. */
+/** Filter of events in all interfaces. A member is null where the filter does not apply, so that no interface is forgotten. */
 export interface EventFilterDefinition {
   readonly param: Param<unknown>
-  /** Null if another filter's field has both. */
+  /** Form field. Null if the field of another filter also takes the values of this one. */
   readonly field: FilterField | null
   readonly flag: FilterFlag
   /** Body field of a replay. */
@@ -58,7 +58,7 @@ export interface EventFilterDefinition {
     readonly field: FilterField
     /** Default of the command-line option, which its text names. */
     readonly flagDefault?: string
-    /** `{}` stands for the value, `{ms}` for a duration. Null if pages and commands have words of their own. */
+    /** Words for the filter: `{}` stands for the value, `{ms}` for a duration. Null if pages and commands have words of their own. */
     readonly summary: string | null
   } | null
   /** Body and form field of a search of payloads. */

@@ -70,7 +70,7 @@ export type EventListRequest = PageRequest &
     readonly outcome?: ReplayEventOutcome | undefined
   }
 
-/** Newest first, with the facts of their deliveries. */
+/** Lists events, newest first, with the facts of their deliveries. */
 const list: SharedUseCase<EventListRequest, Page<ListedEvent>> = async (parts, actor, request) => {
   const { after: _after, limit: _limit, tenantId, namespaces: _namespaces, ...asked } = request
   const { replayId, outcome, ...rest } = asked
@@ -111,13 +111,13 @@ async function replayedIds(
   return ok(await readReplayedIds(parts.readPool, { replayId, outcome }, parts.clock.now()))
 }
 
-/** Returns why a provider's id is not searched in all tenants. */
+/** Returns the refusal to search for a provider's id in all tenants, if there is a reason for one. */
 function sourceRefusal(directory: Directory): Refusal | undefined {
   if (!directory.hasSnapshot()) return unavailable
   return directory.stats().tenants > sourceTenantsMax ? tooManyTenants : undefined
 }
 
-/** Reads one tenant or all tenants from memory, with declared providers under the names that intake gives to events. */
+/** Returns one tenant or all tenants from memory, with their declared providers under the names that intake gives to events. */
 function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): readonly SourceTenant[] {
   const names = new Map<string, string>()
   const nameOf = (given: string) => {
@@ -178,7 +178,7 @@ async function summary(parts: SharedDeskParts, actor: Actor, id: EventId): Promi
   return reached.kind === 'ok' ? ok(reached.value.event) : reached
 }
 
-/** Redacts secrets. */
+/** Reads an attempt of an event. Redacts secrets. */
 async function readAttempt(
   parts: SharedDeskParts,
   actor: Actor,

@@ -188,7 +188,7 @@ function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Expl
     : { ...explained, startedAtMs }
 }
 
-/** The schedule can be shorter now than the number of attempts made. */
+/** Names the next attempt and the number of all. The schedule can be shorter now than the number of attempts made. */
 function nextAttempt({ delivery, attemptsMax }: Facts): string {
   const number = (delivery?.attemptCount ?? 0) + 1
   return `attempt ${number} of ${Math.max(number, attemptsMax)}`

@@ -119,7 +119,7 @@ const internalRules: RouteApi<InternalParts> = {
   },
 }
 
-/** Returns the rights of an API key that a route refused. Every accepted key has the right to see. */
+/** Returns a text about the rights that an API key needs for a route that refused it. Every accepted key has the right to see. */
 function keyBoundsText(route: RouteRight): string {
   const keys = scopesFor('backoffice', route)
   if (keys === undefined) return 'No API key may do this'

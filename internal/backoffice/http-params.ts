@@ -89,7 +89,7 @@ export function timeParam(description: string): Param<number> {
 
 type TimesMs<Times> = { readonly [Name in keyof Times]: number | Extract<Times[Name], undefined> }
 
-/** Returns the refusal of a date that does not exist. */
+/** Parses times into milliseconds since the epoch. Refuses a text that is no RFC 3339 time, and a date that does not exist. */
 export function readTimes<Times extends Readonly<Record<string, string | undefined>>>(
   times: Times,
 ): Outcome<TimesMs<Times>> {
@@ -101,7 +101,7 @@ export function readTimes<Times extends Readonly<Record<string, string | undefin
   return ok(read as TimesMs<Times>)
 }
 
-/** Returns undefined for any other text. */
+/** Parses a tenant id; returns undefined for any other text. */
 export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
@@ -113,7 +113,7 @@ interface PathValue<Value> {
   readonly parse: (text: string) => Value | undefined
 }
 
-/** Returns 404 if the parameter is malformed: no object has such a name. */
+/** Calls `use` with the parsed path parameter. Returns 404 if the parameter is malformed: no object has such a name. */
 export async function withNamed<Name, Value>(
   { name, params, parse }: PathValue<Name>,
   use: (value: Name) => Promise<Outcome<Value>>,
@@ -180,7 +180,7 @@ export const listText =
 
 export const tenantParams = { tenantId: tenantParam, namespaces: namespacesParam } as const
 
-/** Excludes parameters that a route documents itself. */
+/** Documentation of all path parameters, except those that a route documents itself. */
 export const pathParams = {
   tenantId: idParam('ten', 'Id of the tenant.', '4f7w1r0hq5m9cn2b8kxv6t3dzs'),
   eventId: idParam('evt', 'Id of the event.', '06gw979vs1d9q6mddfvvx375s4'),
@@ -213,7 +213,7 @@ export const pathParams = {
   },
 } as const satisfies Readonly<Record<string, PathParam>>
 
-/** A value outside the schema returns 404. */
+/** Documentation of a path parameter. A value outside its schema returns 404. */
 export interface PathParam {
   readonly description: string
   readonly schema: JsonSchema
@@ -231,7 +231,7 @@ export function settingParam(ofTenant: boolean): PathParam {
   return { description, schema, example: 'forwarding.paused' }
 }
 
-/** `readTime` parses the text and also refuses dates that do not exist. */
+/** Returns the schema of an RFC 3339 time in a body. `readTimes` parses the text and also refuses dates that do not exist. */
 export function timestamp(description: string) {
   const schema = {
     pattern: timePattern,

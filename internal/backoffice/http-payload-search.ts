@@ -109,7 +109,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Returns undefined unless the request has exactly one term. */
+/** Returns the term of a request; undefined unless the request has exactly one. */
 function termOf({
   text: sought,
   path,

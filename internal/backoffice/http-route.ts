@@ -63,24 +63,24 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks,
   readonly answerText?: string
   /** Default 200. Use 202 for work that continues after the response. */
   readonly status?: 200 | 202
-  /** In addition to those of every call of the API. */
+  /** Error codes in addition to those of every call of the API. */
   readonly errors?: readonly ErrorCode[]
   readonly query?: Query
   readonly body?: Body
   /** Treats a missing body as an object without fields. */
   readonly isBodyOptional?: true
-  /** Request body. */
+  /** Example of a request body. */
   readonly example?: unknown
   /** Default 16 KiB. */
   readonly bodyBytesMax?: number
   /** Default: the header `Idempotency-Key` is ignored. */
   readonly idempotencyKey?: 'required' | 'optional'
-  /** Default: a repeated request takes effect once. */
+  /** Documentation of the header. Default: a repeated request takes effect once. */
   readonly idempotencyKeyText?: string
   act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<NoInfer<Value>> | ApiError>
   /** Makes the response a stream of server-sent events, which `write` returns. */
   readonly streams?: true
-  /** Returns JSON text, or a stream. Default: `toWire`. */
+  /** Converts the value to JSON text, or to a stream. Default: the JSON text of `toWire`. */
   write?(value: NoInfer<Value>): AnswerBody
 }
 
@@ -92,7 +92,7 @@ export interface RouteApi<Parts> extends ApiDocumentation {
   authenticate(parts: Parts, request: Request): Caller | Promise<Caller>
   /** Error for an actor that sees the tenant but lacks the right of a route. */
   forbiddenError(route: Pick<DocumentedRoute, 'right' | 'isForAllTenants'>, actor: Actor): ApiError
-  /** Returns an error if too many calls are under way. */
+  /** Runs the work of a call. Returns an error if too many calls are under way. */
   run(
     parts: Parts,
     actor: Actor,
@@ -102,13 +102,13 @@ export interface RouteApi<Parts> extends ApiDocumentation {
 
 const bodyBytesDefault = 16 * 1024
 
-/** Parsed before the body is read. */
+/** Parts of a call that are parsed before the body is read. */
 type RouteHead = Pick<
   RouteCall<Params, unknown, never>,
   'actor' | 'tenantId' | 'query' | 'idempotencyKey' | 'lastEventId'
 >
 
-/** Authenticates the caller before the body is read. The body counts towards the caller's share of the memory for bodies. */
+/** Creates a route that authenticates before it reads the body, which counts towards the caller's share of the memory for bodies. */
 export function createRoute<
   Desks,
   Parts extends { readonly backoffice: Desks },

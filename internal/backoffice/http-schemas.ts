@@ -13,7 +13,7 @@ export interface DocumentedAnswer<Value = unknown> {
   readonly value?: Value
 }
 
-/** Times are in milliseconds under names that end in `Ms`; `toWire` writes them as text. */
+/** Value that a use case returns for an answer. Times are in milliseconds under names that end in `Ms`; `toWire` writes them as text. */
 export type ValueOf<Documented> = Documented extends DocumentedAnswer<infer Value> ? Value : never
 
 type Fields = Readonly<Record<string, DocumentedAnswer>>
@@ -55,7 +55,7 @@ export const growingWordOf = <const Word extends string>(words: readonly Word[],
   of<Word>({ type: 'string', enum: words, ...mayGrow })(example)
 export const providerOf = (example?: string) =>
   of<string>({ type: 'string', enum: providerNames, ...mayGrow })(example)
-/** Includes the provider of notifications. */
+/** Provider of an event, which can also be that of notifications. */
 export const eventProviderOf = (example?: string) =>
   of<string>({ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow })(example)
 export const orNull = <Value>({ schema, example }: DocumentedAnswer<Value>) =>
@@ -64,7 +64,7 @@ export const listOf = <Item>({ schema, example }: DocumentedAnswer<Item>, exampl
   of<readonly Item[]>({ type: 'array', items: schema })(examples)
 export const described = <Value>(description: string, { schema, example }: DocumentedAnswer<Value>) =>
   of<Value>({ ...schema, description })(example)
-/** Omitted from the example of its object. */
+/** Field that the example of its object omits. */
 export const unshown = <Value>({ schema }: DocumentedAnswer<Value>) => of<Value>(schema)()
 
 export function objectOf<

@@ -184,7 +184,7 @@ const path = '/v1/subscriptions/:subscriptionName'
 const shared = { right: 'pull', tag: 'subscriptions' } as const
 const tokenErrors = ['conflict'] as const
 
-/** Only the public API returns events. */
+/** Routes that return events, which only the public API has. */
 export const pullRoutes = [
   publicApi.route({
     ...shared,
@@ -345,7 +345,7 @@ function eventStream({ pages, close }: EventPages): ReadableStream<Uint8Array<Ar
   })
 }
 
-/** A payload can contain line breaks between its tokens. */
+/** Formats a page as server-sent events. A payload can contain line breaks between its tokens. */
 function textOf({ events }: StreamPage): string {
   if (events.length === 0) return ':\n\n'
   return events

@@ -39,7 +39,7 @@ export const notFound = { kind: 'notFound' } as const
 export const forbidden = { kind: 'forbidden' } as const
 export const secretsUnreadable = { kind: 'secretsUnreadable', retryAfterMs: 30_000 } as const
 
-/** For `field` see `Refusal`. */
+/** Refuses an invalid request. For `field` see `Refusal`. */
 export function invalid(problem: string, field?: string): Extract<Refusal, { kind: 'invalid' }> {
   return { kind: 'invalid', problem, ...(field !== undefined && { field }) }
 }
@@ -49,7 +49,7 @@ export const invalidRange = invalid('must be before the end', 'from')
 
 const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
 
-/** Returns the type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. */
+/** Returns the filter with its type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. */
 export function readTypeFilter<Filter extends { readonly type?: string | undefined }>(
   filter: Filter,
 ): Extract<Outcome<Filter>, { kind: 'ok' | 'invalid' }> {
@@ -72,7 +72,7 @@ export function providerNotReady(problem: string): Extract<Refusal, { kind: 'con
   return { ...conflict(problem), code: 'provider_not_ready' }
 }
 
-/** Also refuses other ids of requests that were used with other content. */
+/** Refuses an idempotency key, or another id of a request, that was used with other content. */
 export function keyReused(problem: string): Extract<Refusal, { kind: 'keyReused' }> {
   return { kind: 'keyReused', problem }
 }
@@ -83,7 +83,7 @@ export const unavailable = { kind: 'unavailable', retryAfterMs } as const
 /** Refuses while too many calls of a tenant wait. Nothing was done. */
 export const overloaded = { ...unavailable, code: 'overloaded' } as const
 
-/** Returns a refusal if a store is unavailable. @throws on bugs */
+/** Runs work, and returns a refusal if a store is unavailable. @throws on bugs */
 export async function attempt<Value>(
   onTrouble: (cause: unknown) => void,
   work: () => Promise<Outcome<Value>>,

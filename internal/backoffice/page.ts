@@ -58,11 +58,11 @@ interface Slice<Item, At> {
   readonly next: At | undefined
 }
 
-/** Lists that can cover several tenants, newest first. */
+/** Source of a list that can cover several tenants, newest first. */
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Returns why a page of all tenants is not read. */
+  /** Returns the refusal to read a page of all tenants, if there is a reason for one. */
   readonly refuseAll?: (() => Refusal | undefined) | undefined
   /** Reads all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one query covers all. */
   readonly read: (
@@ -71,7 +71,7 @@ interface ListSource<Item, At> {
   ) => Promise<Slice<Item, At>>
 }
 
-/** Covers the selected tenants that the actor sees. @throws errors of `read` */
+/** Reads a page of the selected tenants that the actor sees. @throws errors of `read` */
 export async function listPage<Item, At extends Position>(
   parts: SharedDeskParts,
   actor: Actor,

@@ -21,7 +21,7 @@ import type { Ranking } from './stats.ts'
 /** Dependencies of the use cases that the public API shares. The caller closes them. */
 export interface SharedParts {
   readonly pool: Pool
-  /** Uses `eventReadSettings`. */
+  /** Connections with `eventReadSettings`. */
   readonly readPool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -75,7 +75,7 @@ export type UseCase<Request, Value, Parts = DeskParts> = (
 
 export type SharedUseCase<Request, Value> = UseCase<Request, Value, SharedDeskParts>
 
-/** Includes the built-in rules and the tenant's own field names. */
+/** Returns the redactor of a tenant, with the built-in rules and the tenant's own field names. */
 export type RedactorOf = (tenant: Pick<DirectoryTenant, 'redactedFields'>) => Redactor
 
 /** Shares one redactor among tenants with the same list of field names. */

@@ -162,7 +162,7 @@ function parsed(payload: string): Readonly<Record<string, unknown>> {
   return JSON.parse(payload) as Readonly<Record<string, unknown>>
 }
 
-/** Compares numbers as numbers. */
+/** Compares a JSON value with a searched text: numbers by their value, other values by their text. */
 function isEqual(value: unknown, text: string): boolean {
   if (typeof value === 'string') return value === text
   if (typeof value === 'number') return text.trim() !== '' && Number(text) === value

@@ -32,7 +32,7 @@ import { listPage, type Page, type PageRequest } from './page.ts'
 import type { SharedDeskParts, SharedUseCase } from './parts.ts'
 import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Counts exactly up to 10,000 events, and lists the first 20. */
+/** Previews a replay: counts its events, exactly up to 10,000, and lists the first 20. */
 const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor, asked) => {
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked })
   if (typed.kind !== 'ok') return typed
@@ -47,7 +47,7 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
 
 const rateDefault = 50
 
-/** Forwarders run the replay as a job. */
+/** Starts a replay, which forwarders run as a job. */
 const start: SharedUseCase<
   {
     /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
@@ -87,7 +87,7 @@ const start: SharedUseCase<
   }
 }
 
-/** Does not reveal to a tenant how many replays other tenants run. */
+/** Returns why no further replay can start, without revealing to a tenant how many replays other tenants run. */
 function tooManyText(
   { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
   isByTenant: boolean,
@@ -117,14 +117,14 @@ export async function readJob(
   return all.kind === 'ok' ? ok(job) : all
 }
 
-/** Includes the current state of the replay's first events. */
+/** Reads a replay, with the current state of its first events. */
 async function readCounted(parts: SharedDeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>> {
   const reached = await readJob(parts, actor, id)
   if (reached.kind !== 'ok') return reached
   return ok(await countOutcome(parts.readPool, reached.value, parts.clock.now()))
 }
 
-/** Defaults the tenant to that of an earlier replay. Refuses a replay that the actor may not see. */
+/** Adds the tenant of the earlier replay to a filter without a tenant. Refuses an earlier replay that the actor may not see. */
 async function withReplayOf(
   parts: SharedDeskParts,
   actor: Actor,

@@ -27,7 +27,7 @@ const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, a
     : reached
 }
 
-/** Returns none for the installation, whose stored settings are listed anyway. */
+/** Names the pause settings of a tenant's providers. Names none for the installation, whose stored settings are listed anyway. */
 function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
   const tenant = tenantId === null ? undefined : directory.findTenantById(tenantId)
   const declarations = directory.declarations()

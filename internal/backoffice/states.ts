@@ -74,17 +74,17 @@ export type Blocker =
 
 /** Meaning of a blocker. Texts have no full stop, so that they can be joined to one sentence. */
 interface BlockerState {
-  /** Position of the events that it holds back, if any. */
+  /** Position of the events that the blocker holds back, if any. */
   readonly position?: keyof typeof eventPositions
   readonly severity: Severity
-  /** Whether it lasts until a user or the platform team ends it. */
+  /** Whether the blocker lasts until a user or the platform team ends it. */
   readonly isStanding: boolean
   readonly title: string
   readonly badge: string
   readonly cause: string
-  /** Effect on calls, events and attempts meanwhile. */
+  /** Effect on calls, events and attempts while the blocker lasts. */
   readonly effect: string
-  /** Advice to an actor that cannot end it, or without other advice. */
+  /** Advice to an actor that cannot end the blocker, or if there is no other advice. */
   readonly todo?: string
 }
 

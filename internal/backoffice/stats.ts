@@ -20,7 +20,7 @@ interface StatsRequest extends TenantSelection {
 
 const spanMsMax = 35 * 86_400_000
 
-/** Returns at most 200 points. The data is some seconds old. Includes the queue depth only for actors that see all tenants. */
+/** Reads statistics of at most 200 points, some seconds old. Includes the queue depth only for actors that see all tenants. */
 async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Stats>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -53,7 +53,7 @@ async function reachStats(
 
 export const statsCases = { read, rank }
 
-/** @throws errors of Postgres */
+/** Returns the ten tenants with the most accepted events, in at most the last 24 hours of the range. @throws errors of Postgres */
 export type Ranking = (request: Pick<StatsRequest, 'fromMs' | 'toMs'>) => Promise<readonly TenantStats[]>
 
 const ranking = { orderBy: 'accepted', limit: 10 } as const

@@ -119,7 +119,7 @@ const pull: SharedUseCase<WaitingPull, ValueOf<typeof EventsPulled>> = async (pa
   return ok({ events, hasMore, ackToken, availableAtMs: availableAtMs ?? undefined })
 }
 
-/** Writes an audit entry for each page before it returns the payloads. */
+/** Opens a stream of events, and writes an audit entry for each page before it returns the payloads. */
 const stream: SharedUseCase<
   SubscriptionPlace & {
     /** Id of the last event that the caller has handled. Empty without one. */
@@ -162,7 +162,7 @@ async function* audited(
   }
 }
 
-/** Must run before the payloads are returned. */
+/** Writes the audit entry of pulled payloads. Must run before they are returned. */
 async function auditPayloads(
   parts: SharedDeskParts,
   actor: Actor,
@@ -181,7 +181,7 @@ const restored = conflict('The database was restored since the last pull: move t
 const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
   withToken(parts, actor, token, () => acknowledgeEvents(parts.readPool, token, parts.clock.now()))
 
-/** Returns the events again after a delay. */
+/** Gives back leased events, which a pull then returns again after a delay. */
 const release: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
   parts,
   actor,

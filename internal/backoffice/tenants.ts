@@ -65,7 +65,7 @@ function parsePosition(text: string) {
   return namespace === undefined || name === undefined ? undefined : { namespace, name }
 }
 
-/** Adds the present state of callbacks, which the operator writes into conditions with a delay. */
+/** Summarizes tenants with the present state of their callbacks, which the operator writes into conditions with a delay. */
 async function summariesOf(
   { pool }: BackofficeParts,
   heads: readonly TenantHead[],
@@ -118,7 +118,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   return summary === undefined ? notFound : ok(summary)
 }
 
-/** Returns `[undefined]` if empty, so that a missing tenant needs as many checks of rights as an invisible one (see `reachTenant`). */
+/** Finds tenants of a reference, or `[undefined]`: a missing tenant needs as many checks as an invisible one (see `reachTenant`). */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
   actor: Actor,
@@ -157,7 +157,7 @@ async function readNotifications(
   }
 }
 
-/** Removes credentials from the callback URL. */
+/** Reads a tenant. Removes credentials from the callback URL. */
 async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>> {
   const reached = await reachTenant(parts, actor, id)
   if (reached.kind !== 'ok') return reached
@@ -199,7 +199,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   })
 }
 
-/** Pages use it to offer only allowed actions. */
+/** Returns for each action whether the actor may take it, so that pages offer only allowed actions. */
 const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> = async (
   parts,
   actor,

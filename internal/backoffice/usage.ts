@@ -45,7 +45,7 @@ const listLimits: UseCase<TenantId, LimitsReport> = async (parts, actor, tenantI
   return reached.kind === 'ok' ? ok(await readLimits(parts, reached.value)) : reached
 }
 
-/** Counts each emission id only once. */
+/** Counts an emission of usage, once per id. */
 async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Promise<Outcome<Done>> {
   const { tenantId, id, kind, amount, occurredAtMs } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
