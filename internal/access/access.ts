@@ -284,7 +284,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Requires a scope of the API in which the key is used, and a tenant that is not suspended. */
+/** Finds the key of an actor if it has a scope of the API in which it is used, and its tenant is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

@@ -62,7 +62,7 @@ export interface AuditFilter {
   readonly beforeId?: number | undefined
   /** Entries per page: 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Examined entries; at least `limit` + 1, default and maximum 50 000. */
+  /** Maximum examined entries: at least `limit` + 1; default and maximum 50 000. */
   readonly examinedMax?: number | undefined
 }
 
@@ -148,7 +148,7 @@ function limitOf({ limit = limitDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** Returns at least one more than a page contains, to detect whether a next page exists. */
+/** Returns the maximum examined entries: at least one more than a page contains, to detect whether a next page exists. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))
@@ -159,7 +159,7 @@ function linesText({ tenantId, beforeId }: AuditFilter, values: unknown[]): stri
   return `SELECT * FROM audit WHERE ${ofTenant} id < $${values.push(beforeId ?? Number.MAX_SAFE_INTEGER)} ORDER BY id DESC`
 }
 
-/** Returns undefined if no older entry can match. Takes no locks. */
+/** Returns the id of the last examined entry, or undefined if no older entry can match. Takes no locks. */
 async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | undefined> {
   const values: unknown[] = []
   const { rows } = await pool.query<{ id: number; at: Date }>({

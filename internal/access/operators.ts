@@ -43,7 +43,7 @@ export function fixedOperators(operators: readonly Operator[]): Operators {
   return { find: (tokenSha256) => byToken.get(tokenSha256) }
 }
 
-/** Does not check the tenant. */
+/** Returns whether a role of the operator permits an action. Does not check the tenant. */
 export function operatorMay({ roles }: Operator, action: Action): boolean {
   return roles.some((role) => (operatorRoles[role] as readonly Action[]).includes(action))
 }
@@ -147,7 +147,7 @@ export class OperatorsInFile implements Operators {
     return this.#operators.find(tokenSha256)
   }
 
-  /** Does nothing unless the file has changed. Never rejects. */
+  /** Reads the file, and does nothing unless it has changed. Never rejects. */
   async refresh(): Promise<void> {
     const { path, onRead } = this.#options
     const read = await this.#read(path).catch((error: unknown) => {

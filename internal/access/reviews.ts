@@ -63,7 +63,7 @@ function userOf(value: unknown): KubeUser | undefined {
   }
 }
 
-/** Does not verify the claims, which the API server does. Returns undefined for a token that is no JSON web token. */
+/** Reads the claims of a token without verifying them, which the API server does. Returns undefined if it is no JSON web token. */
 function claimsOf(token: string):
   | {
       readonly audiences: readonly string[]

@@ -184,14 +184,14 @@ function sessionOf(
   return { actor, name, startedAtMs: startedAt.getTime(), endsAtMs: endsAt.getTime(), csrfToken }
 }
 
-/** Returns a digest, so that the table's contents do not allow signing in. */
+/** Returns the digest of a token, which is stored instead of it, so that the table's contents do not allow signing in. */
 function idOf(token: string): Buffer {
   return Buffer.from(Bun.SHA256.hash(token) as Uint8Array)
 }
 
 /** Options of a session cookie. */
 export interface CookieOptions {
-  /** Browsers do not return a `Secure` cookie over plain HTTP, for example through a port-forward. */
+  /** Makes the cookie `Secure`. Browsers do not return such a cookie over plain HTTP, for example through a port-forward. */
   readonly isHttps: boolean
 }
 

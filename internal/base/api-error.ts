@@ -106,7 +106,7 @@ export function errorPageName(code: ErrorCode): string {
   return code.replaceAll('_', '-')
 }
 
-/** RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
+/** Reason phrases of RFC 9110 section 15, and of RFC 5842 section 7.2 for 508. */
 const phrases: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',

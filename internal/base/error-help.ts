@@ -5,7 +5,7 @@ export interface ErrorHelp {
   readonly when: string
   /** Next step of the caller, and its guarantees: whether anything was written, whether a repetition is safe. */
   readonly next: string
-  /** Message of calls, if none gets the default text of the code. */
+  /** Message to show on the page if no call gets the default text of the code. */
   readonly message?: string
 }
 

@@ -26,7 +26,7 @@ export function encodeBase32(bytes: Uint8Array): string {
 
 const values = new Map(Array.from(alphabet, (character, value) => [character.charCodeAt(0), value]))
 
-/** Drops incomplete bytes. @throws RangeError for a character outside the alphabet */
+/** Decodes base 32, and drops an incomplete last byte. @throws RangeError for a character outside the alphabet */
 export function decodeBase32(text: string): Buffer {
   const bytes = Buffer.alloc(Math.floor((text.length * 5) / 8))
   let bits = 0
@@ -118,7 +118,7 @@ export function createEventId(
   return `evt_${encodeBase32(bytes)}` as EventId
 }
 
-/** Returns undefined for any text but an event id. */
+/** Parses an event id; returns undefined for any other text. */
 export function parseEventId(text: string): EventId | undefined {
   return eventIdForm.test(text) ? (text as EventId) : undefined
 }
@@ -149,7 +149,7 @@ export function dayAfter(timeMs: number, days: number): Day {
   return known
 }
 
-/** Cache, since only a few days are in use, and each is formatted many times per second. */
+/** Cache of texts of days, since only a few days are in use, and each is formatted many times per second. */
 const dayTexts = new Map<number, Day>()
 const dayTextsMax = 1_000
 

@@ -4,7 +4,7 @@ const ownersShare = 4
 /** Bounds a resource that many owners share, in total and per owner, so that one owner leaves room for the others. */
 export class Shares {
   readonly #amountMax: number
-  /** Amounts, mutated in place because replacing the objects would cost time in every request. */
+  /** Amounts by owner, mutated in place because replacing the objects would cost time in every request. */
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 

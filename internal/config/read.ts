@@ -119,7 +119,7 @@ function unknownNames(env: Environment): string[] {
     })
 }
 
-/** The demo needs the sample tenant, which only the default folder contains. */
+/** Returns problems of settings that exclude each other. The demo needs the sample tenant, which only the default folder contains. */
 function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
@@ -168,7 +168,7 @@ export function didYouMean<Name extends string>(
   return closest
 }
 
-/** Levenshtein. The distance of very long names counts as infinite, to limit the work. */
+/** Returns the Levenshtein distance, or more than `distanceMax` if the lengths differ by more than that, to limit the work. */
 function editDistance(left: string, right: string): number {
   if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
   let row = Array.from({ length: right.length + 1 }, (_none, index) => index)

@@ -12,7 +12,7 @@ const plainBecause: Readonly<Record<Store, (url: string) => string | undefined>>
       : 'its connection is not encrypted: begin it with rediss:// (rediss+sentinel://, …)',
 }
 
-/** Finds what would silently skip configured TLS. `config` contains the valid settings of one process. */
+/** Returns problems of settings that would silently skip configured TLS. `config` contains the valid settings of one process. */
 export function storeTlsProblems(config: Readonly<Record<string, unknown>>): string[] {
   return (['database', 'redis'] as const).flatMap((store) => {
     const fields = ['CaFile', 'CertFile', 'KeyFile', 'ServerName'] as const

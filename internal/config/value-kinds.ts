@@ -11,7 +11,7 @@ export interface ValueKind<T> {
   /** Type and unit for the documentation table. */
   readonly name: string
   parse(text: string): ParsedValue<T>
-  /** Leaves out any password. */
+  /** Returns the value as text without any password. */
   print?(value: T): string
 }
 
@@ -30,7 +30,7 @@ export function integer(name: string, min: number, max: number): ValueKind<numbe
 /** 0 means any free port. */
 export const port: ValueKind<number> = integer('port', 0, 65_535)
 
-/** Canonical form, without a zone. No host names: a name could resolve to another interface at each start. */
+/** IP address in canonical form, without a zone. Refuses host names: a name could resolve to another interface at each start. */
 export const ipAddress: ValueKind<string> = {
   name: 'IP address',
   parse(text) {
@@ -259,7 +259,7 @@ export const redisUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
-/** Also redacts possible passwords in the query. */
+/** Redacts the password of a URL, and possible passwords in its query. */
 export function withoutPassword(url: string): string {
   return url
     .replace(/^([a-z0-9+.-]+:\/\/)([^@/?#]*)@/i, (_all, scheme: string, credentials: string) => {
@@ -294,13 +294,13 @@ export const privateKeyFile: ValueKind<string> = {
     ),
 }
 
-/** Both files must have been parsed before. */
+/** Returns whether a private key is that of a certificate. Both files must have been parsed before. */
 export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   const certificate = new X509Certificate(readFileSync(certificatePath))
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
 }
 
-/** A problem never contains the content of the file, which may be a key. */
+/** Checks a PEM file. A problem never contains the content of the file, which may be a key. */
 function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
   let fault: string | undefined
   try {
