@@ -92,13 +92,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 }
 
-/** Without a session `presentError` renders the page, because a redirect to the sign-in page would lead back here. */
+/** Renders the page of an unknown path. Without a session, `presentError` does, as a redirect to the sign-in page would lead back here. */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
   if (otherPaths.test(new URL(call.request.url).pathname)) return undefined
   return await framedProblem(parts, call, problemOf(apiError('route_unknown'), parts.wayBack(call.request)))
 }
 
-/** Returns undefined without a session. */
+/** Renders a problem in the frame of a signed-in user. Returns undefined without a session. */
 async function framedProblem(
   parts: DashboardParts,
   call: Call,

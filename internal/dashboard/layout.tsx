@@ -57,7 +57,7 @@ export function Frame(parts: FrameParts) {
   )
 }
 
-/** Belongs to the part with the blockers, so that it can be marked as past when they change. */
+/** Renders the message of the last action. Belongs to the part with the blockers, to be marked as past when they change. */
 function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">
@@ -161,7 +161,7 @@ export function Mark() {
   )
 }
 
-/** Returns undefined for a tenant's key, which has only one tenant. */
+/** Returns the tenant for links. Returns undefined for a tenant's key, which has only one tenant. */
 function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
   return actor.kind === 'tenantKey' ? undefined : tenant?.id
 }

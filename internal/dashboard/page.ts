@@ -35,7 +35,7 @@ export type Rights = Readonly<Record<Action, boolean>>
 export interface PageContext {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** Masked, for every form in this response. */
+  /** Masked token for every form in this response. */
   readonly csrfToken: string
   readonly nowMs: number
   /** Components take it from `ReaderClockContext`. */

@@ -13,7 +13,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Returns the smallest of 1, 2 and 5 × 10ⁿ that is at least `amount`, and at least 1. */
+/** Returns the smallest number of the form 1, 2 or 5 × 10ⁿ that is at least `amount` and at least 1. */
 function roundStep(amount: number): number {
   const power = 10 ** Math.max(0, Math.floor(Math.log10(amount)))
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= amount) ?? amount

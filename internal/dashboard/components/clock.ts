@@ -44,7 +44,7 @@ export function parseZone(text: string): string | undefined {
   }
 }
 
-/** Includes seconds: `2026-11-21T19:50:07`. */
+/** Formats a time in a zone, with seconds: `2026-11-21T19:50:07`. */
 export function wallTimeOf(atMs: number, zone: string): string {
   if (zone === utcZone) return new Date(atMs).toISOString().slice(0, 19)
   const parts: Partial<Record<Intl.DateTimeFormatPartTypes, string>> = {}
@@ -53,7 +53,7 @@ export function wallTimeOf(atMs: number, zone: string): string {
   return `${year.padStart(4, '0')}-${month}-${day}T${hour}:${minute}:${second}`
 }
 
-/** Returns one of the two instants for a time that a clock change repeats. A time that it skips is the same distance after the change. */
+/** Returns the instant of a local time: one of two if a clock change repeats it; the same distance after a change that skips it. */
 export function instantOf(wallTime: string, zone: string): number {
   const asUtcMs = Date.parse(`${wallTime}Z`)
   const offsetAt = (atMs: number) =>

@@ -57,7 +57,7 @@ export const builtInProviderField = {
   expected: 'There is no such provider',
 }
 
-/** Earliest time that a field accepts. Stands for any time. */
+/** Earliest time that a field accepts, which is used as a start before all events. */
 export const earliestText = '2000-01-01T00:00:00Z'
 
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
@@ -271,7 +271,7 @@ export function FilterForm(props: {
   readonly times?: readonly Field[]
   /** Default: Exact times. */
   readonly moreLabel?: string | undefined
-  /** Query parameters, sent as hidden fields. */
+  /** Query parameters that the form keeps, sent as hidden fields. */
   readonly kept?: Texts
   readonly isActive: boolean
   /** Default: Filter. */
@@ -457,7 +457,7 @@ export function parseTimeField(text: string, zone: string = utcZone): number | u
   return isUtc === 'Z' ? asUtcMs : instantOf(wall, zone)
 }
 
-/** Returns UTC with seconds: `2026-11-21T19:50:07Z`. */
+/** Formats a time in UTC with seconds: `2026-11-21T19:50:07Z`. */
 export function timeFieldText(atMs: number): string {
   return `${wallTimeOf(atMs, utcZone)}Z`
 }

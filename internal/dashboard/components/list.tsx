@@ -87,7 +87,7 @@ function classOf(column: Column<never>): string | undefined {
 }
 
 export interface Filter extends Field {
-  /** Tabs above the other filters, or collapsed below them. Default: in the row of filters. */
+  /** Place of the filter: `tabs` above the others, or `times` collapsed below them. Default: in the row of filters. */
   readonly place?: 'tabs' | 'times'
 }
 
@@ -294,7 +294,7 @@ function Tabs(props: { readonly query: PageContext['query']; readonly field: Fie
   return <Segments label={label} isTabs links={links} />
 }
 
-/** Accepts a slug, id or `namespace/name`. Returns no field for a tenant's key, which has only one tenant. */
+/** Returns a field that accepts a slug, id or `namespace/name`, but none for a tenant's key, which has only one tenant. */
 export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   if (actor.kind === 'tenantKey') return []
   const value = tenant && (tenant.slug ?? `${tenant.namespace}/${tenant.name}`)

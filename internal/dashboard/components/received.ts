@@ -14,7 +14,7 @@ const spans = [
 
 export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
 
-/** Returns an inclusive start and an exclusive end. An exact time replaces the whole choice. Days are in the reader's zone. */
+/** Returns inclusive start and exclusive end. A time in `from` or `to` replaces the choice `within`. Days are in the reader's zone. */
 export function receivedRange(
   {
     within,
@@ -34,7 +34,7 @@ export function receivedRange(
   return { fromMs: ms === undefined ? undefined : clock.nowMs - ms, toMs: undefined }
 }
 
-/** Drops the choice that exact times replace, so that a page shows the one that applies. */
+/** Drops the choice `within` if exact times replace it, so that a page shows only what applies. */
 export function appliedTimes(query: Form): Form {
   const { within, ...others } = query
   const isExact = Boolean(others['from'] || others['to'])

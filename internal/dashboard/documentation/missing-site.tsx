@@ -34,7 +34,7 @@ export const missingSite: Problem = {
   ),
 }
 
-/** Same page for callers without a session. */
+/** Same page as `missingSite`, for callers without a session. */
 export const missingSiteAlone: Problem = {
   ...notFound,
   body: (

@@ -12,7 +12,7 @@ const sizeBytes = 4
  */
 export class PlainContents {
   readonly #bytesMax: number
-  /** Least recently used first. */
+  /** Contents by path, least recently used first. */
   readonly #kept = new Map<string, Promise<Uint8Array<ArrayBuffer>>>()
   readonly #sizes = new Map<string, number>()
   #bytes = 0
