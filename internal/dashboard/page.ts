@@ -44,9 +44,9 @@ export interface PageContext {
   readonly here: string
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
-  /** Without surrounding white space. Empty parameters are omitted. */
+  /** Query parameters without surrounding white space. Empty ones are omitted. */
   readonly query: Readonly<Record<string, string>>
-  /** Named by the path (`:tenant`) or by `?tenant=`, as id or slug. For a tenant's key, always its own tenant. */
+  /** Tenant that the path (`:tenant`) or `?tenant=` names by id or slug. For a tenant's key, always its own tenant. */
   readonly tenant: TenantSummary | undefined
   /** Tenants that lists cover: the chosen one, or those of the chosen namespaces. */
   readonly selection: TenantSelection
@@ -148,7 +148,7 @@ export function link(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** Replaces the tenant, or removes it for all tenants. Removes the cursor of a list. */
+/** Replaces the tenant in an address, or removes it if `tenant` is undefined. Also removes the cursor of a list. */
 export function forTenant(address: string, tenant: string | undefined): string {
   const [path = '/', search = ''] = address.split('?')
   const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
@@ -203,11 +203,11 @@ export async function mayReplay({ backoffice, actor, tenant }: PageContext): Pro
 export interface WayBack {
   /** Address of the page. For a POST, that of the `GET` page that belongs to the action. */
   readonly here: string
-  /** The link back from a POST opens a page with GET and does not repeat the POST. */
+  /** True for a POST. The link back then opens a page with GET and does not repeat the POST. */
   readonly isForm: boolean
 }
 
-/** Returns `/` for a POST to an unknown path. The form may be missing, for a request whose form was not read. */
+/** Creates a function that finds the link back: `/` for a POST to an unknown path. Omit `form` if it was not read. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]) {
   const actions = rows.flatMap((row) =>
     row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],

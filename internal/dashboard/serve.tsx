@@ -23,7 +23,7 @@ import { documentAnswer, redirectAnswer } from './render.tsx'
 import { factsOf, maskedToken, safePath } from './request.ts'
 import { type Answered, readForm, type SignedInCall, withSession } from './session.tsx'
 
-/** Bytes: a token of 16 KiB and room for the other fields. */
+/** Maximum bytes of a form: a token of 16 KiB, and room for the other fields. */
 export const formBytesMax = 32 * 1024
 
 export function routeOf(parts: DashboardParts, row: PageRow | ActionRow): PublicRoute {
@@ -71,7 +71,7 @@ async function serve(
   })
 }
 
-/** Reads the path, the query and the form. Without a name in them, a tenant's API key stands for its tenant. */
+/** Finds the tenant that the path, the query or the form names. If none is named, a tenant's API key stands for its tenant. */
 function findChosen(
   { backoffice }: DashboardParts,
   { session: { actor } }: SignedInCall,

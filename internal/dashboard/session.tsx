@@ -21,7 +21,7 @@ export interface SignedInCall {
   readonly session: Session
   /** Use it only to end the session. */
   readonly token: string
-  /** Without surrounding white space. Empty parameters are omitted. */
+  /** Query parameters without surrounding white space. Empty ones are omitted. */
   readonly query: Readonly<Record<string, string>>
 }
 

@@ -1,11 +1,11 @@
 import { Shares, setNewest } from '#internal/base/index.ts'
 import type { QueueId } from '#internal/events/index.ts'
 
-/** A delivery of any tenant occupies a shared place from its claim to its response. */
+/** Shared places of a process. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
 /** Additional places for responsive and uncalled callbacks, free while hanging callbacks occupy all shared places until their timeout. */
 const reservedMax = 512
-/** A delivery that waits longer loses its reserved place, and its callback is unresponsive until it responds within `answerMs`. */
+/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it responds within `answerMs`. */
 const responsiveMs = 500
 /** Maximum time from claim to response of a responsive callback. Above `responsiveMs`, since all responses are late on a busy machine. */
 const answerMs = 2_000
@@ -15,7 +15,7 @@ const heldMax = 2_048
 export const rememberedMax = 10_000
 /** Maximum deliveries of one tenant: 640 per second and process at 100 ms per response. */
 export const tenantDeliveriesMax = 64
-/** A tenant can use a quarter of the payload memory. */
+/** Payload memory of a process. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
 /** Exclusion of a tenant from claims while the circuit breaker that this process opened is being written to Postgres. */
 const holdBackMs = 2_000
@@ -69,7 +69,7 @@ export class Capacity {
     return this.#responsiveness.get(queueId) ?? 'unknown'
   }
 
-  /** Covers tenant queues with deliveries in this process, and those that were passed to `holdBack` in the last 2 s. */
+  /** Returns the free places of tenant queues with deliveries in this process, and 0 for those passed to `holdBack` in the last 2 s. */
   queueRooms(): Map<QueueId, number> {
     const rooms = new Map<QueueId, number>()
     for (const queueId of this.#held.keys()) rooms.set(queueId, this.roomOf(queueId))

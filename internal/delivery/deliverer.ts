@@ -109,7 +109,7 @@ export class Deliverer {
     return this.#deliveries.values()
   }
 
-  /** After `stop`, releases the deliveries instead. */
+  /** Starts claimed deliveries. After `stop`, releases them instead. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
       // This process can claim a delivery again that it still works on, after its lease expired. Continuing prevents a second send.
@@ -295,7 +295,7 @@ export class Deliverer {
     this.#options.observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
   }
 
-  /** Attempts of notifications do not count, so that they cause no further notifications. */
+  /** Records an attempt of a callback. Attempts of notifications do not count, so that they cause no further notifications. */
   #noteSignal(
     { claim, queueId }: Delivery,
     { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },

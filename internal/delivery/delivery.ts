@@ -9,9 +9,9 @@ import type { Place } from './capacity.ts'
 import type { QueueChange } from './decide.ts'
 
 /**
- * README.md contains the diagram. `claimed`: waits for payload memory. `loading`: its event is being read. `sending`: the callback is being
- * called. `concluded`: its outcome is decided but not written. `completing`: its outcome is being written. `released`: returned to the
- * queue for other processes. `lost`: its lease expired, or its outcome could not be written.
+ * State of a delivery; README.md contains the state diagram. `claimed`: waits for payload memory. `loading`: its event is being read.
+ * `sending`: the callback is being called. `concluded`: its outcome is decided but not written. `completing`: its outcome is being written.
+ * `released`: returned to the queue for other processes. `lost`: its lease expired, or its outcome could not be written.
  */
 export type DeliveryState =
   | 'claimed'

@@ -52,7 +52,7 @@ export interface ForwarderOptions {
   readonly alertsMs?: number
   /** Minimum duration of a lease without a renewal; default 3.5 s. */
   readonly leaseMs?: number
-  /** Called for each claim and each delivery. Call `notify` when a pause ends. Default: no pauses. */
+  /** Returns the paused deliveries; called for each claim and each delivery. Call `notify` when a pause ends. Default: no pauses. */
   readonly paused?: () => PausedForwarding
   /**
    * Publishes an offer of this process to intake. Must have subscribed `channel` for `receive` before, or reject: intake hands events to
@@ -104,7 +104,10 @@ const closeMsMax = 1_000
 /** Part of the stop time that is reserved for the last statements. */
 const lastStatementsMs = 2_000
 
-/** Claims, sends and completes due deliveries until stopped. Any number share one queue. Failed statements are retried with backoff. */
+/**
+ * Claims, sends and completes due deliveries until stopped. Any number of forwarders share one queue. Failed statements are retried with
+ * backoff.
+ */
 export class Forwarder {
   readonly #options: ForwarderOptions
   /** Owner of the rows that this process claims. */
@@ -369,7 +372,7 @@ export class Forwarder {
     this.#loops[0]?.wake()
   }
 
-  /** Also writes the outcomes of attempts for callbacks in trouble. Any number of processes share the decisions. */
+  /** Writes attempts of callbacks in trouble, then decides about notifications. Any number of processes share the decisions. */
   async #decideAlerts(): Promise<void> {
     const { pool, clock, observer, directory, retentionDefaults } = this.#options
     const taken = this.#signals.take()
@@ -389,7 +392,7 @@ export class Forwarder {
     if (queues.length > 0) this.notify(queues)
   }
 
-  /** The directory can lack a new tenant for some seconds. */
+  /** True also for an unknown tenant, because the directory can lack a new tenant for some seconds. */
   #hasDeliveries(queueId: QueueId): boolean {
     const { tenantId, destination } = destinationOfQueue(queueId)
     const tenant = this.#options.directory.findTenantById(tenantId)

@@ -28,9 +28,9 @@ export interface HandOffReceiverOptions {
   onFull(): void
 }
 
-/** Below this number of free places, further events of a tenant are claimed, which shares places fairly. */
+/** Below this number of free places, a tenant's further events are claimed instead of handed off; claims share places fairly. */
 const tenantRoomMin = tenantDeliveriesMax / 4
-/** Below this number of free shared places, all events are claimed. */
+/** Below this number of free shared places, all events are claimed instead of handed off. */
 const roomMin = 2 * tenantDeliveriesMax
 /** Offers whose times are kept. One is made each second, and when a tenant queue gets full. */
 const offersKept = 256

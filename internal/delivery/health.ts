@@ -56,7 +56,7 @@ export class CallbackHealth {
     if (known) known.openedAtMs = nowMs
   }
 
-  /** A claim that is no probe, after the open time of the breaker, shows that another process closed it; the counts are then dropped. */
+  /** Call it for a claim that is no probe. After the open time, it shows that another process closed the breaker: drops the counts. */
   seenClosed(queueId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(queueId)?.openedAtMs
     if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(queueId)

@@ -8,7 +8,7 @@ export interface DemoEvent {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** In [0, 1). */
+/** Returns a number in [0, 1). */
 export type Random = () => number
 
 /**
@@ -45,7 +45,7 @@ export function makeDemoEvent(nowMs: number, random: Random): DemoEvent {
   return pick(makers, random)(nowMs, random)
 }
 
-/** Signatures of this provider include a timestamp. */
+/** Creates an event of the provider `card`, whose signatures include a timestamp. */
 export function cardPayment(nowMs: number, random: Random): DemoEvent {
   const [description, amount] = pick(goods, random)
   const object = { object: 'payment_intent', amount, currency: 'eur', description }

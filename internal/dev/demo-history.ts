@@ -107,7 +107,7 @@ function countEvent(tally: StatsTally, tenantId: TenantId, isDown: boolean, rand
   tally.countDelivered(tenantId, needsRetry ? 1_000 + 9_000 * random() : firstMs)
 }
 
-/** Share of the peak: low at night (UTC), highest in the evening, lower on Sundays. */
+/** Returns the load as a share of the peak: low at night (UTC), highest in the evening, lower on Sundays. */
 function loadAt(atMs: number): number {
   const hour = (atMs % dayMs) / hourMs
   const ofDay = 0.35 + 0.65 * Math.max(0, Math.sin(((hour - 5) / 19) * Math.PI))

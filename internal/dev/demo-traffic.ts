@@ -32,7 +32,7 @@ const oldMs = 3_600_000
 /** Maximum failed steps in a row. The demo then stops, since the sample tenant was probably changed. */
 const failuresMax = 20
 
-/** Mostly events, and a simulation about every ten minutes. */
+/** Chooses a step by its number: mostly events, and a simulation about every ten minutes. */
 function stepOf(nth: number): DemoStep {
   if (nth % 150 === 0) return 'simulation'
   if (nth % 4 === 0) return 'record'

@@ -83,7 +83,7 @@ export function portChooser({
   }
 }
 
-/** In the order in which the ports are tried. */
+/** Returns the ports that are tried after `port`, in this order. */
 export function fallbacksOf(port: number): readonly number[] {
   return Array.from({ length: triesMax - 1 }, (_none, nth) => port + fallbackStep + nth)
 }

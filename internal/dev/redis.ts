@@ -64,7 +64,7 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   return { ...running, url: urlOf(running.port), password }
 }
 
-/** Finds the Redis by its command line. Returns whether there was one. */
+/** Ends the Redis that runs in a folder, found by its command line. Returns whether there was one. */
 export async function endLeftRedis(home: string): Promise<boolean> {
   const ended = await endProcesses(
     (command) => command.includes(` ${configPath(home)}`),

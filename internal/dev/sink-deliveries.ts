@@ -107,7 +107,7 @@ function verify(
   return { kind: 'bad', reason }
 }
 
-/** Undefined for any other JSON value. */
+/** Returns the members of a JSON object or array. Undefined for any other body. */
 function parseObject(body: Uint8Array): ReadonlyMap<string, unknown> | undefined {
   try {
     return membersOf(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)))

@@ -179,7 +179,7 @@ class Sink implements RunningSink {
       : Response.json({ demo: outcome, error }, { status: 500, headers: abortHeaders })
   }
 
-  /** One line per delivery, or in full as JSON. */
+  /** Shows the deliveries: one line each, or in full as JSON. */
   #show(request: Request): Response {
     const { pathname, hostname } = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD')

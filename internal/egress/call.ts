@@ -285,7 +285,7 @@ export interface CallTrace {
   readonly isReused: boolean
   /** Duration of name resolution: near 0 if the result was cached; undefined for a URL with an address. */
   readonly dnsMs?: number | undefined
-  /** Includes the proxy tunnel, and the addresses that were tried before. After a stale connection: the new one only. */
+  /** Includes the proxy tunnel and failed addresses. If a reused connection was stale, covers only the new connection. */
   readonly connectMs?: number | undefined
   readonly tlsMs?: number | undefined
   /** Duration from sending the request to the first byte of the response. */

@@ -28,7 +28,7 @@ export interface ConnectPath {
   readonly ca: string | undefined
 }
 
-/** Decodes a percent-encoded user and password. @throws TypeError, URIError if the text is not a proxy URL */
+/** Parses a proxy URL; decodes a percent-encoded user and password. @throws TypeError, URIError if the text is not a proxy URL */
 export function parseEgressProxy(text: string): EgressProxy {
   const { protocol, hostname, port, username, password } = new URL(text)
   const overTls = protocol === 'https:'
@@ -150,7 +150,7 @@ export class Connections {
     return undefined
   }
 
-  /** Writes `marks` meanwhile. @throws ConnectError, within `timeoutMs` */
+  /** Opens a connection, and writes the end of each step to `marks`. @throws ConnectError, within `timeoutMs` */
   async open(endpoint: Endpoint, timeoutMs: number, marks: ConnectMarks = {}): Promise<Connection> {
     const socket = await connect(endpoint, this.#path, timeoutMs, marks)
     this.#open += 1

@@ -106,7 +106,7 @@ function parseHead(text: string): ParsedHead | undefined {
   return { status: Number(status), fields, kept: keepHeaders(given), length, transferCoding, isKept }
 }
 
-/** Applies the limits. Reads non-ASCII bytes as UTF-8 where they are, and as Latin-1 otherwise. */
+/** Applies the limits of `KeptHeaders`. Reads a non-ASCII value as UTF-8 if it is valid UTF-8, and as Latin-1 otherwise. */
 function keepHeaders(given: readonly HeaderLine[]): KeptHeaders {
   const lines: HeaderLine[] = []
   let chars = 0

@@ -60,7 +60,7 @@ export interface ClaimRequest {
   readonly queueRowsMax: number
   /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
   readonly graceMs?: number
-  /** Clock of Postgres: leases that expire later are left to their owners, however late the claim runs. Default: when it runs. */
+  /** Time of sending by the clock of Postgres. Leases that expire later are left to their owners. Default: time of the claim. */
   readonly sentAtMs?: number | undefined
 }
 

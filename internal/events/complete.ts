@@ -206,7 +206,7 @@ export interface AttemptExchange extends CallTrace {
   readonly isAnswerCut: boolean
 }
 
-/** Usually 300 to 600 bytes. Members with a default value are omitted. */
+/** Encodes an exchange as JSON, usually 300 to 600 bytes. Omits members with a default value. */
 export function encodeExchange(exchange: AttemptExchange): string {
   const { url, signatures, traceparent, problem, headers, headersOmitted, isAnswerCut, address } = exchange
   return JSON.stringify({
@@ -236,7 +236,7 @@ export function parseExchange(text: string | null): AttemptExchange | undefined 
   return text === null ? undefined : { ...defaults, ...(JSON.parse(text) as { url: string }) }
 }
 
-/** Postgres cannot store NUL in a text. */
+/** Replaces NUL, which Postgres cannot store in a text. */
 export function storableAnswer(answer: string | null): string | null {
   return answer?.replaceAll('\u0000', '\ufffd') ?? null
 }

@@ -136,7 +136,7 @@ export async function listTroubledQueues(pool: Pool): Promise<QueueId[]> {
 
 /** Interval between two decisions about the same callback. */
 const checkMs = 15_000
-/** The rest follows in the next turn. */
+/** Maximum decisions per turn. The rest follows in the next turn. */
 const decidedMax = 500
 
 const atMs = (column: string) =>

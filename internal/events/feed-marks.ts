@@ -4,7 +4,7 @@ import type { Queryable } from './list-source.ts'
 
 /** Maximum lead of a receiving process's clock over Postgres. With about this lead, providers' calls are refused as too old. */
 const clockAheadMs = 300_000
-/** An event is kept for 255 days at most. */
+/** Exceeds the maximum time for which an event is kept, 255 days. */
 const keptMs = 256 * 86_400_000
 
 /**

@@ -23,7 +23,7 @@ export interface FeedFilter {
   readonly providers: readonly string[]
   /** Normalized types; empty for all. `payment.*` stands for all types that begin with `payment.`. */
   readonly types: readonly string[]
-  /** Lowest id, which contains the time of receipt. */
+  /** Lowest matching id. An id contains the time of receipt. */
   readonly receivedFrom: string
 }
 

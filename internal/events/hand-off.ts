@@ -51,9 +51,9 @@ export interface HandOffOffer {
 
 /** Maximum tenant queues that an offer refuses one by one. */
 export const refusedMax = 256
-/** Payload and headers. Larger events would displace others in the memory of Redis. */
+/** Maximum payload and headers of a handed-off event. Larger events would displace others in the memory of Redis. */
 const eventBytesMax = 16 * 1024
-/** Maximum for all forwarders together. JSON makes the events at most six times as long. */
+/** Maximum bytes of a batch's handed-off events, for all forwarders together. JSON makes them at most six times as long. */
 const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
 const perQueueMax = 32
@@ -256,7 +256,7 @@ export class HandOffs {
     this.#forwarders.set(leaseToken, { offer, refused: new Set(refused), atMs: this.#now() })
   }
 
-  /** Batches take turns among forwarders. */
+  /** Chooses a forwarder for each event that can be handed off. Batches take turns among forwarders. */
   plan(events: readonly ReceivedEvent[]): HandOffPlan | undefined {
     const live = this.#liveForwarders()
     if (live.length === 0) return undefined
@@ -304,7 +304,7 @@ function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
   return state === 'accepted' && !isPullOnly && origin.kind !== 'notification'
 }
 
-/** Redis channel for the ids of tenant queues with new work, published after the commit. A lost message delays it until the next poll. */
+/** Redis channel for ids of tenant queues with new work, published after the commit. A lost message delays the work until the next poll. */
 export const dueChannel = 'latchkey:due'
 
 /** Ids of tenant queues with new work, or `all` if any can have some. */
@@ -324,7 +324,7 @@ export async function notifyForwarders(redis: RedisConnection, queueIds: readonl
   if (queueIds.length > 0) await redis.publish(dueChannel, encodeDue(queueIds))
 }
 
-/** Gathers news of handed events for one message, which readers of feeds wait for at most this time. */
+/** Time during which news of handed events is gathered for one message. It delays readers of feeds by at most this time. */
 const gatherMs = 10
 
 /** Notifies readers of feeds about events that were handed to forwarders. */

@@ -154,7 +154,7 @@ export function partitionsOf(events: readonly ReceivedEvent[]): WantedPartition[
   return [...wanted.values()]
 }
 
-/** Omits keys that retention has removed. Takes no locks. */
+/** Finds the events with these dedupe keys. Omits keys that retention has removed. Takes no locks. */
 export async function findEventsByKey(
   pool: Queryable,
   dedupeKeys: readonly string[],
@@ -190,7 +190,7 @@ export interface StoreBatchOptions {
    * @param handedQueueIds tenant queues all of whose new events were handed to a forwarder
    */
   wake(queueIds: readonly QueueId[], handedQueueIds?: readonly QueueId[]): void
-  /** Default: all events are claimed. */
+  /** Default: no event is handed off, so all are claimed. */
   readonly handOffs?: HandOffs
   /** Called after the commit with the new events, without duplicates. Must not throw. */
   onStored?(events: readonly ReceivedEvent[]): void
@@ -262,7 +262,10 @@ async function completeBatch(
   )
 }
 
-/** Requeues failed originals if the tenant opted in. A deleted original makes its duplicate `unavailable`. Empty if Postgres fails. */
+/**
+ * Requeues the failed originals of duplicates if the tenant opted in, and returns the results of the duplicates: `unavailable` if the
+ * original was deleted. Returns an empty map if Postgres fails.
+ */
 async function revive(
   options: StoreBatchOptions,
   duplicates: readonly ReceivedEvent[],

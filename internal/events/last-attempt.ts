@@ -12,7 +12,7 @@ export const statusFilterPattern = '^([1-5][0-9][0-9]|[1-5]xx|none)$'
 
 const statusFilterForm = new RegExp(statusFilterPattern)
 
-/** Accepts upper and lower case. Returns undefined for any other text. */
+/** Parses a status filter in upper or lower case. Returns undefined for any other text. */
 export function parseStatusFilter(text: string): StatusFilter | undefined {
   const lower = text.toLowerCase()
   return statusFilterForm.test(lower) ? (lower as StatusFilter) : undefined
@@ -32,7 +32,7 @@ export interface LastAttemptFilter {
   readonly slowerThanMs?: number
 }
 
-/** Returns SQL on an event `e` that reads by key, some microseconds per event. `add` adds a parameter and returns its placeholder. */
+/** Returns SQL conditions on an event `e`. They read by key: microseconds per event. `add` adds a parameter, returns its placeholder. */
 export function lastAttemptConditions(
   {
     status,

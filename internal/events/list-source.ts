@@ -119,7 +119,10 @@ export interface EventSource {
 export const eventColumns = `id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
-/** Longer queues, with waiting pulls, are not read: a scan of the tenant's events is quick, since most are then probably queued. */
+/**
+ * Maximum length of a tenant queue, with waiting pulls, that is read whole. Instead of a longer queue, the tenant's events are scanned,
+ * which finds matches quickly, since most of the latest events are then probably queued.
+ */
 const shortQueueMax = 2_000
 /** Every accepted event has a row in one of these tables. */
 const acceptedTables = ['deliveries_due', 'pulls_due'] as const
@@ -131,7 +134,7 @@ const ofTenant = {
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
-/** Undefined for a filter without a value. `add` adds a parameter and returns its placeholder. */
+/** Returns an SQL condition per filter, undefined without a value. `add` adds a parameter and returns its placeholder. */
 function columnConditions(
   { tenantId, provider, type, state, origin }: Rest,
   add: (value: unknown) => string,

@@ -121,7 +121,10 @@ export function originOf(kind: OriginKind, by: string | null): EventOrigin {
   return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
 }
 
-/** Versions before the column `origin` stored only this header. JSON escapes quotation marks, so no value can look like a member. */
+/**
+ * Finds the origin of an event that a version before the column `origin` stored, in the headers. JSON escapes quotation marks, so no value
+ * can look like a member.
+ */
 export function originInHeaders(headers: string): EventOrigin | undefined {
   const simulationId = /"latchkey-simulation":"(sim_[0-9a-z]{26})"/.exec(headers)?.[1]
   return simulationId === undefined ? undefined : { kind: 'simulation', simulationId }
@@ -171,7 +174,7 @@ export function deliveryIdOf(delivery: {
   return `${delivery.eventId}/${delivery.destination}` as DeliveryId
 }
 
-/** @param alias prefix of the columns, such as `q.` */
+/** SQL of the id of a tenant queue. @param alias prefix of the columns, such as `q.` */
 export const queueIdText = (alias = '') => `${alias}tenant_id || '/' || ${alias}destination`
 /** SQL condition that the index `deliveries_due_queue` alone serves. @param alias prefix of the columns of the queue, such as `q.` */
 export const isInQueueText = (alias: string) => `${queueIdText()} = ${queueIdText(alias)}`
@@ -180,18 +183,19 @@ export const isOfTenantText = (tenantId: string) =>
   `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
 /** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
 export const isCallbackText = `destination = '${callbackDestination}'`
-/** @param event SQL of the event's id */
+/** SQL of the key of a delivery. @param event SQL of the event's id */
 export const deliveryIdText = (event: string) => `${event} || '/' || destination`
 /** Returns the destination of events with this origin. */
 export function destinationOf(origin: OriginKind): DestinationName {
   return origin === 'notification' ? notificationsDestination : callbackDestination
 }
 
-/** @param origin SQL of the origin */
+/** SQL of the destination of events with an origin. @param origin SQL of the origin */
 export const destinationOfText = (origin: string) =>
   `CASE ${origin} WHEN 'notification' THEN '${notificationsDestination}' ELSE '${callbackDestination}' END`
 /**
- * The array makes Postgres find rows only by their key, whatever its statistics; `IS TRUE` makes it hash the pairs and not join them.
+ * SQL condition on the rows whose event and destination are in `part`. The array makes Postgres find rows only by their key, whatever its
+ * statistics; `IS TRUE` makes it hash the pairs and not join them.
  * @param part name of a WITH query, with a condition if needed
  */
 export const isAmongText = (part: string, event = 'event_id') =>

@@ -43,7 +43,7 @@ export interface NoticeParts {
 }
 
 const origin: EventOrigin = { kind: 'notification' }
-/** Exceeds the month in which a limit causes one notification. */
+/** Minimum retention of dedupe keys in days. Exceeds the month in which a limit causes one notification. */
 const dedupeDaysMin = 40
 
 /** Returns whether a tenant wants notifications of this type. Uses memory only. */

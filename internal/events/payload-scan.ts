@@ -96,7 +96,7 @@ export async function scanPayloads(
   return stopped(undefined)
 }
 
-/** An expired payload can still be stored until retention removes it. */
+/** Excludes too large and expired payloads. An expired one can still be stored until retention removes it. */
 function isSearched({ payloadBytes, payloadExpiresOn }: EventSummary, nowMs: number): boolean {
   return payloadBytes <= payloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
 }

@@ -28,7 +28,7 @@ interface EventRow {
   readonly dedupeKey: string
 }
 
-/** Limits the duration of a statement, since TOAST stores a large payload as many rows. */
+/** Maximum payload bytes per statement. Limits its duration, since TOAST stores a large payload as many rows. */
 const payloadBytesMax = 64 * 1024 * 1024
 
 // Deletes by key and not by ctid, since a concurrent claim changes the ctid of a row; the statement waits for such a claim.

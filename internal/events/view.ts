@@ -215,7 +215,7 @@ async function readPayloadOf(
   return rows[0]?.[0]
 }
 
-/** Data that expire on such a day count as removed, even before retention removes them. */
+/** True if a day (UTC) has begun. Data that expire on such a day count as removed, even before retention removes them. */
 export function hasCome(day: Day, nowMs: number): boolean {
   return day < dayAfter(nowMs, 0)
 }

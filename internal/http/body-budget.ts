@@ -22,7 +22,7 @@ const longShare = 2
 const sourcesShare = 16
 /** Divisor of an exceeded limit. One eviction frees at least this part, if possible, so that bodies are ranked only rarely. */
 const evictShare = 64
-/** Each body costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
+/** Default maximum of unfinished bodies. Each costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const gatheredBytesDefault = 4 * 1024
 const sweepMs = 100
@@ -104,7 +104,7 @@ interface Pool {
   /** Maximum bytes of all other bodies while one body exceeds the limit. Absent: no body can exceed it. */
   readonly besideMax?: number
   taken: number
-  /** The only body that can exceed the limit. While undefined, the body that requests memory can. */
+  /** The only body that can exceed the limit. While undefined, the body that requests memory can exceed it. */
   wide?: Holding | undefined
 }
 
@@ -272,7 +272,7 @@ export class BodyBudget {
     return { source: arrival.source, score: scoreAt(arrival, nowMs) }
   }
 
-  /** An owner without charged bytes has no limit of its own yet. */
+  /** Finds a limit that `bytes` would exceed. An owner without charged bytes has no limit of its own yet. */
   #lackOf(body: Holding, bytes: number): Lack | undefined {
     return findLack(this.#pools, body, bytes) ?? findLack(this.#owned.get(body.owner) ?? [], body, bytes)
   }

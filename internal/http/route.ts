@@ -6,7 +6,7 @@ import type { BodyBudget } from './body-budget.ts'
 export interface Head {
   readonly request: Request
   readonly requestId: string
-  /** Decoded values, 1–128 characters each, without control characters and U+FFFD. */
+  /** Decoded path parameters, 1–128 characters each, without control characters and U+FFFD. */
   readonly params: Readonly<Record<string, string>>
   /** Peer of the connection, which may be a proxy; null once the connection is closed. */
   peerAddress(): string | null
@@ -94,7 +94,7 @@ export interface AdmittingRoute<Handed> extends RouteShape {
   readonly budget?: keyof BodyBudgets
   /** Outcomes that any caller can cause without a key or a signing secret. The rate of their log lines is limited. Default: none. */
   readonly unverifiedOutcomes?: ReadonlySet<string>
-  /** Calls `admit` also for a malformed path parameter, as an empty text; an empty one is absent. Default: 404 `route_unknown`. */
+  /** Calls `admit` also if a path parameter is malformed (an empty text then) or empty (absent then). Default: 404 `route_unknown`. */
   readonly admitsMalformedParams?: true
 }
 

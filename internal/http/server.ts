@@ -196,7 +196,7 @@ async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Re
 
 const wellFormedParam = /^[^\p{Cc}\ufffd]{1,128}$/u
 
-/** Checks for U+FFFD because Bun decodes invalid UTF-8 to it. */
+/** Returns whether all path parameters are well-formed. U+FFFD is not, because Bun decodes invalid UTF-8 to it. */
 function areWellFormed(params: Call['params']): boolean {
   for (const name in params) {
     const value = params[name]

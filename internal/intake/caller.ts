@@ -99,7 +99,7 @@ export interface CallersOptions {
 export class Callers {
   readonly #options: CallersOptions
   readonly #known: KnownProviders
-  /** Version for which `#prepared` is valid. */
+  /** Version of the declarations for which `#prepared` is valid. */
   #declarations: Declarations
   #settings: CallerSettings
   /** A changed tenant is a new object, so the entries of its old version are garbage-collected. */
@@ -168,7 +168,7 @@ export class Callers {
     return callers
   }
 
-  /** Names in lower case. */
+  /** Returns the names of the provider's headers with signatures or credentials, in lower case. */
   secretHeadersOf(name: ProviderName): readonly string[] {
     const known = this.#find(name)
     return 'code' in known ? [] : known.adapter.secretHeaders

@@ -61,7 +61,7 @@ export class Drain {
     }
   }
 
-  /** Undefined if the spool is empty or leased by another process. */
+  /** Reads the next entries. Undefined if the spool is empty or leased by another process. */
   async #read(): Promise<readonly SpoolEntry[] | undefined> {
     const { bytesMax } = eventBatch
     const reply = await this.#options.redis.evaluate(
@@ -114,7 +114,7 @@ export class Drain {
   }
 }
 
-/** With a reason, the entry is moved to the dead stream. */
+/** Outcome of a spool entry. With a reason, the entry is moved to the dead stream. */
 interface Outcome {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''

@@ -209,7 +209,7 @@ export class EventQueue implements Accepting {
 }
 
 export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
-  /** Uses a separate connection with a longer timeout. */
+  /** Stores large events over a separate connection with a longer timeout. */
   readonly storeLarge: EventQueueOptions['storeBatch']
   /** Called once per change of a queue's circuit breaker. Must not throw. */
   onBreaker?(queue: 'small' | 'large', isOpen: boolean): void
@@ -242,7 +242,7 @@ export class SizeClassQueues implements Accepting {
     })
   }
 
-  /** 0 to 2. */
+  /** Number of open circuit breakers, 0 to 2. */
   get openBreakers(): number {
     return [this.#small, this.#large].filter(({ isBreakerOpen }) => isBreakerOpen).length
   }

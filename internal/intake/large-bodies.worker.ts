@@ -9,7 +9,7 @@ import type { ReadRequest, ReadResponse } from './large-bodies.ts'
 
 declare const self: Worker
 
-/** By the JSON of the declaration; cleared when there are too many. */
+/** Declared providers by the JSON of their declarations. Cleared when there are too many. */
 const compiled = new Map<string, AnyProvider>()
 const compiledMax = 16
 

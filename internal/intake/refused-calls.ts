@@ -94,7 +94,7 @@ export class RefusedCalls {
     })
   }
 
-  /** Counted since the process started. */
+  /** Number of dropped calls since the process started. */
   get dropped(): number {
     return this.#dropped
   }
@@ -209,7 +209,7 @@ export interface RefusedPage {
 /** Cursor of the first page. Pages run from newest to oldest, so it sorts after every id. */
 const behindAll = 'ref_~'
 
-/** Per filtered page. */
+/** Maximum examined calls per filtered page. */
 const examinedMax = 1_000
 
 /**

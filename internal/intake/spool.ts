@@ -113,7 +113,7 @@ const isOriginOrAbsent = (value: unknown) => {
 }
 const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
 
-/** The type ensures that no field is missing here. */
+/** Checks of each field of a spooled event. The type ensures that no field is missing here. */
 const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: (value) => typeof value === 'string' && isTenantId(value),
@@ -242,7 +242,7 @@ export class Spool {
     })
   }
 
-  /** One reply of the script per event, or the reason why no event was kept. */
+  /** Appends a batch. Returns one reply of the script per event, or the reason why no event was kept. */
   async #append(batch: readonly Waiting[]): Promise<readonly number[] | Refusal> {
     if (performance.now() < this.#restUntilMs) return { reason: 'unconfirmed' }
     try {

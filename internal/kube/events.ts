@@ -39,7 +39,7 @@ export interface EventRecorderOptions {
 const callsPerTurn = 20
 const turnMs = 1000
 const triesMax = 5
-/** The API server would refuse the call again. */
+/** Failures that are not retried, because the API server would refuse the call again. */
 const final = new Set<KubeFailure['kind']>([
   'badRequest',
   'forbidden',
@@ -66,7 +66,7 @@ export function startEventRecorder(options: EventRecorderOptions) {
     onError: () => undefined,
   })
   return {
-    /** Written within about a second. Never throws and never blocks. */
+    /** Records an occurrence, which is written within about a second. Never throws and never blocks. */
     record(occurrence: Occurrence): void {
       book.add(occurrence, clock.now())
     },
@@ -196,11 +196,11 @@ export const seriesBounds = {
   countEveryMs: 30_000,
 }
 
-/** Performs no I/O; callers pass the time as an argument. */
+/** Aggregates occurrences into series. Performs no I/O; callers pass the time as an argument. */
 export class EventBook {
   readonly #bounds: typeof seriesBounds
   readonly #newName: (occurrence: Occurrence) => string
-  /** Least recently seen first. */
+  /** Series by key, least recently seen first. */
   readonly #series = new Map<string, EventSeries>()
   readonly #perObject = new Map<string, number>()
   #dropped = 0

@@ -68,7 +68,7 @@ function differing(
   })
 }
 
-/** Returns one line per member of JSON, at most 400 lines. */
+/** Returns the lines of a text, with one line per member if it is JSON; at most 400. */
 function linesOf(text: string): string[] {
   const shown = jsonTokens(text)
     .map((token) => token.text)

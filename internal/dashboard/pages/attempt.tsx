@@ -297,7 +297,7 @@ function Request({ context, detail, attempt, rights }: AttemptParts) {
 const curlSets: ReadonlySet<string> = new Set(['host', 'content-length', 'connection', 'accept-encoding'])
 const curlCharsMax = 16_384
 
-/** The command reads a long or unknown body from a file. */
+/** Returns a curl command that repeats a call. It reads a long or unknown body from a file. */
 export function attemptCurl({ request }: ShownExchange, body: string | undefined): string {
   const headers = request.headerLines.filter(({ name }) => !curlSets.has(name))
   return curlCommand({

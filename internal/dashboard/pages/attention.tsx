@@ -25,7 +25,10 @@ const namedMax = 5
 /** Maximum notices of a page. The settings page lists all pauses. */
 const noticesMax = 10
 
-/** Groups pauses of single tenants on pages of all tenants. The script keeps `data-notice` in place: ended ones stay, new ones wait. */
+/**
+ * Renders blockers as notices. On pages of all tenants, blockers of single tenants with the same cause share a notice. The script keeps
+ * elements with `data-notice` in place during live updates: ended notices stay, and new ones wait.
+ */
 export async function blockerNotices(
   context: PageContext,
   blockers: readonly Blocker[],

@@ -53,7 +53,7 @@ const sampleFields = [
 ] as const
 const payloadField = { kind: 'lines', name: 'payload', label: 'Payload', charsMax: payloadCharsMax } as const
 
-/** The query names a provider and a type, whose sample the editor loads. */
+/** Form for a test event. The query names a provider and a type, whose sample the editor loads. */
 const testFormRow: PageRow = {
   method: 'GET',
   path: testPath,

@@ -80,7 +80,7 @@ const eventRow: PageRow = {
   },
 }
 
-/** Live updates have the replays in their address, until another cycle begins. */
+/** Finds the replays that began the delivery cycles. Live updates have them in their address, until another cycle begins. */
 async function findOrigins(
   { backoffice, actor, query }: PageContext,
   { id, tenantId, cycle }: EventSummary,

@@ -80,7 +80,7 @@ export const eventsRow = listRow({
   ),
 })
 
-/** Distinguishes ids by length, because a provider's ids can also begin with `evt_`. */
+/** Distinguishes event ids from providers' ids by length, because a provider's ids can also begin with `evt_`. */
 export function eventFilterOf(
   { from, to, within, find, replay: replayId, ...filter }: FieldValues<typeof eventFields>,
   clock: ReaderClock,

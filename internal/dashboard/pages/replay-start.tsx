@@ -92,7 +92,7 @@ export function parseReplayForm(
   }
 }
 
-/** Returns undefined for other filters, including those of an earlier replay that have ids. */
+/** Returns the ids of selected events. Undefined for other filters, including those of an earlier replay, which can have ids. */
 export function selectionOf({ ids, replayId }: ReplayFilter): readonly EventId[] | undefined {
   return replayId === undefined ? ids : undefined
 }

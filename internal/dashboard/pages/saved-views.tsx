@@ -8,7 +8,10 @@ const listPath = '/events'
 const savePath = '/events/views'
 const deletePath = '/events/views/delete'
 
-/** Keeps the fields of the list, times in UTC, and the tenant by id, not the cursor. Spans such as the last 24 hours stay relative. */
+/**
+ * Returns the part of a query that a saved view keeps: the fields of the list, with times in UTC, and the tenant's id, but not the cursor.
+ * Spans such as the last 24 hours stay relative.
+ */
 function keptOf(fields: readonly Field[], typed: Form, { actor, tenant }: PageContext): Texts {
   const values = filled(fields, appliedTimes(typed), {}).map(({ name, value }) => [name, value] as const)
   return { tenant: actor.kind === 'tenantKey' ? undefined : tenant?.id, ...Object.fromEntries(values) }

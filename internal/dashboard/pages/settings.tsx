@@ -45,7 +45,7 @@ const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Pauses of all tenants and of the page's tenant. Without one, also those of single tenants. */
+  /** Pauses of all tenants and of the page's tenant. If the page has no tenant, also those of single tenants. */
   readonly pauses: readonly Paused[]
   readonly mayChange: boolean
 }

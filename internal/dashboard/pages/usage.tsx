@@ -189,7 +189,7 @@ const stateBadges: Readonly<Record<LimitState, { readonly tone: Tone; readonly t
   hard: { tone: 'bad', text: 'At the limit' },
 }
 
-/** `share` is undefined without a bar to draw. */
+/** Describes the state of a limit. `share` is undefined if there is no bar to draw. */
 export function limitBadge({
   used,
   soft,

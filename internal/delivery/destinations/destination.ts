@@ -22,7 +22,7 @@ export interface Sent {
   readonly request: SentRequest | undefined
 }
 
-/** Computed once per version of its tenant. */
+/** Destination with its decrypted settings, prepared once per version of its tenant. */
 export interface PreparedDestination {
   /** False while a signing secret or the URL is missing. */
   readonly isSendable: boolean

@@ -55,7 +55,7 @@ interface CallHeaders extends CarriedHeaders {
   readonly signature: string
 }
 
-/** Also shows the headers of past attempts, so a change here needs a member of their records. */
+/** Returns the headers of a call, also to show those of past attempts. A change here therefore needs a member in their records. */
 function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
   return {
     'content-type': 'application/json',
@@ -141,7 +141,7 @@ export function carriedHeaders(headers: string): CarriedHeaders {
 /** Signing key of a webhook. Logs cannot contain its bytes. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
-/** Key length in bytes by Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
+/** Bounds of a key in bytes by Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
 const keyBytesMin = 24
 const keyBytesMax = 64
 
