@@ -89,7 +89,7 @@ export function unavailable(message: string, code?: string): KubeFailure {
   }
 }
 
-/** The call was not sent, because this process reached a limit. */
+/** Failure of a call that was not sent, because this process reached a limit. */
 export function exhausted(message: string): KubeFailure {
   return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
 }
@@ -165,7 +165,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Whole seconds, as the API server sends them. Ignores the HTTP date form. */
+/** Converts the seconds that the API server sends to at most 60 000 ms. Ignores the HTTP date form. */
 function retryAfterMsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && value !== '' ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds > 0)) return undefined

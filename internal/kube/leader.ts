@@ -36,7 +36,7 @@ export type ElectionEvent =
 export interface ElectionOptions {
   readonly client: KubeClient
   readonly namespace: string
-  /** All candidates for the same Lease elect one leader. */
+  /** Name of the Lease. All candidates for the same Lease elect one leader. */
   readonly name: string
   /** Prefix of the candidate's identity, such as the pod's name. A random suffix distinguishes processes with the same prefix. */
   readonly host: string
@@ -258,7 +258,7 @@ export class Election {
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('cannot release the lease', written) })
   }
 
-  /** Shorter if the lease expires sooner. Jitter prevents candidates from colliding. */
+  /** Delay before the next attempt, shorter if the lease expires sooner. Jitter prevents candidates from colliding. */
   #pauseMs(): number {
     const freeMs = this.#seen ? freeInMs(this.#seen, this.#options.timing.now(), this.#options.leaseMs) : 0
     const ms = freeMs > 0 ? Math.min(freeMs, this.#options.retryMs) : this.#options.retryMs

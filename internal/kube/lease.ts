@@ -21,7 +21,7 @@ export const leases = resource<Lease>({
 
 export interface Observation {
   readonly lease: Lease
-  /** Local monotonic time; the clocks of other machines are not trusted. */
+  /** Local monotonic time at which the lease was first seen in this state; clocks of other machines are not trusted. */
   readonly sinceMs: number
 }
 

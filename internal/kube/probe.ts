@@ -60,7 +60,7 @@ export async function probeServer(
 
 const probeMsMax = 10_000
 
-/** Opens and closes one stream: without HTTP/2 every watch fails. Any response is a success. Plain http has no pool. */
+/** Opens and closes one stream, because without HTTP/2 every watch fails. Any response is a success. Skips plain http. */
 async function watchFailure(
   options: TransportOptions,
   transport: Transport,

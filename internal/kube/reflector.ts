@@ -31,7 +31,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly pageSize?: number
   /** Range of the duration of a watch in seconds; each watch gets a random duration. Default 300 to 600. */
   readonly watchSeconds?: { readonly min: number; readonly max: number }
-  /** Default false. Set it for custom resources: a changed definition ends watches early and can change cached objects. */
+  /** Lists again when a watch ends early; default false. For custom resources, whose changed definition can change cached objects. */
   readonly listsWhenCutShort?: boolean
   /** Delays after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
   readonly backoff?: BackoffBounds

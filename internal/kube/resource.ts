@@ -35,9 +35,9 @@ export interface Resource<T extends KubeObject> {
   readonly kind: string
   readonly plural: string
   readonly namespaced: boolean
-  /** Objects contain secrets, so errors never contain the server's messages. */
+  /** Whether the objects contain secrets; errors then never contain the server's messages. */
   readonly secret: boolean
-  /** For single objects; lists have their own pool. */
+  /** Pool of concurrent calls for single objects; lists have their own pool. */
   readonly share: Exclude<CallShare, 'list'>
   /** Type marker for the compiler; never set. */
   readonly objects?: T

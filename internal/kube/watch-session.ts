@@ -239,7 +239,7 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /** Complete only if the server ended the stream without RST_STREAM, since a killed server also causes `end`. */
+  /** A stream that the server ended is complete only without RST_STREAM, since a killed server also causes `end`. */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)

@@ -18,7 +18,7 @@ export interface WatchOptions<T extends KubeObject> {
   readonly of: Resource<T>
   readonly selection: Selection
   readonly resourceVersion: string
-  /** 300 to 600 limits both the delay that an unnoticed lost connection causes and the load of restarted watches. */
+  /** A value from 300 to 600 limits both the delay after an unnoticed loss of the connection and the load of restarted watches. */
   readonly timeoutSeconds: number
   /** Called in order. */
   readonly onEvent: (event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }) => void

@@ -60,7 +60,7 @@ export class WorkQueue {
   }
 
   /**
-   * Repeating it before the run has no effect; during the run, it causes one more. Ignored after `stop`.
+   * A repeated call before the run has no effect, one during the run causes another run. Ignored after `stop`.
    * @throws RangeError beyond `keysMax`
    */
   add(key: string): void {

@@ -45,7 +45,7 @@ export interface ResponseObject {
 
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
-/** Operation of the callback. Latchkey reads only the status and the headers of its response. */
+/** Operation that Latchkey calls on a callback. Latchkey reads only the status and the headers of the response. */
 export interface OutboundOperation extends Omit<Operation, 'responses'> {
   readonly responses: Readonly<Record<string, Omit<ResponseObject, 'content'>>>
 }
@@ -159,7 +159,7 @@ export class DocumentBuilder {
     return { ...rest, content: Object.fromEntries(media) as RequestBody['content'] }
   }
 
-  /** Makes named schemas references, and regular expressions with flags patterns that ECMA-262, RE2 and Python read alike. */
+  /** Turns named schemas into references, and regular expressions with flags into patterns that ECMA-262, RE2 and Python read alike. */
   schema(schema: JsonSchema): JsonSchema {
     return this.#convert(schema) as JsonSchema
   }
@@ -267,7 +267,7 @@ function portable(characters: string): string {
     )
 }
 
-/** Header in both documents. */
+/** Header with the link of an error, in the public and the internal document. */
 export const errorLink = {
   description:
     'Page of the error in the documentation: `<URL>; rel="help"` (RFC 8288). Absent where the installation has no address of the documentation.',

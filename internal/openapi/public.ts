@@ -50,7 +50,7 @@ const headers = {
 
 /** Configuration of the API that its document shows. */
 export interface ContractConfig extends LimitsInDocument {
-  /** Base URL from outside. Default: unknown. */
+  /** Base URL by which clients reach the API. Default: unknown. */
   readonly publicUrl?: string | undefined
 }
 

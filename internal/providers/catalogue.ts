@@ -30,12 +30,12 @@ export interface Sample {
   readonly with?: Readonly<Record<string, unknown>>
 }
 
-/** A test checks the form of `types.yaml`. */
+/** Does not validate, because a test checks the form of `types.yaml`. */
 export function parseTypeRows(value: unknown): readonly TypeRow[] {
   return value as readonly TypeRow[]
 }
 
-/** A test checks the form of `samples.yaml`. */
+/** Does not validate, because a test checks the form of `samples.yaml`. */
 export function parseSamples(value: unknown): readonly Sample[] {
   return value as readonly Sample[]
 }
@@ -111,7 +111,7 @@ function fulfil(payload: JsonObject, condition: Condition): JsonObject {
   })
 }
 
-/** Creates the objects on the path. */
+/** Returns a copy with another value at the path. Creates missing objects on the path. */
 function replace(
   payload: JsonObject,
   [first = '', ...rest]: readonly string[],

@@ -163,7 +163,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
-  /** Signs a simulated call and returns the headers with the signature. Undefined as `write`. */
+  /** Signs a simulated call and returns the headers with the signature. Undefined if events of the provider cannot be simulated. */
   readonly sign?: (call: UnsignedCall, secret: string, atMs: number) => Readonly<Record<string, string>>
 }
 

@@ -132,7 +132,7 @@ function isInScope({ tenantId, scope = '', days }: Selection): SQL | undefined {
   return and(eq(owner, tenantId), eq(name, scope), between(expiresOn, ...days))
 }
 
-/** Counts at most `examinedMax` rows of the scope in the selected days. */
+/** Returns whether the scope has at most `examinedMax` rows in the selected days. */
 async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> {
   const { key, fence } = executions
   const db = orm(pool)

@@ -50,7 +50,7 @@ export class RecordsUnavailable extends Error {
 /** Facts of the store that had a tenant's records before. */
 export interface EarlierFacts {
   readonly fence: number
-  /** Records and locks without those of this key. */
+  /** Bytes of the tenant's records and locks, without those of this key. */
   readonly bytes: number
   /** Locks of the current minute. */
   readonly minuteLocks: number
@@ -59,8 +59,8 @@ export interface EarlierFacts {
 }
 
 /**
- * The store had a tenant's records before and writes no new ones. It has no record and no lock of this key, or had one that was over, of
- * which now only the mark is left.
+ * Error of the store that had a tenant's records before and writes no new ones. It has no record and no lock of this key, or had one that
+ * was over, of which now only the mark is left.
  */
 export class RecordsElsewhere extends Error {
   override readonly name = 'RecordsElsewhere'
@@ -100,10 +100,10 @@ export interface MovableRecordStore extends RecordStore {
 /** Deadline of a call with all its steps. */
 export const callMsMax = 900
 
-/** Maximum in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
+/** Maximum of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
 export const longBytesMax = 64 * 1024 * 1024
 
-/** Maximum of keys, about 200 bytes each. */
+/** Maximum of remembered keys of saved records, about 200 bytes each. */
 export const savedKeysMax = 10_000
 /** Scope and key contain no control characters, so the newline separates them unambiguously. */
 export function entryKey(address: RecordAddress): string {

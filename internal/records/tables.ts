@@ -3,7 +3,7 @@ import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
 
-/** Partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
+/** Lock history, partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
 export const executions = pgTable(
   'executions',
   {

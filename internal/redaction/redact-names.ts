@@ -23,7 +23,7 @@ const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'tra
 const qualifier =
   /(?:value|hash|hashed|digest|header|text|string|plain|plaintext|clear|raw|base64|b64|encoded|encrypted|confirmation|confirm|repeat|again|old|new|current|previous|md5|sha1|sha256|bcrypt|\d{1,3})$/
 
-/** Authorization codes (ISO 8583 field 38: six letters and digits), token counts, numbers of passed tests. */
+/** Harmless values under secret names: authorization codes (ISO 8583 field 38), token counts, numbers of passed tests. */
 const harmless: readonly (readonly [name: RegExp, value: RegExp])[] = [
   [/authorization(?:code)?$/, /^(?:\d{1,12}|[0-9A-Za-z]{6})$/],
   [/tokens$/, /^\d{1,9}$/],

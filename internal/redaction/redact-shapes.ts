@@ -196,7 +196,7 @@ function hideGroups(match: string): string {
   return shown
 }
 
-/** Finds the end of the longest card number. Two groups with a dot between them are a decimal number, not a card number. */
+/** Finds the last group of the longest card number from `first` on. Two groups with a dot between them are a decimal number. */
 function lastGroupOfCard(
   groups: readonly string[],
   between: readonly string[],

@@ -110,7 +110,7 @@ function valueAt(text: string, start: number, name: string, isInQuotes: boolean)
   return { start, end }
 }
 
-/** The closing quote has as many backslashes as the opening quote. Without one, the value extends to the end of the text. */
+/** The closing quote has at most the backslashes of the opening quote. Without one, the value extends to the end of the text. */
 function endOfQuoted(text: string, start: number, opening: string): number {
   const from = start + opening.length
   const quote = opening.slice(-1)
@@ -124,7 +124,7 @@ function endOfQuoted(text: string, start: number, opening: string): number {
 
 const element = /<([\p{L}_][\p{L}\p{N}_:.-]{0,127})(?:\s[^<>]{0,2000})?>/gu
 
-/** Returns the content of an element with a secret name, up to its closing tag or the end of the text. */
+/** Finds the content of an element with a secret name, up to its closing tag or the end of the text. */
 function elementSecret(
   text: string,
   tag: RegExpExecArray,
@@ -158,7 +158,7 @@ const escaped = /\\(?:u[\da-f]{4}|["\\/nrt])/i
 const escapes = /\\(?:u([\da-f]{4})|(["\\/nrt]))/gi
 const letters: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
-/** Redacts text in base64, URL encoding, hexadecimal or JSON string escapes as a whole, so that no part of the secret can be decoded. */
+/** Redacts base64, URL encoding, hexadecimal and JSON string escapes with a secret as a whole, so that no part of it can be decoded. */
 export function hideEncoded(text: string, shows: ShowsInner): string {
   let shown = text
   if (shown.length >= 12) {

@@ -256,7 +256,7 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
   }
 }
 
-/** Null stands for all tenants. */
+/** Maps each paused provider to its tenants; null stands for all tenants. */
 function pausedProviders(settings: SettingsRead['settings']) {
   const paused = new Map<ProviderName, Set<TenantId | null>>()
   for (const { name, tenantId, value } of settings) {
@@ -378,7 +378,7 @@ export function parseSettingText(text: string): SettingValue {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
 }
 
-/** The first value must not exceed the second, such as a soft and a hard limit. */
+/** Pairs of settings whose first value must not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
   ['retention.payloadDays', 'retention.eventDays'],
   ...settingNames.filter((name) => name.endsWith('.soft')).map(pairOf),

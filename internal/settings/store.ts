@@ -35,16 +35,16 @@ export interface StoredSetting
   readonly value: SettingValue
 }
 
-/** Consistent snapshot. */
+/** Consistent snapshot of all stored settings. */
 export interface SettingsRead {
   readonly version: number
   readonly settings: readonly StoredSetting[]
 }
 
-/** Every process keeps these values in memory, and every claim of deliveries excludes the paused tenants. */
+/** Every process keeps the values of tenants in memory, and every claim of deliveries excludes the paused tenants. */
 export const tenantsPerSettingMax = 200
 
-/** Of the installation and of tenants together. Providers come and go, so `tenantsPerSettingMax` alone is no bound. */
+/** Pauses of the installation and of tenants together. Providers come and go, so `tenantsPerSettingMax` alone is no bound. */
 export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }
@@ -148,7 +148,7 @@ export interface SettingClearing {
   readonly tenantId: TenantId | null
   /** Actor in the audit log: 1 to 200 printable characters. */
   readonly by: string
-  /** Compare-and-set; 0 if no value should be stored. If the version differs, nothing is written. */
+  /** Version of the stored value, 0 for none. If it differs, nothing is written (compare-and-set). */
   readonly expectedVersion?: number | undefined
 }
 

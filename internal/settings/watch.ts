@@ -36,7 +36,7 @@ export class SettingsWatch {
     return this.#isRead
   }
 
-  /** Since the last successful read from Postgres; Infinity before the first. */
+  /** Time since the last successful read from Postgres; Infinity before the first. */
   ageMs(nowMs: number): number {
     return Math.max(0, nowMs - this.#lookedAtMs)
   }

@@ -4,7 +4,7 @@ import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulati
 export const stepsCount = 3
 
 export interface DisputeStep {
-  /** All other ids derive from it. */
+  /** Id of the simulation, from which all other ids derive. */
   readonly id: string
   readonly chargeback: Chargeback
   /** Number of the event, from 0. */
@@ -115,7 +115,7 @@ const decimals: Readonly<Record<string, number>> = {
   ...digits(4, 'CLF UYW'),
 }
 
-/** `42.00` for 4200 EUR. Unknown currencies have two decimals. Pure. */
+/** Converts smallest units of the currency: 4200 EUR to `42.00`. Unknown currencies have two decimals. Pure. */
 export function decimalText(amount: number, currency: string): string {
   const places = Object.hasOwn(decimals, currency) ? (decimals[currency] ?? 2) : 2
   if (places === 0) return String(amount)

@@ -75,7 +75,7 @@ export const openPerTenantMax = 100
 export interface StartSimulationRequest {
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Actor for the audit log. */
+  /** Actor for the audit log; 1 to 200 characters. */
   readonly by: string
   /** Unique within the tenant. While the simulation exists, a repeat with this key returns it. */
   readonly idempotencyKey?: string | undefined

@@ -97,7 +97,7 @@ export class CallView {
 /** Characters of a URL that a signature covers. */
 export const urlCharsMax = 8192
 
-/** Exactly one is set. */
+/** Place of a value in a call. Exactly one member is set. */
 export interface Place {
   readonly header?: string | undefined
   readonly query?: string | undefined

@@ -250,7 +250,7 @@ function partsOf(template = ''): readonly TemplatePart[] {
   return parsed.kind === 'parts' ? parsed.parts : []
 }
 
-/** Covers the whole body, directly or by a signed hash. */
+/** Returns whether the signature of a scheme covers the whole body, directly or by a signed hash. */
 export function coversBody(scheme: Scheme): boolean {
   const parts = partsOf(scheme.signs)
   if (parts.some(({ kind }) => kind === 'body' || kind === 'sha256' || kind === 'form')) return true

@@ -66,7 +66,7 @@ export function compileContent(
   }
 }
 
-/** Text, the position of a value, or -1 for the time. */
+/** Returns for each part its text, the position of its value, or -1 for the time. */
 function piecesOf(parts: readonly TemplatePart[]): (string | number)[] {
   let next = -1
   return parts.map((part) => {
@@ -179,7 +179,7 @@ function listedHeadersReader(names: readonly string[], mustList: readonly string
   }
 }
 
-/** The reader must run in linear time. */
+/** `valueOf` must run in linear time. */
 function requestReader(valueOf: (request: NonNullable<ProviderCall['request']>) => string): ReadValue {
   return ({ call: { request }, meter }) => {
     if (request === undefined || request.url.length > urlCharsMax) return refused('signature_malformed')

@@ -22,7 +22,7 @@ export function declarationNotes(declaration: Declaration): Problem[] {
   ].map(({ path, message }) => problem(`spec.${path}`, message))
 }
 
-/** YAML makes a backslash and the letter n of `\n` outside of double quotes. */
+/** Finds `\n` written without double quotes, which YAML reads as a backslash and the letter n. */
 function newlineNotes({ signature: { schemes }, event }: Declaration): Problem[] {
   const templates = [
     ...schemes.flatMap(({ signs = '', requires = [] }, index) => [

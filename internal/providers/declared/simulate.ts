@@ -23,7 +23,7 @@ export interface DeclaredEvent {
 
 const requestUrl = 'https://simulation.invalid/'
 
-/** Finds raw type and payload of a normalized type, from a vector or the conditions; other types are raw, with or without the provider. */
+/** Finds raw type and payload of a normalized type, from a vector or its conditions. Other types are raw, with or without `<provider>.`. */
 export function declaredSampleOf(
   { name, types = [], samples = [] }: RunningDeclaration,
   type: string,

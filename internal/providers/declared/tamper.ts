@@ -123,7 +123,7 @@ function changedSignatures(
   ]
 }
 
-/** Removes signatures in further headers. */
+/** Also removes signatures in further headers. */
 function replaceSignature(
   call: ProviderCall,
   { signature: { header, moreHeaders = [], query } }: Scheme,

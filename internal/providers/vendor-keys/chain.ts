@@ -152,7 +152,7 @@ export interface CertificateExtensions {
   readonly pathLengthMax: number | undefined
   /** Extended key usages (4.2.1.12) as object identifiers in hex; undefined without a restriction. */
   readonly purposes: ReadonlySet<string> | undefined
-  /** Limits the names for which the authority can issue certificates (4.2.1.10). */
+  /** Whether the authority can issue certificates for some names only (4.2.1.10). */
   readonly hasNameConstraints: boolean
 }
 

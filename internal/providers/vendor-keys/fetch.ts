@@ -14,7 +14,7 @@ const fetchMsMax = 5000
 /** Enough for ten certificates of usual size and for 32 keys with their certificates. */
 const textBytesMax = 65_536
 
-/** Fetches from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5 s. */
+/** Fetches from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5 s. Never rejects. */
 export function createKeyFetch(
   outbound: Outbound,
   {

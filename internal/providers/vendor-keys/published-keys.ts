@@ -35,7 +35,7 @@ export function parsePublishedKeys(source: KeySource, text: string): ParsedKeys<
   return source === 'jwks' ? parseKeySet(text) : parseSnsCertificate(text)
 }
 
-/** A key without an id may be any. */
+/** A key without an id may be the one that a call names. */
 export function hasKey({ keys }: PublishedKeys, { keyId }: KeyLocation): boolean {
   return keyId === undefined || keys.some(({ id }) => id === undefined || id === keyId)
 }

@@ -1,4 +1,4 @@
-/** Either children or text. */
+/** Element with either children or text. */
 export interface XmlElement {
   readonly name: string
   readonly attributes: ReadonlyMap<string, string>
