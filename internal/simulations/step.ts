@@ -174,9 +174,9 @@ WHERE id = $1 AND lease = $2
 RETURNING state`
 
 /**
- * Idempotent.
+ * Writes the result of a step. Idempotent.
  * @throws errors of Postgres; then the event may be sent again, as a duplicate
- * @returns undefined if another process has taken over the lease
+ * @returns the state of the simulation; undefined if another process has taken over the lease
  */
 export async function completeStep(
   pool: Pool,

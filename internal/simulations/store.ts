@@ -51,9 +51,9 @@ export interface SimulationPage {
   readonly next: SimulationId | undefined
 }
 
-/** Rows per page with a state filter, since no index contains the state. */
+/** Maximum simulations that a page with a state filter examines, since no index contains the state. */
 const examinedMax = 1_000
-/** Pages run from newest to oldest, so this cursor sorts after every id. */
+/** Cursor of the first page, which sorts after every id, because pages run from newest to oldest. */
 const behindAll = 'sim_~' as SimulationId
 
 /**

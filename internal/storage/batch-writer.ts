@@ -174,7 +174,7 @@ export class BatchWriter<Item> {
        * @param markLate must be called when the owners of the items stop waiting for this batch; later items then do not wait for it either
        */
       write(batch: Item[], markLate: () => void): Promise<void>
-      /** Further items are refused and counted. Default: unlimited, for producers that have their own limit. */
+      /** Maximum waiting items; further ones are refused and counted. Default: unlimited, for producers that have their own limit. */
       readonly waitingMax?: number
       /** Default: 1. */
       readonly batchesMax?: number

@@ -85,7 +85,7 @@ const untrusted: ReadonlySet<string> = new Set([
 ])
 const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-/** Converts a TLS error only. The message is from the library and can contain the host and the names in the certificate. */
+/** Converts a TLS error; returns others unchanged. The message is the library's and can contain the host and names of the certificate. */
 export function asTlsFailure<T>(error: T): T | TlsFailure {
   if (!(error instanceof Error) || error instanceof TlsFailure) return error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

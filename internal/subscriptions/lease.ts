@@ -49,7 +49,7 @@ async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: Lease
   return rowCount === 1
 }
 
-/** Moves the position as far as the transaction has processed events. */
+/** Acknowledges the next events of a token, and moves the position as far as the transaction has processed events. */
 async function acknowledgeStep(
   tx: PoolClient,
   token: LeaseToken,

@@ -53,7 +53,7 @@ export interface Subscription extends SubscriptionFilter {
 
 export interface StoredSubscription extends Subscription {
   readonly position: FeedPosition
-  /** Lowest event id. */
+  /** Lowest event id that belongs to the subscription. An id begins with its time of receipt. */
   readonly receivedFrom: string
   readonly version: string
 }

@@ -3,7 +3,7 @@ import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 type Verdict = 'keep' | 'redact' | 'rename'
 type JudgeName = (name: string) => Verdict
 
-/** Names whose values are redacted, alone or at the end of a longer name, regardless of case, `-` and `_`; secret names are as well. */
+/** Names whose values are redacted, besides secret names: alone or at the end of a longer name, regardless of case, `-` and `_`. */
 const redactedNames =
   /(?:authorization|cookie|apikey|locktoken|token|body|payload|password|secret|keyring|privatekey|headers|stringdata)$/
 

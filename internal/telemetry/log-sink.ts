@@ -22,7 +22,7 @@ const flushAfterMs = 100
 const flushAtChars = 32_768
 const finishTriesMax = 50
 const finishWaitMs = 10
-/** Buffer for a slow reader. Further lines are dropped and counted. */
+/** Maximum bytes in the buffer for a slow reader. Further lines are dropped and counted. */
 const pendingBytesMax = 4 * 1024 * 1024
 
 /** Writes lines in batches: at 32 KiB, after 100 ms, and on `flush`. */

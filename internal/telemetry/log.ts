@@ -85,7 +85,7 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
 
 const textsRememberedMax = 1_000
 
-/** Log texts are constant, so the cache has only a few. */
+/** Creates a cache of JSON-quoted texts. Log texts are constant, so it contains only a few. */
 function createQuoter(): (text: string) => string {
   const known = new Map<string, string>()
   return (text) => {

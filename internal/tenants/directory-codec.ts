@@ -133,7 +133,7 @@ function parseRecordStore(json: string): RecordStoreOfTenant {
   return Object.freeze({ current, before, generation, fence })
 }
 
-/** Leaves out what requests do not use. */
+/** Keeps enabled providers, without the fields that requests do not use. */
 function enabledProviders(json: string): string {
   const all = JSON.parse(json) as TenantSpec['providers']
   return JSON.stringify(

@@ -4,7 +4,7 @@ import { encodedSql } from './directory-codec.ts'
 
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
-  /** `encodedSql.key`. */
+  /** Text of the column `encodedSql.key`. */
   readonly rules: string
 }
 
@@ -18,9 +18,9 @@ export interface DirectoryRow {
   readonly deleted: boolean
   /** Null for a tenant that only pulls its events. */
   readonly callbackUrl: string | null
-  /** `encodedSql.notifications`; null for a tenant that gets none. */
+  /** Text of the column `encodedSql.notifications`; null for a tenant that gets none. */
   readonly notifications: string | null
-  /** `encodedSql.rules`. */
+  /** Text of the column `encodedSql.rules`. */
   readonly rules: string
 }
 

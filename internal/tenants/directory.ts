@@ -63,7 +63,7 @@ export class Directory {
     this.#options = { ...bounds, ...options }
   }
 
-  /** Until then callers must respond 503, never 403. */
+  /** Returns whether a snapshot was read. Until then callers must respond 503, never 403. */
   hasSnapshot(): boolean {
     return this.#index !== undefined
   }
@@ -86,7 +86,7 @@ export class Directory {
     return this.#index?.tenants() ?? []
   }
 
-  /** By name and alias. A change of any of them makes it another object. */
+  /** Returns the declarations in force by name and alias. A change of any of them makes it another object. */
   declarations(): Declarations {
     return this.#declarations
   }
@@ -96,7 +96,7 @@ export class Directory {
     return this.#index?.hasOnlyDurableRecords() ?? false
   }
 
-  /** Since the last successful read from Postgres; Infinity before the first. */
+  /** Time since the last successful read from Postgres; Infinity before the first. */
   ageMs(now: number): number {
     return Math.max(0, now - this.#readAtMs)
   }

@@ -73,7 +73,7 @@ export class KeyRing {
     this.#random = random
   }
 
-  /** The key of the first id encrypts. */
+  /** Ids of all keys. The key of the first id encrypts. */
   get keyIds(): readonly string[] {
     return [...this.#keys.keys()]
   }
@@ -86,7 +86,7 @@ export class KeyRing {
     return { keyId: this.currentKeyId, nonce, ciphertext }
   }
 
-  /** `keyUnknown`: the ring lacks its key. `broken`: it was changed or belongs to another tenant or field. */
+  /** Decrypts a value. `keyUnknown`: the ring lacks its key. `broken`: the value was changed or belongs to another tenant or field. */
   open(
     place: SealedPlace,
     sealed: Sealed,

@@ -39,7 +39,7 @@ export interface AuditEntry {
 }
 
 const purgeRowsMax = 5_000
-/** Other tenants wait for the same worker. */
+/** Maximum batches per call, because other tenants wait for the same worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 

@@ -16,7 +16,7 @@ export interface FieldRule<T> {
   readonly holds?: (value: T) => boolean
 }
 
-/** TypeBox ignores the rules. */
+/** Adds rules to a schema. TypeBox ignores them. */
 export function ruled<S extends TSchema>(schema: S, ...rules: readonly FieldRule<Static<S>>[]): S {
   return { ...schema, 'x-kubernetes-validations': rules }
 }
@@ -31,7 +31,7 @@ export function strict<P extends TProperties>(
   return t.Object(properties, { additionalProperties: false, ...options })
 }
 
-/** TypeBox checks the pattern; `enum` documents the values in the schema. */
+/** Declares a text that is one of `values`. TypeBox checks the pattern; `enum` documents the values in the schema. */
 export function oneOf<const V extends readonly string[]>(
   values: V,
   options: { description: string; default?: V[number] },

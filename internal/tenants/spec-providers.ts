@@ -14,7 +14,7 @@ export const providerNamePattern = '^[a-z][a-z0-9_-]{1,39}$'
 /** Name of the provider of notifications, which no provider of a tenant can have. */
 export const reservedProviderName = 'latchkey'
 
-/** Accepted wherever a neutral name is accepted. */
+/** Neutral names by vendors' names, which are accepted wherever a neutral name is accepted. */
 export const providerAliases = {
   stripe: 'card',
   shopify: 'storefront',
@@ -161,7 +161,7 @@ const providerRules: readonly FieldRule<Static<typeof providerFields>>[] = [
 
 const aliasPairs = Object.entries(providerAliases)
 
-/** Refuses a provider listed under two of its names. In a folder they are one neutral name by then, which a list has once. */
+/** Refuses a provider listed under two names. In a folder both are already the same neutral name, which a list contains only once. */
 const aliasRule: FieldRule<unknown> = {
   rule: `[${aliasPairs.map(([alias, name]) => celList([name, alias])).join(', ')}].all(names, self.filter(entry, entry.name in names).size() <= 1)`,
   message: `a provider is listed twice: ${aliasPairs.map(([alias, name]) => `${alias} is ${name}`).join(', ')}`,

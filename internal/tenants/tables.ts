@@ -55,7 +55,7 @@ export const providers = pgTable('providers', {
   updatedAtMs: epochMs('updated_at').notNull().default(sql`now()`),
 })
 
-/** Reserved for the resource that had the slug. */
+/** Slugs without a holder, each reserved for the resource that had it. */
 export const slugReservations = pgTable('slug_reservations', {
   slug: text('slug').primaryKey(),
   namespace: text('namespace').notNull(),
@@ -71,7 +71,7 @@ export const apiKeys = pgTable('api_keys', {
   /** First characters of the key; null for keys that were stored before this column existed. */
   prefix: text('prefix'),
   expiresAtMs: epochMs('expires_at'),
-  /** Null for a current key. */
+  /** Time at which a replaced key becomes invalid; null for a current key. */
   endsAtMs: epochMs('ends_at'),
   createdAtMs: epochMs('created_at').notNull(),
 })

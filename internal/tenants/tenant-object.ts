@@ -24,7 +24,7 @@ export const tenantObjects = resource<TenantObject>({
 export const tenantFinalizer = 'latchkey.dev/rows'
 /** Id of a deleted tenant, whose retained data this Tenant gets. Only the platform may set it. */
 export const adoptAnnotation = 'latchkey.dev/adopt'
-/** The operator removes it after it has resumed deliveries. */
+/** Annotation that resumes deliveries to a suspended callback; the operator then removes it. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 
 /** Stricter than the API server in a few places. The message contains names of fields, never their values. Pure. */
@@ -57,7 +57,7 @@ export function parseTenantObject(
   }
 }
 
-/** Before validation. Pure. */
+/** Returns the slug that a Tenant claims, before validation. Pure. */
 export function slugOf({ spec }: TenantObject): unknown {
   return typeof spec === 'object' && spec !== null && 'slug' in spec ? spec.slug : undefined
 }

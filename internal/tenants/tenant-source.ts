@@ -68,19 +68,19 @@ export interface TenantSource {
   readonly vanishedData: 'keep' | 'asPolicySays'
   /** Whether a new callback URL resumes a suspended callback. A cluster uses an annotation instead. */
   readonly resumesMovedCallback: boolean
-  /** Prevents two sources from removing each other's tenants. */
+  /** Returns whether a tenant is from this source, so that two sources do not remove each other's tenants. */
   owns(live: { readonly uid: string }): boolean
   /** Resolves when all readable Tenants and Secrets have been read, or when the signal fires. */
   settled(signal: AbortSignal): Promise<void>
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): Iterable<TenantObject>
-  /** Includes a Tenant that already holds the slug. */
+  /** Lists the Tenants that claim a slug, also one that already holds it. */
   claimants(slug: string): Iterable<TenantObject>
   /** True if a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
   isComplete(namespace: string): boolean
   /** Asks the cluster or folder itself, not the cache. @throws if the source is unavailable */
   isAbsent(place: ObjectPlace): Promise<boolean>
-  /** Without a key, any Tenant may need to be reconciled. The returned function removes the listener. */
+  /** Calls `listener` with a Tenant to reconcile, or without a key if it may be any. The returned function removes the listener. */
   follow(listener: (key?: string) => void): () => Promise<void>
   /** Calls `mayWrite` before each write. */
   secretsOf(manifest: TenantManifest, mayWrite: () => boolean): TenantSecrets

@@ -119,7 +119,7 @@ function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: Parameters<t
     .limit(1)
 }
 
-/** SHA-256 (hex). */
+/** Returns the SHA-256 (hex) of those keys that belong to another tenant. */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,
@@ -228,7 +228,7 @@ export async function findWriterFence(pool: Pool, lease: string): Promise<number
   return row?.leaseTransitions ?? 0
 }
 
-/** Earlier leaders can write nothing from then on. */
+/** Raises and returns the fencing token, so that earlier leaders can write nothing from then on. */
 export async function raiseWriterFence(client: PoolClient, fence: string): Promise<number> {
   const raised = { leaseTransitions: sql`${writerFence.leaseTransitions} + 1` }
   const [row] = await orm(client)

@@ -125,7 +125,7 @@ interface StoredEmission {
   readonly decision: UsageDecision | null
 }
 
-/** An id of an emission is a repeat as well: its amount is counted. Its decision follows from the usage now. */
+/** Result for an id that is already counted, also by an emission, whose decision then follows from the current usage. */
 function repeatOf(
   present: StoredEmission,
   usage: Omit<UsageEmission, 'occurredAtMs'>,

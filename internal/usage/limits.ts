@@ -53,7 +53,7 @@ export function effectiveLimits(sources: LimitSources): EffectiveLimits {
   }
 }
 
-/** Decides by kind in alphabetical order, from the same sources. A kind that no source limits is absent. */
+/** Decides the limits of emitted kinds, by kind in alphabetical order. A kind that no source limits is absent. */
 export function emittedLimits(sources: LimitSources): ReadonlyMap<string, LimitBounds> {
   const byKind = (limits: Limits) => new Map((limits.emitted ?? []).map((limit) => [limit.kind, limit]))
   const [spec, defaults] = [byKind(sources.spec), byKind(sources.defaults)]
@@ -159,7 +159,7 @@ export class LimitsInForce {
   constructor(options: {
     readonly pool: Pool
     readonly clock: Clock
-    /** Limits of tenants whose specs set none. Default: no limits. */
+    /** Limits of tenants whose specs set none. Default: only the built-in limits. */
     readonly settings?: { follow(apply: (settings: { readonly limits: Limits }) => void): void }
   }) {
     this.#options = options

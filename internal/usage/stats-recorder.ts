@@ -19,7 +19,7 @@ import {
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Writing stats per hour at each flush would update the same rows again and again. */
+/** Interval of writing stats per hour; writing them at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
 /** Batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
@@ -176,7 +176,7 @@ function timeOf(ms: number): string {
 }
 
 const dayMs = 86_400_000
-/** Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
+/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
 const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,

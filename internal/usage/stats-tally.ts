@@ -44,7 +44,7 @@ export interface StatsCell {
   readonly causes: Map<string, number>
 }
 
-/** State at one time, or its maximum over a time span. */
+/** State of the queue at one time, or its maximum over a time span. */
 export interface QueueSight {
   readonly dueCount: number
   readonly oldestAgeMs: number

@@ -213,7 +213,7 @@ export interface HourAmount {
 
 const hoursReadMax = 20_000
 
-/** Hours by time and kind, at most 20 000. Locks are those of both stores; those in Postgres are exact, even without Redis. */
+/** Lists hours by time and kind, at most 20 000. Locks are those of both stores; those in Postgres are exact, even without Redis. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,

@@ -97,12 +97,12 @@ interface RetentionPair {
   readonly eventDays: number
 }
 
-/** Today and the next two days, so that intake works even after a day on which no process has created partitions. */
+/** Days of receipt with partitions: today and the next two, so that intake works even after a day on which no process has created any. */
 const receiptDays = 3
-/** A lock acquired in `receiptDays` lives for at least a day. The first record that lives longer creates its own partition. */
+/** Expiry days with partitions of records: a lock lives for at least a day. The first record that lives longer creates its own partition. */
 const recordDays = receiptDays + 1
 const dayMs = 86_400_000
-/** Maximum in the Tenant CRD. Events of three days then expire on at most 92 days, so their five tables need at most 460 partitions. */
+/** Maximum retention in the Tenant CRD. Events of three days then expire on at most 92 days: at most 460 partitions of five tables. */
 const daysMax = 90
 
 /**
@@ -280,7 +280,7 @@ async function dropPartition(session: PoolClient, partition: ExpiredPartition): 
   }
 }
 
-/** lock_not_available, query_canceled (statement time-out) and deadlock_detected. */
+/** Codes of lock_not_available, query_canceled (statement time-out) and deadlock_detected. */
 const waitedInVain: ReadonlySet<string | undefined> = new Set(['55P03', '57014', '40P01'])
 
 function placeOf(name: string): Pick<ExpiredPartition, 'table' | 'day'> | undefined {

@@ -23,7 +23,7 @@ export interface PoolOptions extends StoreAddress {
 
 export type { Pool, PoolClient } from 'pg'
 
-/** Margin over the server's time-out. After it, the network or the server has failed. */
+/** Time that the client waits longer than the server's time-out. After it, the network or the server has failed. */
 const clientGraceMs = 250
 const int8Oid = 20
 /** Keeps parameters, which contain bodies, out of the server's error log, whatever its configuration is. */
@@ -81,7 +81,7 @@ function clientClass(tls: StoreTls | undefined): typeof pg.Client {
 
 type OnConnected = ((error: Error) => void) | ((error: null, client: pg.Client) => void)
 
-/** `pg` throws these without a code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js (2026-11). */
+/** Messages of errors without a code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js (2026-11). */
 const withoutTls: ReadonlySet<string> = new Set([
   'The server does not support SSL connections',
   'There was an error establishing an SSL connection',
@@ -94,7 +94,7 @@ function namedTls(error: Error): Error {
   return asTlsFailure(error)
 }
 
-/** `pg` would prefer TLS options in the URL to `tls`. */
+/** Removes TLS options from a URL, because `pg` would prefer them to `tls`. */
 function withoutTlsOptions(url: string): string {
   const start = url.indexOf('?')
   if (start < 0) return url

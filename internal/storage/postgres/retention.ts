@@ -95,7 +95,7 @@ async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise
   return hasMore
 }
 
-/** Returns true if expired rows may remain after the maximum number of batches. */
+/** Returns true if expired rows may remain, after the maximum number of batches or because the signal has aborted. */
 async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boolean> {
   const { nowMs, signal, observer, pause = sleep } = turn
   for (let batch = 0; batch < batchesMax; batch += 1) {

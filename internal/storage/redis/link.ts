@@ -47,7 +47,7 @@ export class RedisLink {
     )
   }
 
-  /** Resolves also at `close` and after `msMax`. */
+  /** Resolves when the connection is ready, at `close`, or after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
     const { promise, resolve } = Promise.withResolvers<void>()

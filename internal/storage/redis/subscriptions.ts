@@ -61,7 +61,7 @@ export class Subscriptions {
     return entry.converging
   }
 
-  /** Repeats until the server has the wanted state. Each iteration waits for one reply; the wait rejects when the connection ends. */
+  /** Subscribes or unsubscribes until the server has the wanted state. Each step waits for a reply; it rejects when the connection ends. */
   async #run(channel: string, entry: Channel): Promise<void> {
     for (;;) {
       const isWanted = entry.listeners.size > 0

@@ -6,7 +6,7 @@ import { addFinalizer, applyStatus, removeFinalizer } from './object-writes.ts'
 
 const troubleLogEvery = 20
 
-/** Without the definition, or permission to list, tenants use built-in and shipped providers. The caller must stop it. */
+/** Watches Providers. Without their CRD or permission to list them, tenants use built-in and shipped ones. The caller must stop it. */
 export function startClusterProviders({
   client,
   transport,

@@ -41,7 +41,7 @@ export interface ClusterSecretsOptions {
 const writtenMs = 10_000
 const writtenMax = 10_000
 
-/** Remembers recent writes, so that a process reads its own although the cache lags behind. Holds no connection. */
+/** Secrets of a cluster. Remembers recent writes, so that a process reads its own although the cache lags behind. Holds no connection. */
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
   readonly #written = new Map<
@@ -51,19 +51,19 @@ export class ClusterSecrets {
       readonly untilMs: number
     }
   >()
-  /** Exist without the tenant label, so creating them failed. Clearing the set costs one more failed attempt for each. */
+  /** Keys of Secrets that exist without the tenant label, so creating them failed. Clearing the set costs a failed attempt for each. */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {
     this.#options = options
   }
 
-  /** Calls `mayWrite` before each write. */
+  /** Returns the access to one tenant's Secrets, which calls `mayWrite` before each write. */
   of(tenant: Parts['tenant'], mayWrite: () => boolean): TenantSecrets {
     return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
   }
 
-  /** Prefers this process's own recent write, then the cache. Reads the API server if the cache cannot contain the Secret. */
+  /** Finds a Secret in this process's recent writes, then in the cache. Reads the API server if the cache cannot contain the Secret. */
   async find(
     place: ObjectPlace,
     isGenerated: boolean,
@@ -87,7 +87,7 @@ export class ClusterSecrets {
     return await this.#options.client.get(secrets, place)
   }
 
-  /** Lasts until the cache contains the write, at most 10 s. */
+  /** Remembers a write until the cache contains it, at most 10 s. */
   remember(secret: Secret): void {
     const key = objectKey(secret.metadata)
     this.#written.delete(key)
@@ -116,7 +116,7 @@ interface Parts extends ClusterSecretsOptions {
     readonly namespace: string
     readonly name: string
     readonly uid: string
-    /** Latchkey labels them, so the cache contains those that exist. */
+    /** Names of the tenant's generated Secrets. Latchkey labels them, so the cache contains those that exist. */
     readonly generated: ReadonlySet<string>
   }
   readonly mayWrite: () => boolean
@@ -205,7 +205,7 @@ function unfollowed(namespace: string, why: string): SecretRead {
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 
-/** Bound separately in each namespace. */
+/** ClusterRole that permits use of Secrets, bound separately in each namespace. */
 export const secretsRole = 'latchkey-operator-secrets'
 
 export function grantCommand(username: string, namespace: string): string {
@@ -260,7 +260,7 @@ export function keptOfSecret({ metadata, data }: Secret): Secret {
   }
 }
 
-/** Removes Latchkey's obsolete entries and annotations. */
+/** Patch that replaces a generated Secret and removes Latchkey's obsolete entries and annotations. */
 function secretPatch(secret: GeneratedSecret) {
   const { metadata, data } = generatedObject(secret)
   return {

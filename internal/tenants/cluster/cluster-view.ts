@@ -32,7 +32,7 @@ export interface ClusterViewOptions {
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/** More than one, because a starting API server forbids every request until it has read its roles. */
+/** Failures that queue the affected Tenants: over one, because a starting API server forbids all requests until it has read its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
@@ -43,15 +43,15 @@ function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
   return scope === everywhere ? followed : `${followed} of ${scope}`
 }
 
-/** Watches start in the constructor. The caller must stop it. */
+/** Cached Tenants and Secrets of a cluster. Starts its watches in the constructor. The caller must stop the view. */
 export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
-  /** Not watched because of the maximum of watches; the namespace that has waited longest comes first. */
+  /** Namespaces not watched because of the maximum of watches; the one that has waited longest comes first. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
-  /** By reflector name. The cache counts as valid until such failures last. */
+  /** Consecutive `exhausted` failures by reflector name. The cache counts as valid until they last. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
   readonly #counts = new Map<string, number>()
   readonly #claims = new Map<unknown, Set<string>>()
@@ -73,7 +73,7 @@ export class ClusterView {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
   }
 
-  /** Includes a Tenant that already holds the slug. */
+  /** Lists the Tenants that claim a slug, also one that already holds it. */
   *claimants(slug: string): IterableIterator<TenantObject> {
     for (const key of this.#claims.get(slug) ?? []) {
       const object = this.tenant(parseObjectKey(key))
@@ -152,7 +152,7 @@ export class ClusterView {
     return this.#options.secretsClusterWide ? everywhere : namespace
   }
 
-  /** Defined if `exhausted` failures have prevented the reflector's watch for about a minute. */
+  /** Returns a message if `exhausted` failures have prevented the reflector's watch for about a minute, otherwise undefined. */
   #lastingExhaustion(
     name: string,
     reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
@@ -227,7 +227,7 @@ export class ClusterView {
     this.#ending.add(ending)
   }
 
-  /** The namespace that has waited longest comes first. */
+  /** Watches the Secrets of the namespace that has waited longest. */
   #followNext(): void {
     const [scope] = this.#unfollowed
     if (scope === undefined) return

@@ -1,7 +1,7 @@
 import { expectOk, type KubeClient, type KubeObject, type Resource } from '#internal/kube/index.ts'
 import { tenantFinalizer } from '../tenant-object.ts'
 
-/** Metadata writes use a different field manager. */
+/** Field manager of status writes. Metadata writes use a different one. */
 const statusManager = 'latchkey-operator-status'
 
 /** Undefined if the object has changed since it was read: that change causes another reconciliation. @throws when the write fails */

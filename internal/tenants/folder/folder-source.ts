@@ -33,7 +33,7 @@ export interface FolderOptions {
   /** Files 0600, folder 0700. Created if missing. */
   readonly secretsDir: string
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** By default URLs stay unchanged. */
+  /** Converts the URLs of callbacks and notifications. Default: URLs stay unchanged. */
   readonly callbackUrl?: ((url: string) => string) | undefined
   /** Maximum interval between two reads, default 1 s. File system events cause earlier reads. */
   readonly pollMs?: number
@@ -49,7 +49,7 @@ export interface FolderOptions {
 
 export const fileBytesMax = 1_048_576
 export const filesMax = 1_000
-/** Editors write a file in several steps. */
+/** Delay of a read after a file system event, because editors write a file in several steps. */
 const debounceMs = 50
 const readMsMax = 60_000
 const jitter = 0.1

@@ -82,7 +82,7 @@ export function parseFile(
   }
 }
 
-/** Such as a trailing separator or the comments that Helm prints. */
+/** Returns whether a document is empty, such as after a trailing separator or with only the comments that Helm prints. */
 function isEmpty({ contents }: Document.Parsed): boolean {
   return contents === null || (isScalar(contents) && contents.value === null)
 }

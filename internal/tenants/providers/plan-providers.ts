@@ -14,7 +14,7 @@ export interface ProviderFacts {
   readonly users: ReadonlyMap<string, readonly ResourceName[]>
 }
 
-/** In this order: finalizer, declaration, status, release. */
+/** Writes for one Provider, in this order: finalizer, declaration, status, release. */
 export interface ProviderPlan {
   /** Undefined for a declaration whose Provider has vanished. */
   readonly object: ProviderObject | undefined

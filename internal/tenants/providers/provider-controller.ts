@@ -32,11 +32,11 @@ export interface ProviderControllerOptions {
   isHeld(): boolean
   /** Called when a Provider is in force as its manifest says, after a change or after its problem is gone. Must not throw. */
   readonly onInForce?: ((name: string, vectorsPassed: number) => void) | undefined
-  /** `users` name the changed declarations. */
+  /** Called after a change. `users`: tenants that name the changed declarations. */
   onChanged(users: readonly ResourceName[]): Promise<void>
 }
 
-/** At this interval, a deletion notices that no tenant uses the Provider any more. */
+/** Interval of the passes. A deletion notices at this interval that no tenant uses the Provider any more. */
 const intervalMs = 5_000
 /** Bound on one pass: 500 Providers with 20 vectors each, validated once per change. */
 const turnMsMax = 300_000
@@ -45,7 +45,7 @@ const usersMax = 100_000
 /** Level-triggered: each pass compares the complete state, and writes nothing if nothing has changed. */
 export class ProviderController {
   readonly #options: ProviderControllerOptions
-  /** By spec, since running vectors takes time. */
+  /** Results of the validation by spec, kept since running vectors takes time. */
   readonly #validated = new WeakMap<object, ValidatedProvider>()
   readonly #problems = new Map<string, string>()
   #loop: SupervisedLoop | undefined

@@ -6,7 +6,7 @@ import type { ProviderStatus } from '../status-schemas.ts'
 export interface StoredDeclaration {
   readonly name: string
   readonly aliases: readonly string[]
-  /** Tenants must accept that no call of the vendor was compared with the declaration. */
+  /** True if no call of the vendor was compared with the declaration, which tenants must accept. */
   readonly isUnverified: boolean
   readonly text: string
 }
@@ -46,11 +46,11 @@ export interface DeclarationRules {
 
 /** Reads use memory; writes change the resource. */
 export interface ProviderSource {
-  /** Undefined while they cannot be read. */
+  /** Returns all Providers; undefined while they cannot be read. */
   all(): readonly ProviderObject[] | undefined
   /** True if a Provider that `all` does not contain can be treated as absent. */
   isComplete(): boolean
-  /** Prevents two sources from removing each other's declarations. */
+  /** Returns whether a declaration is from this source, so that two sources do not remove each other's declarations. */
   owns(stored: { readonly uid: string }): boolean
   /** The returned function removes the listener. */
   follow(listener: () => void): () => void

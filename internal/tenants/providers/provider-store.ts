@@ -119,7 +119,7 @@ export async function removeProvider(client: PoolClient, name: string): Promise<
     .where(eq(providers.name, name))
 }
 
-/** By namespace and name. Reads all tenants. */
+/** Lists tenants that name one of the providers, by namespace and name. Reads all tenants. */
 export async function listResourceNames(
   pool: Pool,
   names: readonly string[],

@@ -24,7 +24,7 @@ export interface ApplyContext {
   readonly keyRing: KeyRing
   readonly data: Pick<TenantData, 'writeAudit'>
   readonly actor: string
-  /** Transactions of a deposed leader change nothing. */
+  /** Fence due to which the transactions of a deposed leader change nothing. */
   readonly fence?: WriterFence
 }
 
@@ -77,7 +77,7 @@ export async function applyPlan(
   })
 }
 
-/** Removes the data later if the policy requires that; `keepData` keeps it regardless of the policy. */
+/** Hides a tenant. Its data is removed later if the policy requires that; `keepData` keeps it regardless of the policy. */
 export async function removeTenant(
   context: ApplyContext,
   tenant: LiveTenant,
@@ -95,7 +95,7 @@ export async function removeTenant(
   })
 }
 
-/** Returns `conflict` if no retained data exists under that id. */
+/** Assigns the retained data of a deleted tenant to a Tenant. Returns `conflict` if no retained data exists under that id. */
 export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }

@@ -18,9 +18,9 @@ export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pi
   readonly publicUrl?: string | undefined
   /** Notifies directories of changed rows. A failure is logged, and the directories find the change by polling. */
   readonly onChanged: () => Promise<void>
-  /** Stores other than Postgres only. Must be idempotent. */
+  /** Removes a deleted tenant's data from stores other than Postgres. Must be idempotent. */
   readonly onPurge: (tenantId: TenantId) => Promise<void>
-  /** Must be idempotent. */
+  /** Resumes deliveries to a suspended callback. Must be idempotent. */
   readonly resumeCallback?: (tenantId: TenantId) => Promise<void>
   /** Grace period of a deletion, in which every process learns of the deletion; default 60 s. */
   readonly purgeAfterMs?: number

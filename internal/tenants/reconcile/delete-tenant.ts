@@ -12,7 +12,7 @@ import { occurrence, statusWith, writeStatus } from './write-status.ts'
 const done: WorkOutcome = { kind: 'done' }
 /** Delay between two runs of a removal that does not fit into one run. */
 const purgeAgainMs = 100
-/** In case the event of a change is missed. */
+/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
 /** Time added to a delay, so that the waiting period is over at the next run. */
 const slackMs = 20
@@ -106,7 +106,7 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** Shown as `100000 or more` above it. */
+/** Maximum events that are counted; more are shown as `100000 or more`. */
 const eventsCountMax = 100_000
 const namesMax = 5
 
@@ -172,7 +172,7 @@ function showWait(context: ReconcileContext, object: TenantObject, wait: Deletio
   return writeStatus(context, object, deletionStatus(object, wait, context.clock.now()))
 }
 
-/** `Ready` is False once the rows are hidden; before, unchanged if Postgres fails: the tenant may still be served. Pure. */
+/** `Ready` is False if the rows are known to be hidden, otherwise unchanged, since the tenant may still be served. Pure. */
 export function deletionStatus(
   object: TenantObject,
   { isHidden, reason, message }: DeletionWait,

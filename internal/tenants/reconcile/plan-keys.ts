@@ -26,7 +26,7 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
-/** Includes `lk_`. Stored in plain text to identify the key. */
+/** Characters of a key, including `lk_`, that are stored in plain text to identify it. */
 const keyPrefixChars = 11
 
 /** Returns the SHA-256 (hex) under which a key is stored and found. */
@@ -139,7 +139,7 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/** Returns undefined if the key becomes invalid now. Updates the scopes from its entry in the spec. */
+/** Returns a stored key with the scopes and expiry of its entry in the spec; undefined if the key becomes invalid now. */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

@@ -244,7 +244,7 @@ function signingEntries(current: string, previous: string | undefined): Record<s
   return { [signingSecretEntry]: current, ...(previous && { [previousSigningSecretEntry]: previous }) }
 }
 
-/** The current one comes first. */
+/** Latchkey's entries of a Secret; the current signing secret comes first. */
 function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): ReadonlyMap<string, string> {
   const own = [signingSecretEntry, previousSigningSecretEntry]
   return new Map(

@@ -75,7 +75,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   }
 }
 
-/** Stays True for weak secrets, because they are used; the message and an event tell the user to replace them. */
+/** `SecretsSynced` stays True for weak secrets, because they are used; the message and an event ask the user to replace them. */
 function syncedOf(weak: readonly string[]): Complaint {
   const message = 'All Secrets were read'
   if (weak.length === 0) return { reason: 'Synced', message }
@@ -224,7 +224,7 @@ function notificationsVerdict(facts: TenantFacts, secrets: SecretsPlan): Verdict
   return of({ reason: 'NotificationsSuspended', message })
 }
 
-/** Prefers the Secret to the stored URL. */
+/** Returns the URL of notifications in the planned secrets, otherwise the stored one. */
 function urlInSecret({ stored }: TenantFacts, { put, remove }: SecretsPlan): string | undefined {
   const planned = put.find(({ field }) => field === notificationsUrlField)
   if (planned || remove.some(({ field }) => field === notificationsUrlField)) return planned?.value

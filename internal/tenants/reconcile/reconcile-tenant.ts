@@ -23,15 +23,15 @@ import { gatherTenant, type ResourceName, type TenantFacts } from './gather-tena
 import { planTenant, type TenantPlan } from './plan-tenant.ts'
 import { occurrence, refusedStatus, statusOf, writeStatus } from './write-status.ts'
 
-/** Each attempt gathers the facts again. */
+/** Maximum attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
 const conflictsMax = 3
-/** In case the event of a change is missed. */
+/** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
-/** No event reports that a permission was granted. */
+/** Delay before the next check of a missing permission, because no event reports that it was granted. */
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 const resyncJitter = 0.2
-/** Each further plan leaves out one more Secret that cannot be written. */
+/** Maximum further plans per attempt. Each leaves out one more Secret that cannot be written. */
 const replansMax = 32
 
 /**
@@ -55,7 +55,7 @@ export async function reconcileTenant(
   }
 }
 
-/** Returns undefined for the resync interval. */
+/** Returns the delay until the next run; undefined for the resync interval. */
 async function reconcilePresent(context: ReconcileContext, seen: TenantObject): Promise<number | undefined> {
   const parsed = parseTenantObject(seen)
   if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
@@ -78,7 +78,7 @@ const retrying = {
     'The reconciliation failed and will be retried; the operator log names the unavailable dependency.',
 }
 
-/** Only without a status for the current generation; an existing status is still correct. Ignores errors of the write. */
+/** Writes that a retry follows, unless the current generation has a status, which is still correct. Ignores errors of the write. */
 async function showRetrying(context: ReconcileContext, object: TenantObject): Promise<void> {
   if (object.status?.observedGeneration === object.metadata.generation) return
   const status = refusedStatus(object, retrying, context.clock.now())
@@ -93,7 +93,7 @@ async function refuse(
   await writeStatus(context, object, refusedStatus(object, refusal, context.clock.now()))
 }
 
-/** Adopts before this Tenant gets an id of its own. Returns a refusal if that is impossible. Idempotent. */
+/** Adopts the data that the annotation names, before this Tenant gets an id. Returns a refusal if that is impossible. Idempotent. */
 async function adoptIfAsked(
   context: ReconcileContext,
   object: TenantObject,
@@ -188,7 +188,7 @@ async function planAndApply(
   }
 }
 
-/** The uid decides between Tenants of the same age. Does not depend on the order of reconciliation. Pure. */
+/** Returns the oldest claimant older than this Tenant; at the same age the uid decides. Independent of the order of reconciliation. Pure. */
 export function olderAmong(
   claimants: Iterable<TenantObject>,
   { uid, spec, createdAtMs = Number.POSITIVE_INFINITY }: TenantManifest,

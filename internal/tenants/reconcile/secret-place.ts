@@ -11,7 +11,7 @@ import { type GeneratedSecret, type TenantManifest, tooManyNamespaces } from '..
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './gather-tenant.ts'
 
-/** Use the Secret, generate it, or keep the stored values and complain. */
+/** Decision for a place: use the Secret, generate it, or keep the stored values and complain. */
 export type PlaceRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
   | {
@@ -62,7 +62,7 @@ function elsewhere(shown: string): string {
   return `${shown} was generated, and its file is not in the data folder of this machine. Its values stay in force: share LATCHKEY_DATA_DIR among all machines that reconcile tenants, or restore the file, or name a Secret of your own in a secretRef`
 }
 
-/** Their messages name no Secret, so that equal messages are shown only once. */
+/** Reasons that apply to a whole namespace. Their messages name no Secret, so that equal messages are shown only once. */
 const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
 
 function nameTaken(shown: string): PlaceRead {
@@ -84,7 +84,7 @@ function readGenerated(secret: SecretManifest): PlaceRead {
   return { kind: 'found', secret }
 }
 
-/** Editors and `echo` add the newline. */
+/** Removes the newline that editors and `echo` add. */
 export function withoutTrailingNewline(text: string): { readonly text: string; readonly trimmed: boolean } {
   const trimmed = text.replace(/\r?\n$/, '')
   return { text: trimmed, trimmed: trimmed !== text }

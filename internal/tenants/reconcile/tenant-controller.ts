@@ -98,7 +98,7 @@ export class TenantController {
     this.#providers = this.#createProviders()
   }
 
-  /** Stays true after the last reconciliation of every tenant has succeeded once. */
+  /** Returns whether at some time the last reconciliation of every tenant had succeeded. Stays true afterwards. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -252,7 +252,7 @@ export class TenantController {
     }
   }
 
-  /** Only after the grace period, and if the resource is gone. */
+  /** Removes the data of deleted tenants after the grace period, if their policy is Delete. */
   async #purge(signal: AbortSignal): Promise<void> {
     const { pool, data, clock, onPurge, log } = this.#options
     const untilMs = clock.now() - this.#context.purgeAfterMs
@@ -264,7 +264,7 @@ export class TenantController {
     }
   }
 
-  /** Polls, because only Postgres shows that a callback was suspended or resumed. */
+  /** Queues tenants with a suspended or resumed callback. Polls, because only Postgres shows these changes. */
   #followSuspensions(queue: WorkQueue): SupervisedLoop {
     const { pool, data, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
     let known = new Set<string>()

@@ -51,7 +51,7 @@ export function refusedStatus(
   return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
 }
 
-/** All other fields stay unchanged. Pure. */
+/** Returns the status with the changed conditions. All other fields stay unchanged. Pure. */
 export function statusWith(
   object: TenantObject,
   changed: readonly WantedCondition[],
@@ -129,7 +129,7 @@ export function occurrence(
   return { regarding, ...event }
 }
 
-/** Need no intervention, so their events have the type Normal. */
+/** Reasons that need no intervention, so their events have the type Normal. */
 const deletionContinues: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
 
 /**
