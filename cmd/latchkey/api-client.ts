@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto'
 import Ajv from 'ajv/dist/2020'
 import type * as internalApi from '#built/api-types/internal.ts'
 import type * as publicApi from '#built/api-types/public.ts'
-import { findMembers } from '#internal/base/index.ts'
 import { exitCodes, type Problem } from './cli.ts'
 import { contracts } from './contract.ts' with { type: 'macro' }
 import { printable } from './tables.ts'
@@ -180,13 +179,6 @@ export class ApiClient<Name extends ApiName> {
       `The response of ${call} does not match the API: ${what}. Check that the address is that of Latchkey, and that this program is not newer than the service`,
     )
   }
-}
-
-/** Returns the text of a member as received, because parsing could change its numbers; empty if there is no such member. */
-export function memberText(object: string, name: string): string {
-  const members = findMembers(object)
-  const span = members.kind === 'found' ? members.spans.get(name) : undefined
-  return span === undefined ? '' : object.slice(span.start, span.end)
 }
 
 interface Loose {

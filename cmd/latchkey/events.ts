@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
-import { parseEventId, randomToken } from '#internal/base/index.ts'
-import { type ApiClient, memberText, type Schemas } from './api-client.ts'
+import { memberText, parseEventId, randomToken } from '#internal/base/index.ts'
+import type { ApiClient, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { parseFilters, parseReplayFilter, withFilters } from './event-filters.ts'

@@ -1,6 +1,7 @@
 import { hostname, userInfo } from 'node:os'
+import { memberText } from '#internal/base/index.ts'
 import type { SigningKey } from '#internal/delivery/index.ts'
-import { type ApiClient, memberText } from './api-client.ts'
+import type { ApiClient } from './api-client.ts'
 import type { Cli, Problem, Program, Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { followEvents, type StreamedEvent } from './event-stream.ts'

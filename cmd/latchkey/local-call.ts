@@ -1,6 +1,7 @@
+import { memberText } from '#internal/base/index.ts'
 import type { SigningKey } from '#internal/delivery/index.ts'
 import type { EventContent } from '#internal/events/index.ts'
-import { type ApiClient, memberText } from './api-client.ts'
+import type { ApiClient } from './api-client.ts'
 import type { Result } from './cli.ts'
 
 /** Fields that a delivery has besides payload and headers. */

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
-import { type ApiClient, memberText } from './api-client.ts'
+import { memberText } from '#internal/base/index.ts'
+import type { ApiClient } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
 import { parseWhole } from './values.ts'

@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { findMembers, parseEventId, toWire } from '#internal/base/index.ts'
+import { memberText, parseEventId, toWire } from '#internal/base/index.ts'
 import { plainText } from '#internal/http/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import { eventListParams } from './derived-filters.ts'
@@ -40,13 +40,6 @@ const forwardedHeaders = t.Record(
     description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are dropped.',
   },
 )
-/** Returns the text as received. */
-function memberText(text: string, name: string): string {
-  const members = findMembers(text)
-  const span = members.kind === 'found' ? members.spans.get(name) : undefined
-  return span === undefined ? '' : text.slice(span.start, span.end)
-}
-
 function eventPath({ base }: Pick<SharedApi<never>, 'base'>): string {
   return `${base}/events/:eventId`
 }

@@ -34,6 +34,7 @@ export {
   hasRepeatedMember,
   isNestedTooDeep,
   jsonDepthMax,
+  memberText,
   type Span,
 } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'

@@ -72,6 +72,13 @@ export function findMembers(
   return repeated === undefined ? { kind: 'found', spans } : { kind: 'repeated', name: repeated }
 }
 
+/** Returns the text of a top-level member as received, because parsing could change its numbers; empty if the member is missing. */
+export function memberText(object: string, name: string): string {
+  const members = findMembers(object)
+  const span = members.kind === 'found' ? members.spans.get(name) : undefined
+  return span === undefined ? '' : object.slice(span.start, span.end)
+}
+
 /** Returns whether a top-level name is duplicated: the text then has more members than the object that `JSON.parse` returned. */
 export function hasRepeatedMember(text: string, parsed: object): boolean {
   let members = 0
