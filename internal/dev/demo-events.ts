@@ -13,8 +13,8 @@ export type Random = () => number
 
 /**
  * Possible responses of the demo's callback to an event: 200 (`taken`), 200 after two failures (`flaky`), or always a failure (`failing`).
- * `mended` and `broken` end the delivery of the event at once with a failure: `mended` at the first call only, so that a replay delivers
- * the event, and `broken` at each call.
+ * Two outcomes fail a delivery at once, without retries: `mended` at the first call only, so that a replay delivers the event, and `broken`
+ * at each call.
  */
 export const demoOutcomes = ['taken', 'flaky', 'failing', 'mended', 'broken'] as const
 export type DemoOutcome = (typeof demoOutcomes)[number]

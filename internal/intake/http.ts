@@ -327,7 +327,7 @@ function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
     explainedAs: 'invalid_request',
   }
   if (!isUnsigned(cause)) return answer
-  // Some vendors check whether forged calls are refused, and demand another status.
+  // Answers with the vendor's status instead of 400: some vendors send forged calls to check that an endpoint refuses them with it.
   const { refusedStatus: status = 400 } = caller.provider.answers ?? {}
   return withVendorBody({ ...answer, status }, caller)
 }

@@ -44,7 +44,7 @@ export interface SettingsRead {
 /** Every process keeps the values of tenants in memory, and every claim of deliveries excludes the paused tenants. */
 export const tenantsPerSettingMax = 200
 
-/** Pauses of the installation and of tenants together. Providers come and go, so `tenantsPerSettingMax` alone is no bound. */
+/** Maximum stored pauses of declared providers. New providers keep coming, so a bound for each does not bound the sum. */
 export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }

@@ -47,7 +47,7 @@ test(
 
     const upgrade = await tryRelease({ keyRing: { existingSecret: wrongRing } }, stuckSeconds)
     expect(upgrade.exitCode).not.toBe(0)
-    // Of each process, one new pod runs and is not Ready; the earlier pods are Ready.
+    // Expects of each process one new pod that runs but is not Ready, beside the earlier pods, which stay Ready.
     for (const process of processes)
       expect([process, await hasUnfit(process, before)]).toEqual([process, true])
     expect(await namesByProcess()).toEqual(before)

@@ -17,7 +17,7 @@ export interface CallTrace {
     /** Text of the signature's header, query parameter or member. */
     readonly value: string
     readonly keyCount: number
-    /** Explanation for each secret of how it became a key, or why it is none: form and length only. */
+    /** Explains for each secret how it became a key, or why it is not one. States its form and length only. */
     readonly keyReasons: readonly string[]
     /** Reason why some or all signatures could not be decoded. */
     readonly malformed?: string

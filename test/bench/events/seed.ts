@@ -127,7 +127,7 @@ async function seedDay(client: PoolClient, day: SeedDay): Promise<void> {
      SELECT encode(substring(sha256(convert_to(tenant_id || E'\\n' || provider || E'\\n' || source_event_id, 'UTF8')) FOR 16), 'hex')::uuid,
        id, expires_on FROM ${events}`,
   )
-  // Some days also have expired payloads, so that dropping a day includes every kind of partition.
+  // Fills payloads that have expired on some days, so that dropping a day drops every kind of partition.
   if (payloadExpiresOn >= dayAfter(Date.now(), -1 - expiredCount)) {
     await fill(client, { table: 'event_payloads', day: payloadExpiresOn }, payloadsText(events))
     await fill(client, { table: 'refused_calls', day: payloadExpiresOn }, refusedText(day, payloadExpiresOn))
