@@ -7,6 +7,7 @@ import {
   type WantedPartition,
   withTx,
 } from '#internal/storage/index.ts'
+import { walletStageText } from '#internal/tenants/index.ts'
 import { checkedDay } from './claim.ts'
 import { type EventState, eventStates, type Queryable } from './list-source.ts'
 import {
@@ -90,7 +91,7 @@ WITH seen AS MATERIALIZED (
     WHEN l.id IS NULL THEN 'already_queued'
     WHEN l.origin = 'test' THEN 'test_event'
     WHEN NOT l.state = ANY($3::text[]) OR l.cycle <> $5::integer THEN 'changed'
-    WHEN l.state = 'verified' AND t.spec -> 'walletRollout' ->> 'stage' IS DISTINCT FROM 'enabled' THEN 'not_enabled'
+    WHEN l.state = 'verified' AND ${walletStageText} IS DISTINCT FROM 'enabled' THEN 'not_enabled'
     WHEN l.cycle >= ${cycleMax} THEN 'cycles_exhausted'
     WHEN l.payload_expires_on < $4::date OR NOT EXISTS (
       SELECT FROM event_payloads p WHERE p.event_id = l.id AND p.expires_on = l.payload_expires_on OFFSET 0)

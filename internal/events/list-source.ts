@@ -8,6 +8,7 @@ import {
   type TenantId,
 } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
+import { stagedProvider } from '#internal/tenants/index.ts'
 import { failedEventColumns } from './complete.ts'
 import { isFailureStatus, type LastAttemptFilter, lastAttemptConditions } from './last-attempt.ts'
 import { isOfTenantText, type OriginKind } from './model.ts'
@@ -130,8 +131,6 @@ const ofTenant = {
   deliveries_due: isOfTenantText,
   pulls_due: (tenantId: string) => `tenant_id = ${tenantId}`,
 }
-/** The only provider whose events can be stored without being delivered. */
-const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
 /** Returns an SQL condition per filter, undefined without a value. `add` adds a parameter and returns its placeholder. */
@@ -195,7 +194,7 @@ export async function chooseSource(connection: Queryable, request: SourceRequest
 function indexSource(request: SourceRequest, more: readonly string[] = []): EventSource {
   const { tenantId, provider: named, type, ...rest } = restOf(request.filter)
   const { state } = request.filter
-  const provider = named ?? (state === 'verified' ? triedOutProvider : undefined)
+  const provider = named ?? (state === 'verified' ? stagedProvider : undefined)
   const wholeType = type !== undefined && familyPrefixOf(type) === undefined ? type : undefined
   const parameters = new Parameters()
   const keys: [name: string, value: string][] = []

@@ -19,6 +19,7 @@ import {
   type DirectoryProvider,
   type DirectoryTenant,
   type ProviderName,
+  providerAcceptance,
   providerField,
   type RetentionDays,
   retentionOf,
@@ -189,27 +190,28 @@ export class Callers {
     if (tenant.suspended) return refused('tenant_suspended')
     const known = this.#find(name)
     // A tenant can name a declared provider by an alias.
-    const configured = tenant.providers.find((each) => each.name === name || this.#find(each.name) === known)
-    if (!configured) return refused('provider_not_configured')
-    if ('code' in known || !this.#isEnabled(tenant, name)) return refused('provider_not_enabled')
-    if (known.isUnverified && !configured.acceptUnverified) return refused('provider_unverified')
-    const keying = this.#keyingOf(tenant, known, configured.name)
+    const acceptance = providerAcceptance({
+      provider: name,
+      entry: tenant.providers.find((each) => each.name === name || this.#find(each.name) === known),
+      walletStage: tenant.walletStage,
+      isUnverified: 'isUnverified' in known && known.isUnverified,
+      gatewaySandbox: this.#options.gatewaySandbox ?? false,
+    })
+    if (acceptance.kind === 'refuse') return refused(refusals[acceptance.cause])
+    if ('code' in known) return refused('provider_not_enabled')
+    const { entry, state } = acceptance
+    const keying = this.#keyingOf(tenant, known, entry.name)
     if (typeof keying === 'string') return refused(keying)
     if (this.#settings.isProviderPaused(name, tenant.id)) return refused('provider_paused')
     return {
       kind: 'caller',
       tenant,
       provider: known.adapter,
-      settings: settingsOf(configured),
+      settings: settingsOf(entry),
       keying,
-      state: name === 'wallet' && tenant.walletStage === 'verify' ? 'verified' : 'accepted',
+      state,
       retention: this.retentionOf(tenant),
     }
-  }
-
-  #isEnabled(tenant: DirectoryTenant, name: ProviderName): boolean {
-    if (name === 'gateway') return this.#options.gatewaySandbox ?? false
-    return name !== 'wallet' || tenant.walletStage !== 'off'
   }
 
   #keyingOf(
@@ -242,6 +244,14 @@ const declarationUnusable = apiError(
   'The declaration of this provider needs another version of this service: send the call again',
   { 'Retry-After': '30' },
 )
+
+const refusals = {
+  not_configured: 'provider_not_configured',
+  disabled: 'provider_not_configured',
+  reserved: 'provider_not_enabled',
+  stage_off: 'provider_not_enabled',
+  unverified: 'provider_unverified',
+} as const
 
 function settingsOf({ storefront, wallet, gateway }: DirectoryProvider): ProviderSettings {
   return { ...(storefront && { storefront }), ...(wallet && { wallet }), ...(gateway && { gateway }) }

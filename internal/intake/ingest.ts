@@ -19,6 +19,7 @@ import {
   type Declarations,
   type DirectoryTenant,
   type ProviderName,
+  providerAcceptance,
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
@@ -114,10 +115,9 @@ function stateFor(
   declarations: Declarations,
 ): EventStateAtReceipt | undefined {
   // A tenant's spec can contain an alias, or a name that belongs to no provider. Events of such a name are not accepted.
-  const isSet = tenant.providers.some(({ name }) => findProviderName(name, declarations) === provider)
-  if (tenant.suspended || !isSet || provider === 'gateway') return undefined
-  if (provider !== 'wallet' || tenant.walletStage === 'enabled') return 'accepted'
-  return tenant.walletStage === 'verify' ? 'verified' : undefined
+  const entry = tenant.providers.find(({ name }) => findProviderName(name, declarations) === provider)
+  const acceptance = providerAcceptance({ provider, entry, walletStage: tenant.walletStage })
+  return tenant.suspended || acceptance.kind === 'refuse' ? undefined : acceptance.state
 }
 
 function eventOf(

@@ -1,4 +1,5 @@
 import type { ApiKeyScope, RecordDurability, TenantSpec } from './model.ts'
+import { walletStageText } from './provider-acceptance.ts'
 import type { Limits } from './spec-limits.ts'
 
 /** Where a tenant's records and locks are. */
@@ -53,10 +54,7 @@ const rules = {
     (json) => parseFrozen(json) as readonly DirectoryProvider[],
     enabledProviders,
   ),
-  walletStage: text(
-    "t.spec #>> '{walletRollout,stage}'",
-    (stage) => stage as TenantSpec['walletRollout']['stage'],
-  ),
+  walletStage: text(walletStageText, (stage) => stage as TenantSpec['walletRollout']['stage']),
   retention: text("t.spec -> 'retention'", (json) => parseFrozen(json) as TenantSpec['retention']),
   redactedFields: text(
     "coalesce(t.spec #> '{redaction,fields}', '[]')",

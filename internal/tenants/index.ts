@@ -30,6 +30,7 @@ export {
 export type { ApiKeyScope, RecordDurability, RetentionDays, TenantSpec } from './model.ts'
 export { apiKeyScopes, recordDurabilities, retentionOf, Tenant, tenantApiVersion } from './model.ts'
 export { type Problem, parseTenant, schemaProblems } from './parse-tenant.ts'
+export { providerAcceptance, stagedProvider, walletStageText } from './provider-acceptance.ts'
 export type {
   DeclarationRules,
   ProviderObject,

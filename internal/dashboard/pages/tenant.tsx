@@ -1,5 +1,5 @@
 import type { Blocker, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
-import type { Condition, WebhookUrl } from '#internal/tenants/index.ts'
+import { type Condition, providerAcceptance, type WebhookUrl } from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
@@ -120,11 +120,23 @@ function storeText({ recordStore, earlierRecordStore }: TenantParts['tenant']): 
     : names[recordStore]
 }
 
-/** Only provider that is rolled out in stages. */
-const rolledOut = 'wallet'
+/** Texts for a provider whose stage does not let its events through; undefined for any other. */
+function rolloutTexts({ providers, walletRollout }: TenantParts['tenant']['spec'], provider: string) {
+  const acceptance = providerAcceptance({
+    provider,
+    entry: providers.find(({ name }) => name === provider),
+    walletStage: walletRollout.stage,
+  })
+  if (acceptance.kind === 'accept')
+    return acceptance.state === 'verified'
+      ? { badge: 'Verify only', note: 'Wallet events are verified and stored, but not delivered' }
+      : undefined
+  return acceptance.cause === 'stage_off' ? { badge: 'Off', note: 'Wallet calls are refused' } : undefined
+}
 
 function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant'>) {
-  const { stage } = spec.walletRollout
+  const textsOf = new Map(urls.map(({ provider }) => [provider, rolloutTexts(spec, provider)]))
+  const note = [...textsOf.values()].find((texts) => texts !== undefined)?.note
   const off = spec.providers.filter(({ enabled }) => !enabled).map(({ name }) => name)
   const empty = (
     <Empty icon="events" title={slug === null ? 'No URLs without a slug' : 'No providers configured'}>
@@ -142,14 +154,15 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
         columns={[
           {
             title: 'Provider',
-            cell: ({ provider }) =>
-              provider !== rolledOut || stage === 'enabled' ? (
-                provider
-              ) : (
+            cell: ({ provider }) => {
+              const texts = textsOf.get(provider)
+              if (texts === undefined) return provider
+              return (
                 <>
-                  {provider} <Badge tone="quiet">{stage === 'off' ? 'Off' : 'Verify only'}</Badge>
+                  {provider} <Badge tone="quiet">{texts.badge}</Badge>
                 </>
-              ),
+              )
+            },
           },
           {
             title: 'URL',
@@ -164,12 +177,9 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
           <code>LATCHKEY_PUBLIC_URL</code>).
         </p>
       )}
-      {stage !== 'enabled' && urls.some(({ provider }) => provider === rolledOut) && (
+      {note !== undefined && (
         <p class="card-note">
-          {stage === 'off'
-            ? 'Wallet calls are refused'
-            : 'Wallet events are verified and stored, but not delivered'}{' '}
-          until <code>spec.walletRollout.stage</code> is changed.
+          {note} until <code>spec.walletRollout.stage</code> is changed.
         </p>
       )}
       {off.length > 0 && <p class="card-note">Disabled in the spec: {off.join(', ')}.</p>}

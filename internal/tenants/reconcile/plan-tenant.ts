@@ -4,6 +4,7 @@ import { didYouMean } from '#internal/config/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import { notificationsUrlField } from '../key-ring.ts'
 import type { TenantSpec } from '../model.ts'
+import { providerAcceptance, stagedProvider } from '../provider-acceptance.ts'
 import type { CallbackSuspension } from '../purge.ts'
 import { neutralProviderName } from '../spec-providers.ts'
 import type { tenants } from '../tables.ts'
@@ -114,11 +115,13 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
  * providers only has no such condition, since versions before declarations document a closed set of conditions.
  */
 function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFacts): Verdict[] {
-  if (manifest.spec.providers.every(({ name }) => neutralProviderName(name) !== undefined)) return []
+  const { providers, walletRollout } = manifest.spec
+  if (providers.every(({ name }) => neutralProviderName(name) !== undefined)) return []
   const seen = new Map<string, string>()
-  const complaints = manifest.spec.providers
+  const complaints = providers
     .filter(({ enabled }) => enabled)
-    .flatMap(({ name, acceptUnverified }): Complaint[] => {
+    .flatMap((entry): Complaint[] => {
+      const { name } = entry
       if (declared === undefined || neutralProviderName(name) !== undefined) return []
       const known = declared.get(name)
       if (known === undefined) {
@@ -136,7 +139,13 @@ function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFac
             message: `${other} and ${name} are one provider: remove one of them`,
           },
         ]
-      if (!known.isUnverified || acceptUnverified) return []
+      const acceptance = providerAcceptance({
+        provider: known.name,
+        entry,
+        walletStage: walletRollout.stage,
+        isUnverified: known.isUnverified,
+      })
+      if (acceptance.kind === 'accept') return []
       const message = `the declaration of ${name} was not compared with a call of the vendor: its calls are refused unless acceptUnverified is true`
       return [{ reason: 'ProviderUnverified', message }]
     })
@@ -158,22 +167,31 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   const off = (reason: string, message: string): Verdict => {
     return { type: 'WalletEnabled', status: 'False', reason, message }
   }
-  const wallet = providers.find(({ name }) => name === 'wallet')
-  if (wallet === undefined) return off('NotConfigured', 'spec.providers does not list wallet')
-  if (!wallet.enabled) return off('Disabled', 'The provider wallet has enabled: false')
-  switch (walletRollout.stage) {
-    case 'off':
+  const acceptance = providerAcceptance({
+    provider: stagedProvider,
+    entry: providers.find(({ name }) => name === stagedProvider),
+    walletStage: walletRollout.stage,
+  })
+  switch (acceptance.kind === 'accept' ? acceptance.state : acceptance.cause) {
+    case 'not_configured':
+      return off('NotConfigured', 'spec.providers does not list wallet')
+    case 'disabled':
+      return off('Disabled', 'The provider wallet has enabled: false')
+    case 'stage_off':
       return off(
         'StageOff',
         'Wallet calls are refused: to start the rollout, set spec.walletRollout.stage to verify',
       )
-    case 'verify':
+    case 'verified':
       return off(
         'Verifying',
         'Wallet events are verified and stored, but not delivered: review them, then set spec.walletRollout.stage to enabled',
       )
-    case 'enabled':
+    case 'accepted':
       return verdict('WalletEnabled', [], { reason: 'Reviewed', message: 'Wallet events are delivered' })
+    case 'reserved':
+    case 'unverified':
+      throw new Error('the wallet is neither reserved nor declared')
   }
 }
 
