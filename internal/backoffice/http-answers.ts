@@ -428,7 +428,7 @@ const lock = answer(
     status: orNull(whole(201)),
   }),
 )
-export const ExecutionPage = pageOf('ExecutionPage', lock)
+export const LockHistoryPage = pageOf('ExecutionPage', lock)
 
 const auditEntry = answer(
   'AuditEntry',

@@ -7,7 +7,7 @@ import {
   AuditPage,
   CallbackTested,
   Done,
-  ExecutionPage,
+  LockHistoryPage,
   NotificationTested,
   Permissions,
   RefusedPage,
@@ -202,7 +202,7 @@ export const tenantRoutes = [
     path: `${tenant}/executions`,
     id: 'listExecutions',
     tag: 'executions',
-    answer: ExecutionPage,
+    answer: LockHistoryPage,
     summary: 'History of a tenant’s locks, newest first',
     right: 'see',
     query: {

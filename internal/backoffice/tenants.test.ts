@@ -44,7 +44,7 @@ describe('tenants', () => {
     ['simulations', () => 'simulations'],
     ['audit entries', () => 'audit-entries'],
     ['refused calls', () => `tenants/${backoffice.tenantId('acme')}/refused-calls`],
-    ['executions', () => `tenants/${backoffice.tenantId('acme')}/executions`],
+    ['lock history entries', () => `tenants/${backoffice.tenantId('acme')}/executions`],
   ])(
     'list of %s: a malformed cursor returns 400 with the error fields of the contract',
     async (_name, path) => {

@@ -24,7 +24,7 @@ import {
   type LockHistoryEntry,
   type LockState,
 } from './lock-history.ts'
-import { executions } from './tables.ts'
+import { lockHistory } from './tables.ts'
 
 /** A filter by key also needs the scope. */
 export type LockHistoryFilter = {
@@ -83,7 +83,7 @@ export async function listLockHistory(
 
 /** Derives the name of a prepared statement from its text. There are about a dozen texts, and each session plans each once. */
 function nameOf(query: { toSQL(): { readonly sql: string } }): string {
-  return `executions_${Bun.hash(query.toSQL().sql).toString(36)}`
+  return `lock_history_${Bun.hash(query.toSQL().sql).toString(36)}`
 }
 
 interface Selection {
@@ -124,21 +124,21 @@ function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
 }
 
 // The subqueries below have the table's name as alias, so that these columns also refer to them.
-const { tenantId: _tenantId, expiresOn: _expiresOn, ...facts } = getTableColumns(executions)
-const alias = getTableName(executions)
+const { tenantId: _tenantId, expiresOn: _expiresOn, ...facts } = getTableColumns(lockHistory)
+const alias = getTableName(lockHistory)
 
 function isInScope({ tenantId, scope = '', days }: Selection): SQL | undefined {
-  const { tenantId: owner, scope: name, expiresOn } = executions
+  const { tenantId: owner, scope: name, expiresOn } = lockHistory
   return and(eq(owner, tenantId), eq(name, scope), between(expiresOn, ...days))
 }
 
 /** Returns whether the scope has at most `examinedMax` rows in the selected days. */
 async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> {
-  const { key, fence } = executions
+  const { key, fence } = lockHistory
   const db = orm(pool)
   const held = db
     .select({ key })
-    .from(executions)
+    .from(lockHistory)
     .where(isInScope(selection))
     .orderBy(key, fence)
     .limit(examinedMax + 1)
@@ -149,12 +149,12 @@ async function isScopeShort(pool: Pool, selection: Selection): Promise<boolean> 
 
 /** Reads a short scope completely and sorts it, because the scope's only index has another order. */
 function selectOfShortScope(pool: Pool, selection: Selection) {
-  const { key, fence } = executions
+  const { key, fence } = lockHistory
   const db = orm(pool)
   // Twice the maximum of a short scope, because the scope can have grown since the count.
   const held = db
     .select()
-    .from(executions)
+    .from(lockHistory)
     .where(isInScope(selection))
     .orderBy(key, fence)
     .limit(2 * examinedMax)
@@ -194,21 +194,21 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const order = sql.raw(names.map((name) => `${name} DESC`).join(', '))
   const isInRange = and(
     sql`${row} >= (${bound(lowFence)}) AND ${row} < (${bound(highFence)})`,
-    between(executions.expiresOn, ...days),
+    between(lockHistory.expiresOn, ...days),
     // Lets the planner use the partial index.
     isUncompleted ? sql`ending <> 'completed'` : undefined,
   )
   const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
   const examined = db
-    .select({ ...getTableColumns(executions), nth })
-    .from(executions)
+    .select({ ...getTableColumns(lockHistory), nth })
+    .from(lockHistory)
     .where(isInRange)
     .orderBy(order)
     .limit(examinedMax)
     .as(alias)
   const isMeant =
     and(
-      scope === undefined || hasKey ? undefined : eq(executions.scope, scope),
+      scope === undefined || hasKey ? undefined : eq(lockHistory.scope, scope),
       isUncompleted ? undefined : hasEnding(selection),
       isHeldAsAsked(selection),
     ) ?? sql`true`
@@ -227,11 +227,11 @@ function endingOf({ state }: Selection): Ending | undefined {
 
 function hasEnding(selection: Selection): SQL | undefined {
   const ending = endingOf(selection)
-  return ending && eq(executions.ending, ending)
+  return ending && eq(lockHistory.ending, ending)
 }
 
 /** `running` and `expired` depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
-  if (state === 'running') return gt(executions.expiresAtMs, nowMs)
-  return state === 'expired' ? lte(executions.expiresAtMs, nowMs) : undefined
+  if (state === 'running') return gt(lockHistory.expiresAtMs, nowMs)
+  return state === 'expired' ? lte(lockHistory.expiresAtMs, nowMs) : undefined
 }

@@ -10,13 +10,13 @@ import {
 } from '#internal/storage/index.ts'
 import { acquiredAtMsOf, endings, factsOf, joinFacts, type NoteLock } from './lock-history.ts'
 import { type HeldNote, NoteBuffer, type NoteBufferBounds } from './note-buffer.ts'
-import type { executions } from './tables.ts'
+import type { lockHistory } from './tables.ts'
 
 /** Maximum per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 
-type LockHistoryRow = Readonly<typeof executions.$inferSelect> & { readonly notes: number }
+type LockHistoryRow = Readonly<typeof lockHistory.$inferSelect> & { readonly notes: number }
 
 interface Batch {
   readonly notes: number
@@ -139,7 +139,7 @@ async function upsertEntries(pool: Pool, rows: readonly LockHistoryRow[]): Promi
   const numbers = (pick: (row: LockHistoryRow) => number | null) =>
     numberArrayParam(rows.map((row) => pick(row) ?? 0))
   await pool.query({
-    name: 'upsert_executions',
+    name: 'upsert_lock_history',
     text: upsertText,
     values: [
       texts(({ tenantId }) => tenantId),

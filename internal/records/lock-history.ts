@@ -1,5 +1,5 @@
 import { type AcquireOutcome, type RecordAddress, statusOf } from './record.ts'
-import type { executions } from './tables.ts'
+import type { lockHistory } from './tables.ts'
 
 /**
  * Change of a lock, for its history. `fence`: the lock's fencing token, which is also the time of its acquisition in microseconds. `atMs`:
@@ -72,7 +72,7 @@ export const endings = ['open', 'completed', 'released', 'taken_over'] as const
 export type Ending = (typeof endings)[number]
 
 /** Known facts of a lock, possibly incomplete. */
-export type LockFacts = Readonly<Omit<typeof executions.$inferSelect, 'tenantId' | 'expiresOn'>>
+export type LockFacts = Readonly<Omit<typeof lockHistory.$inferSelect, 'tenantId' | 'expiresOn'>>
 
 /** History of a lock. Times are in ms since the epoch, by Redis' clock. */
 export interface LockHistoryEntry extends Omit<LockFacts, 'ending'> {

@@ -224,7 +224,7 @@ describe('describeLock', () => {
     ],
   ])('describeLock: a lock %s', (_name, notes, laterMs, expected) => {
     const facts = joinAll(notes.map((note) => factsOf(address, note)))
-    const execution = describeLock(facts, acquiredAtMs + laterMs)
-    expect(execution).toMatchObject({ scope: 's', key: 'k', fence, acquiredAtMs, ...expected })
+    const entry = describeLock(facts, acquiredAtMs + laterMs)
+    expect(entry).toMatchObject({ scope: 's', key: 'k', fence, acquiredAtMs, ...expected })
   })
 })

@@ -3,8 +3,11 @@ import type { Day, TenantId } from '#internal/base/index.ts'
 import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { Ending } from './lock-history.ts'
 
-/** Lock history, partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. */
-export const executions = pgTable(
+/**
+ * Partitioned by the day on which a row expires. `baseline/records.sql` creates the indexes. Its name is also the label `table` of metrics and
+ * a field of logs, so it stays the contract's word.
+ */
+export const lockHistory = pgTable(
   'executions',
   {
     tenantId: text('tenant_id').$type<TenantId>().notNull(),

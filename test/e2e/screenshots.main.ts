@@ -95,7 +95,7 @@ const shots: readonly Shot[] = [
   at('event-type', '/event-types/refund.succeeded'),
   at('event-type-unlisted', '/event-types/no.such'),
   at('event-type-notification', '/event-types/latchkey.replay.finished'),
-  at('executions', '/executions?tenant=demo'),
+  at('lock-history', '/executions?tenant=demo'),
   at('tenants', '/tenants'),
   at('tenant', '/tenants/demo'),
   at('tenant-test', '/tenants/demo/test'),

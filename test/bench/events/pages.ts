@@ -55,7 +55,7 @@ export async function measurePages(options: PageOptions): Promise<PageFigures> {
       ['one tenant', () => `/tenants/${slug}`],
       ['usage', () => `/usage?tenant=${slug}`],
       ['simulations', () => '/simulations'],
-      ['executions', () => `/executions?tenant=${slug}`],
+      ['lock history', () => `/executions?tenant=${slug}`],
       ['settings', () => '/settings'],
       ['audit log', () => '/audit'],
       ['jump to a tenant', () => `/jump?find=${slug}`],

@@ -41,7 +41,7 @@ const payloadDays = 30
 const expiredCount = 3
 const sampledMax = 5_000
 const refusedADay = 2_000
-const executionsADay = 20_000
+const locksADay = 20_000
 const attemptsOfFailed = 10
 const headers = '{"content-type":"application/json","user-agent":"bench","latchkey-hops":"1"}'
 const payloadFiller = 'x'.repeat(300)
@@ -132,7 +132,7 @@ async function seedDay(client: PoolClient, day: SeedDay): Promise<void> {
     await fill(client, { table: 'event_payloads', day: payloadExpiresOn }, payloadsText(events))
     await fill(client, { table: 'refused_calls', day: payloadExpiresOn }, refusedText(day, payloadExpiresOn))
   }
-  if (isExpired) await fill(client, { table: 'executions', day: expiresOn }, executionsText(day, expiresOn))
+  if (isExpired) await fill(client, { table: 'executions', day: expiresOn }, lockHistoryText(day, expiresOn))
 }
 
 function eventsText(
@@ -183,11 +183,11 @@ function refusedText({ receivedMs, tenantIds }: SeedDay, expiresOn: Day): string
     FROM generate_series(1, ${refusedADay}) nth`
 }
 
-function executionsText({ receivedMs, tenantIds }: SeedDay, expiresOn: Day): string {
+function lockHistoryText({ receivedMs, tenantIds }: SeedDay, expiresOn: Day): string {
   return `(tenant_id, fence, expires_on, scope, key, ending, status)
     SELECT (${arrayText(tenantIds)})[1 + nth % ${tenantIds.length}], ${receivedMs * 1000} + nth, '${expiresOn}', 'orders', 'order-' || nth,
       'completed', 200
-    FROM generate_series(1, ${executionsADay}) nth`
+    FROM generate_series(1, ${locksADay}) nth`
 }
 
 /** Creates a partition with rows, then indexes, so that attaching it is immediate. */
