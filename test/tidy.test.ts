@@ -1,6 +1,6 @@
 // Checks rules of the repository that no linter checks. Each rule has a test that shows that it can fail.
 import { describe, expect, test } from 'bun:test'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 
 interface SourceFile {
@@ -184,6 +184,18 @@ const rules: Record<string, Rule> = {
         )
       : [],
 
+  'a test is named after what it tests': ({ path }) => {
+    const [, folders] = /^(?:internal|cmd|clients)\/(.+)\/[^/]+\.test\.tsx?$/.exec(path) ?? []
+    if (folders === undefined) return []
+    const tested = [...folders.split('/'), ...sourcesIn(posix.dirname(path))]
+    const name = stemOf(path)
+    return tested.some((each) => name === each || name.startsWith(`${each}-`))
+      ? []
+      : [
+          `${path}: name it x.test.ts or x-<aspect>.test.ts, where x is a source file beside it, its folder or its room`,
+        ]
+  },
+
   'only the processes read the environment': ({ path, text }) =>
     isCode(path) && !isTest(path) && path.startsWith('internal/') && roomOf(path) !== 'dev'
       ? linesLike(
@@ -231,6 +243,17 @@ function publishedBy(path: string): ReadonlySet<string> {
   if (index === undefined || !existsSync(posix.join(root, index))) return new Set()
   const lists = readFileSync(posix.join(root, index), 'utf8').matchAll(/^export (?:type )?\{([^}]*)\}/gm)
   return new Set([...lists].flatMap(([, names = '']) => [...names.matchAll(/\w+/g)].map(([name]) => name)))
+}
+
+/** Returns the name of a file before its first dot. */
+const stemOf = (path: string) => posix.basename(path).replace(/\..*/, '')
+
+/** Returns the names of the files in a folder that are no tests. */
+function sourcesIn(folder: string): string[] {
+  const here = posix.join(import.meta.dir, '..', folder)
+  if (!existsSync(here)) return []
+  const entries = readdirSync(here, { withFileTypes: true })
+  return entries.filter((entry) => entry.isFile() && !isTest(entry.name)).map(({ name }) => stemOf(name))
 }
 
 function importsOf(text: string): Import[] {
@@ -485,6 +508,9 @@ const refused: [rule: string, what: string, path: string, text: string, problems
   ['every test runs', 'only', 'internal/base/a.test.ts', "test.only('a', f)\n", 1],
   ['every test runs', 'skip in a table', 'test/e2e/a.test.ts', "describe.skip.each([])('a', f)\n", 1],
   ['every test runs', 'todo and if', 'test/e2e/a.test.ts', "test.todo('a')\ntest.skipIf(true)('b', f)\n", 2],
+  ['a test is named after what it tests', 'no file’s name', 'internal/base/parsing.test.ts', '', 1],
+  ['a test is named after what it tests', 'a part of a word', 'internal/base/idset.test.ts', '', 1],
+  ['a test is named after what it tests', 'a file of another folder', 'cmd/dev/docs/welcome.test.ts', '', 1],
   ['only the processes read the environment', 'a room', 'internal/http/a.ts', 'const a = process.env.A\n', 1],
   [
     'only the processes read the environment',
@@ -519,7 +545,7 @@ const accepted: [what: string, path: string, text: string][] = [
   ['elysia in http', 'internal/http/server.ts', "import { Elysia } from 'elysia'\n"],
   [
     'a test that reaches anywhere',
-    'internal/base/a.test.ts',
+    'internal/base/ids.test.ts',
     "import { a } from '#internal/records/store.ts'\n",
   ],
   ['dev that runs another process', 'cmd/dev/app.ts', "import { a } from '#cmd/api/app.ts'\n"],
@@ -544,6 +570,10 @@ const accepted: [what: string, path: string, text: string][] = [
   ['a module of Python', 'clients/python/src/latchkey/event_types.py', ''],
   ['a chart', 'charts/latchkey/templates/_names.tpl', ''],
   ['a remark on the environment', 'internal/config/a.ts', '/** As `process.env` has it. */\n'],
+  ['a test of an aspect of a file', 'internal/base/ids-order.test.ts', ''],
+  ['a nightly test of a page', 'internal/dashboard/pages/events-plan.nightly.test.ts', ''],
+  ['a test of a folder', 'internal/storage/redis/redis.test.ts', ''],
+  ['a test of a room', 'internal/tenants/reconcile/tenants-aspect.test.ts', ''],
   ['a describe in a shared suite', 'test/support/a.ts', `export_ = () => {\n${long(100)}}\n`],
   ['the version', 'cmd/api/main.ts', "import { version } from '../../package.json'\n"],
   ['the version in a folder', 'cmd/dev/release/a.ts', "import { version } from '../../../package.json'\n"],

@@ -1,6 +1,9 @@
 import { expect, test } from 'bun:test'
 import { tenantIdFromBytes } from '#internal/base/index.ts'
-import { repeating, welcomeText } from './welcome.ts'
+import { demoHeader, timeOf } from '#internal/dev/index.ts'
+import type { RefusedNote } from '#internal/intake/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import { createRefusedLines, refusedLinesPerSecondMax, repeating, welcomeText } from './welcome.ts'
 
 const sinkUrl = 'http://127.0.0.1:8082/'
 const id = tenantIdFromBytes(new Uint8Array(16))
@@ -67,4 +70,32 @@ test('terminal output: a line that scrolled out of view is repeated after every 
   for (let count = 0; count < 100; count += 1) say(`line ${count}`)
   expect(said).toHaveLength(102)
   expect([said[40], said[81]]).toEqual(['here', 'here'])
+})
+
+const refused: RefusedNote = {
+  tenantId: id,
+  provider: 'parcelwise' as ProviderName,
+  cause: 'signature_mismatch',
+  headers: new Headers(),
+}
+
+test('refused lines: print provider, cause and tenant of at most 10 refused calls per second, and omit calls of the demo', () => {
+  const said: string[] = []
+  let nowMs = 1_795_000_000_000
+  const note = createRefusedLines({
+    say: (line: string) => said.push(line),
+    clock: { now: () => nowMs },
+    findTenant: () => ({ slug: 'parcels', name: 'p' }),
+  })
+  note({ ...refused, headers: new Headers({ [demoHeader]: 'taken' }) })
+  expect(said).toEqual([])
+  for (let count = 0; count < 15; count += 1) note(refused)
+  expect(said).toHaveLength(refusedLinesPerSecondMax)
+  expect(said[0]).toBe(`${timeOf(nowMs)} parcelwise refused: signature_mismatch → parcels`)
+  nowMs += 1_000
+  note({ ...refused, cause: 'secrets_missing' })
+  expect(said.slice(refusedLinesPerSecondMax)).toEqual([
+    '… and 5 more in that second',
+    `${timeOf(nowMs)} parcelwise refused: secrets_missing → parcels`,
+  ])
 })

@@ -44,7 +44,7 @@ function reads(source: string, { page, marker }: Pick<PageFence, 'page' | 'marke
 /** Tests that run the blocks `test` of a page. */
 const runners: Readonly<Record<string, string>> = {
   'docs/operate/without-kubernetes.md': 'test/e2e/without-kubernetes.test.ts',
-  'docs/operate/restore.md': 'internal/subscriptions/restore.test.ts',
+  'docs/operate/restore.md': 'internal/subscriptions/subscriptions-restore.test.ts',
 }
 const testOf = (page: string) => runners[page] ?? 'test/e2e/operate-pages.test.ts'
 

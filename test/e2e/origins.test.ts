@@ -9,7 +9,7 @@ import { until } from '#test/support/until.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
 
-/** Notifications go to another receiver: see notifications.test.ts. */
+/** Notifications go to another receiver: see forwarder-notifications.test.ts. */
 type CalledKind = Exclude<OriginKind, 'notification'>
 const originKinds = allKinds.filter((kind): kind is CalledKind => kind !== 'notification')
 

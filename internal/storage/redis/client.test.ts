@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { tracingChannel } from 'node:diagnostics_channel'
 import { createServer } from 'node:net'
 import { createHealth } from '#internal/telemetry/index.ts'
 import {
@@ -15,7 +16,7 @@ import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { redisCheck } from '../readiness.ts'
-import { defineScript, openRedis } from './client.ts'
+import { completeTracingChannel, defineScript, openRedis } from './client.ts'
 import type { RedisFailure } from './session.ts'
 
 const connections = openConnections()
@@ -230,4 +231,16 @@ test('Redis connection: rejects calls to a server that is blocked by an endless 
   expect((await call(other)).ms).toBeLessThan(1000)
   await command(server, ['SCRIPT', 'KILL'])
   for (const each of [redis, other]) expect(await untilWorks(each, 't')).toBeLessThan(2500)
+})
+
+test('tracing channel: `hasSubscribers` reports whether the channel has subscribers', () => {
+  completeTracingChannel()
+  completeTracingChannel()
+  const channel = tracingChannel('latchkey:test')
+  expect(channel.hasSubscribers).toBe(false)
+  const listeners = { start() {}, end() {}, asyncStart() {}, asyncEnd() {}, error() {} }
+  channel.subscribe(listeners)
+  expect(channel.hasSubscribers).toBe(true)
+  channel.unsubscribe(listeners)
+  expect(channel.hasSubscribers).toBe(false)
 })

@@ -64,7 +64,7 @@ export const kits: readonly ConformanceKit[] = [
     timed: true,
     pastMsMax: 4 * 86_400_000,
     hex: false,
-    // A different header names the scheme; provider.test.ts tests other schemes.
+    // A different header names the scheme; wallet.test.ts tests other schemes.
     otherSchemes: [],
   },
 ]

@@ -32,7 +32,7 @@ describe('registry', () => {
 
   test.each(folders)('provider folder %s: has every file that README.md lists', (folder) => {
     const files = readdirSync(`${import.meta.dir}/${folder}`)
-    const listed = ['README.md', 'fixtures', 'provider.test.ts']
+    const listed = ['README.md', 'fixtures', `${folder}.test.ts`]
     expect(listed.filter((name) => !files.includes(name))).toEqual([])
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })
