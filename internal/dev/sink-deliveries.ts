@@ -41,7 +41,7 @@ export interface SinkTenants {
   readonly keyRing: KeyRing
 }
 
-export interface ReceivedCall {
+export interface SinkCall {
   readonly path: string
   readonly headers: Headers
   readonly body: Uint8Array
@@ -62,7 +62,7 @@ const wordCharsMax = 48
 
 /** Parses any call, even a malformed one, and verifies its signature with the secrets of the tenant that the body names. Never fails. */
 export function readCall(
-  call: ReceivedCall,
+  call: SinkCall,
   { findTenant, keyRing }: SinkTenants,
 ): Omit<Delivery, 'number' | 'attempt' | 'status'> {
   const { path, headers, body, nowMs } = call
@@ -88,7 +88,7 @@ export function readCall(
 
 /** Verifies a signature with the reference library of Standard Webhooks, which shares no code with the product's signing. */
 function verify(
-  { headers, body }: ReceivedCall,
+  { headers, body }: SinkCall,
   tenant: DirectoryTenant | undefined,
   keyRing: KeyRing,
 ): Signature {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { apiError, isApiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { holding } from '#test/support/body-holding.ts'
-import { type BodyBounds, readBody, roomFor } from './body.ts'
+import { type BodyBounds, checkBodyHeaders, readBody } from './body.ts'
 import { BodyBudget, type Pace } from './body-budget.ts'
 import { type Listening, listen } from './listen.ts'
 import type { AdmittingRoute } from './route.ts'
@@ -41,10 +41,10 @@ async function read(
   budget = new BodyBudget({ bytesMax: 100 }),
   changes: Partial<BodyBounds> = {},
 ) {
-  const room = roomFor(request, { ...bounds, ...changes }, owner)
-  if (room.kind === 'error') return room
-  const body = await readBody(request, room, budget)
-  budget.free(room)
+  const incoming = checkBodyHeaders(request, { ...bounds, ...changes }, owner)
+  if (incoming.kind === 'error') return incoming
+  const body = await readBody(request, incoming, budget)
+  budget.free(incoming)
   return isApiError(body) ? body : Buffer.from(body).toString()
 }
 
@@ -144,12 +144,12 @@ describe('readBody and the budget', () => {
   test('readBody: charges a complete body at its length until `free` is called', async () => {
     const budget = new BodyBudget({ bytesMax })
     const request = post(chunks('012', '3'))
-    const room = roomFor(request, bounds, owner)
-    if (room.kind === 'error') throw new Error(room.message)
-    await readBody(request, room, budget)
+    const incoming = checkBodyHeaders(request, bounds, owner)
+    if (incoming.kind === 'error') throw new Error(incoming.message)
+    await readBody(request, incoming, budget)
     expect(budget.taken).toBe(4)
-    budget.free(room)
-    budget.free(room)
+    budget.free(incoming)
+    budget.free(incoming)
     expect(budget.taken).toBe(0)
   })
 })
@@ -177,12 +177,12 @@ function postPieces(
 }
 
 async function readLong(request: Request, budget: BodyBudget) {
-  const room = roomFor(request, longBounds, { owner: 'a', sourceOf: () => 'a' })
-  if (room.kind === 'error') throw new Error(room.message)
+  const incoming = checkBodyHeaders(request, longBounds, { owner: 'a', sourceOf: () => 'a' })
+  if (incoming.kind === 'error') throw new Error(incoming.message)
   const takenBefore = budget.taken
-  const body = await readBody(request, room, budget)
+  const body = await readBody(request, incoming, budget)
   const takenAfter = budget.taken
-  budget.free(room)
+  budget.free(incoming)
   return { body, takenBefore, takenAfter }
 }
 

@@ -7,8 +7,8 @@ export interface BodyBounds {
 }
 
 /** Body that can be read. Its bytes stay charged on the budget until `free`. */
-export interface Room extends Holding {
-  readonly kind: 'room'
+export interface IncomingBody extends Holding {
+  readonly kind: 'incoming'
   readonly bounds: BodyBounds
 }
 
@@ -16,11 +16,11 @@ export interface Room extends Holding {
  * Checks the headers of a request before its body is read. Charges no bytes.
  * @returns 400 for a compressed body; 400 or 413 for a declared length over the limit
  */
-export function roomFor(
+export function checkBodyHeaders(
   request: Request,
   bounds: BodyBounds,
-  { owner, sourceOf }: Pick<Room, 'owner' | 'sourceOf'>,
-): Room | ApiError {
+  { owner, sourceOf }: Pick<IncomingBody, 'owner' | 'sourceOf'>,
+): IncomingBody | ApiError {
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
     return apiError('invalid_request', 'Send the body uncompressed, without Content-Encoding')
@@ -28,7 +28,7 @@ export function roomFor(
   const declared = request.headers.get('content-length')
   const bytesDeclared = declared === null ? null : Number(declared)
   if (bytesDeclared !== null && !(bytesDeclared <= bounds.bytesMax)) return tooLong(bounds)
-  return { kind: 'room', owner, sourceOf, bounds, bytesDeclared, bytes: 0, arrival: undefined }
+  return { kind: 'incoming', owner, sourceOf, bounds, bytesDeclared, bytes: 0, arrival: undefined }
 }
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>
@@ -41,46 +41,48 @@ type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>
  */
 export async function readBody(
   request: Request,
-  room: Room,
+  incoming: IncomingBody,
   budget: BodyBudget,
 ): Promise<Uint8Array | ApiError> {
   // Most bodies arrive together with their head, and Bun has read them by the next iteration of the event loop.
   await budget.turns.next()
-  const { bytesDeclared } = room
+  const { bytesDeclared } = incoming
   if (bytesDeclared !== null && bytesDeclared <= budget.gatheredBytesMax) {
     // Costs 4 µs less than a stream (Bun 1.4.5, 2026-11), but does not report the bytes received so far.
     const whole = request.arrayBuffer()
     const buffer = Bun.peek(whole)
-    return buffer instanceof ArrayBuffer ? charge(buffer, room, budget) : waitForWhole(whole, room, budget)
+    return buffer instanceof ArrayBuffer
+      ? charge(buffer, incoming, budget)
+      : waitForWhole(whole, incoming, budget)
   }
   const reader = request.body?.getReader()
-  if (!reader) return charge(noBytes, room, budget)
-  return readArriving(reader, room, budget)
+  if (!reader) return charge(noBytes, incoming, budget)
+  return readArriving(reader, incoming, budget)
 }
 
 const noBytes = new ArrayBuffer(0)
 
-function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Uint8Array | ApiError {
-  if (buffer.byteLength !== (room.bytesDeclared ?? 0)) return brokeOff()
-  return budget.grow(room, buffer.byteLength, performance.now()) ? new Uint8Array(buffer) : overloaded()
+function charge(buffer: ArrayBuffer, incoming: IncomingBody, budget: BodyBudget): Uint8Array | ApiError {
+  if (buffer.byteLength !== (incoming.bytesDeclared ?? 0)) return brokeOff()
+  return budget.grow(incoming, buffer.byteLength, performance.now()) ? new Uint8Array(buffer) : overloaded()
 }
 
 /** Waits for a small body, which may be evicted. Charges its bytes only when it is complete; until then it shows no progress. */
 function waitForWhole(
   whole: Promise<ArrayBuffer>,
-  room: Room,
+  incoming: IncomingBody,
   budget: BodyBudget,
 ): Promise<Uint8Array | ApiError> {
   return new Promise((resolve) => {
-    budget.begin(room, performance.now(), (why) => resolve(givenUpError(why)))
+    budget.begin(incoming, performance.now(), (why) => resolve(givenUpError(why)))
     const end = (result: () => Uint8Array | ApiError) => {
       // The body was aborted, so the error response was already sent.
-      if (!room.arrival) return
-      budget.finish(room)
+      if (!incoming.arrival) return
+      budget.finish(incoming)
       resolve(result())
     }
     whole.then(
-      (buffer) => end(() => charge(buffer, room, budget)),
+      (buffer) => end(() => charge(buffer, incoming, budget)),
       () => end(brokeOff),
     )
   })
@@ -90,19 +92,23 @@ function waitForWhole(
  * Reads a body piece by piece. If the first piece has arrived and is the whole body, charges it without registering it as unfinished, which
  * takes half of the time. Any other body may be evicted while it arrives.
  */
-async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Uint8Array | ApiError> {
+async function readArriving(
+  reader: Reader,
+  incoming: IncomingBody,
+  budget: BodyBudget,
+): Promise<Uint8Array | ApiError> {
   let next = reader.read()
   if (Bun.peek.status(next) === 'fulfilled') {
     const { value } = await next
-    if (value && value.byteLength === room.bytesDeclared)
-      return budget.grow(room, value.byteLength, performance.now()) ? value : overloaded()
+    if (value && value.byteLength === incoming.bytesDeclared)
+      return budget.grow(incoming, value.byteLength, performance.now()) ? value : overloaded()
   }
-  const pages = new Pages(room.bytesDeclared ?? room.bounds.bytesMax)
+  const pages = new Pages(incoming.bytesDeclared ?? incoming.bounds.bytesMax)
   let givenUp: GivenUp | undefined
   // Runs in its own iteration of the event loop, because `cancel` runs pending callbacks synchronously. Requests that drop each other's
   // bodies would nest until the stack overflows (Bun 1.4.5, 2026-11).
   const cancel = () => void setImmediate(() => void reader.cancel().catch(() => undefined))
-  budget.begin(room, performance.now(), (why) => {
+  budget.begin(incoming, performance.now(), (why) => {
     givenUp = why
     // Bun drops the rest of the body.
     cancel()
@@ -114,42 +120,51 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
       const piece = await next
       if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
-      refusal = take(piece.value, pages, room, budget)
+      refusal = take(piece.value, pages, incoming, budget)
       // A body without a declared length may end with this piece, and a complete body can get memory regardless of its progress.
-      if (refusal?.code === 'body_dropped' && room.bytesDeclared === null && (await isOver(reader, budget))) {
-        refusal = complete(pages, room, budget)
+      if (
+        refusal?.code === 'body_dropped' &&
+        incoming.bytesDeclared === null &&
+        (await isOver(reader, budget))
+      ) {
+        refusal = complete(pages, incoming, budget)
         break
       }
-      if (refusal || pages.length === room.bytesDeclared) break
+      if (refusal || pages.length === incoming.bytesDeclared) break
     }
   } catch {
     return givenUp ? givenUpError(givenUp) : brokeOff()
   } finally {
-    budget.finish(room)
+    budget.finish(incoming)
   }
   if (refusal) {
     cancel()
     return refusal
   }
-  if (room.bytesDeclared !== null && pages.length !== room.bytesDeclared) return brokeOff()
+  if (incoming.bytesDeclared !== null && pages.length !== incoming.bytesDeclared) return brokeOff()
   const body = pages.join()
-  budget.free(room, pages.length)
+  budget.free(incoming, pages.length)
   return body
 }
 
-function take(bytes: Uint8Array, pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
-  const { bounds, bytesDeclared } = room
+function take(
+  bytes: Uint8Array,
+  pages: Pages,
+  incoming: IncomingBody,
+  budget: BodyBudget,
+): ApiError | undefined {
+  const { bounds, bytesDeclared } = incoming
   if (pages.length + bytes.byteLength > bounds.bytesMax) return tooLong(bounds)
   pages.add(bytes)
-  if (pages.length === bytesDeclared) return complete(pages, room, budget)
+  if (pages.length === bytesDeclared) return complete(pages, incoming, budget)
   const nowMs = performance.now()
-  budget.progress(room, bytes.byteLength, nowMs)
-  return budget.grow(room, pages.held, nowMs) ? undefined : dropped()
+  budget.progress(incoming, bytes.byteLength, nowMs)
+  return budget.grow(incoming, pages.held, nowMs) ? undefined : dropped()
 }
 
-function complete(pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
-  budget.finish(room)
-  return budget.grow(room, pages.held, performance.now()) ? undefined : overloaded()
+function complete(pages: Pages, incoming: IncomingBody, budget: BodyBudget): ApiError | undefined {
+  budget.finish(incoming)
+  return budget.grow(incoming, pages.held, performance.now()) ? undefined : overloaded()
 }
 
 /** Returns whether a stream has already ended. If not, the caller must cancel it. */

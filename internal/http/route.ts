@@ -111,7 +111,7 @@ export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'o
   readonly bounds: BodyBounds
 }
 
-export interface Entry {
+export interface ServedRoute {
   readonly method: PublicRoute['method']
   readonly path: string
   /** Returns 400 for a query string, because the handler would ignore it. */

@@ -11,7 +11,7 @@ import {
   statusOf,
 } from '#internal/base/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
-import { type BodyBounds, type Room, readBody, roomFor } from './body.ts'
+import { type BodyBounds, checkBodyHeaders, type IncomingBody, readBody } from './body.ts'
 import { refuseQuery } from './parse.ts'
 import type {
   Admitted,
@@ -21,13 +21,13 @@ import type {
   Authority,
   BodyBudgets,
   Call,
-  Entry,
   GuardedRoute,
   Head,
   LetIn,
   LogFields,
   PublicRoute,
   Route,
+  ServedRoute,
   SizedRouteShape,
 } from './route.ts'
 
@@ -110,13 +110,13 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
     return serveUnknown(options, finished, { ...call, peerAddress: () => peerAddress(app.server, request) })
   })
   for (const route of options.routes) {
-    const entry = createEntry(route, options, options.budgets)
-    for (const path of pathsOf(entry)) {
+    const served = createServedRoute(route, options, options.budgets)
+    for (const path of pathsOf(served)) {
       app.route(
         route.method,
         path,
         ({ request, params = noParams }) =>
-          answerCall(options, entry, {
+          answerCall(options, served, {
             request,
             requestId: nextRequestId(request),
             params,
@@ -133,7 +133,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
 }
 
 /** Adds paths with an empty segment, which `:name` does not match, for routes that admit malformed parameters. */
-function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
+function pathsOf({ path, admitsMalformedParams }: ServedRoute): string[] {
   const inTheMiddle = admitsMalformedParams ? (path.match(/:\w+(?=\/)/g) ?? []) : []
   return [path, ...inTheMiddle.map((name) => path.replace(name, ''))]
 }
@@ -146,26 +146,26 @@ function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, requ
   return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
 }
 
-function answerCall(runtime: Runtime, entry: Entry, head: Head): Promise<Response> {
+function answerCall(runtime: Runtime, served: ServedRoute, head: Head): Promise<Response> {
   const { tracing } = runtime
-  if (!tracing?.enabled) return serve(runtime, entry, head)
+  if (!tracing?.enabled) return serve(runtime, served, head)
   const traceparent = head.request.headers.get('traceparent')
-  const name = `${entry.method} ${entry.path}`
-  return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, entry, head))
+  const name = `${served.method} ${served.path}`
+  return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, served, head))
 }
 
 /** Runs authorization, query, body and handler in one function, because each async function costs time in every request. */
-async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Response> {
+async function serve(runtime: Runtime, served: ServedRoute, received: Head): Promise<Response> {
   const { request, requestId } = received
-  const { path: route, unverified } = entry
+  const { path: route, unverified } = served
   const finished: Finished = { request, requestId, route, unverified, startedAt: performance.now() }
-  let room: Room | undefined
+  let incoming: IncomingBody | undefined
   try {
     const isWellFormed = areWellFormed(received.params)
-    if (!isWellFormed && !entry.admitsMalformedParams)
+    if (!isWellFormed && !served.admitsMalformedParams)
       return respond(runtime, finished, routeUnknown(runtime.documentPath))
     const head = isWellFormed ? received : { ...received, params: withoutMalformed(received.params) }
-    const admitting = entry.admit(head)
+    const admitting = served.admit(head)
     // Most requests are authorized from memory, without a promise.
     const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
@@ -173,24 +173,24 @@ async function serve(runtime: Runtime, entry: Entry, received: Head): Promise<Re
     finished.isAdmitted = true
     finished.tenant = tenant
     finished.fields = admission.log
-    const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
+    const refused = served.refusesQuery ? refuseQuery(request.url) : undefined
     if (refused) return respond(runtime, finished, refused)
     let body = noBytes
     if (bounds.bytesMax > 0) {
-      const sourceOf = () => entry.sourceOf?.(head) ?? owner
-      const made = roomFor(request, bounds, { owner, sourceOf })
+      const sourceOf = () => served.sourceOf?.(head) ?? owner
+      const made = checkBodyHeaders(request, bounds, { owner, sourceOf })
       if (made.kind === 'error') return respond(runtime, finished, made)
-      room = made
-      const read = await readBody(request, room, entry.budget)
+      incoming = made
+      const read = await readBody(request, incoming, served.budget)
       if (isApiError(read)) return respond(runtime, finished, read)
       body = read
     }
-    return respond(runtime, finished, await entry.handle({ ...head, body }, admitted))
+    return respond(runtime, finished, await served.handle({ ...head, body }, admitted))
   } catch (cause) {
     finished.cause = cause
     return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))
   } finally {
-    if (room) entry.budget.free(room)
+    if (incoming) served.budget.free(incoming)
   }
 }
 
@@ -254,7 +254,7 @@ interface Finished {
   readonly requestId: string
   readonly route: string
   readonly startedAt: number
-  readonly unverified: Entry['unverified']
+  readonly unverified: ServedRoute['unverified']
   isAdmitted?: true
   tenant?: string | undefined
   fields?: LogFields | undefined
@@ -345,17 +345,17 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   )
 }
 
-function createEntry<Principal, Scope extends string>(
+function createServedRoute<Principal, Scope extends string>(
   route: Route<Principal, Scope>,
   authority: Authority<Principal, Scope>,
   budgets: BodyBudgets,
-): Entry {
+): ServedRoute {
   const { keyed, anonymous } = budgets
   if (isPublic(route)) {
     const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
     return { ...sized(route), budget: anonymous, unverified: 'all', admit: () => admission }
   }
-  if (!('scope' in route.access)) return admittingEntry(route as AdmittingRoute<unknown>, budgets)
+  if (!('scope' in route.access)) return createAdmittingRoute(route as AdmittingRoute<unknown>, budgets)
   const guarded = route as GuardedRoute<Principal, Scope>
   const { scope } = guarded.access
   const bounds = boundsOf(guarded)
@@ -385,7 +385,7 @@ function boundsOf({ bodyBytesMax }: SizedRouteShape): BodyBounds {
 
 const noOutcomes: ReadonlySet<string> = new Set()
 
-function admittingEntry(route: AdmittingRoute<unknown>, budgets: BodyBudgets): Entry {
+function createAdmittingRoute(route: AdmittingRoute<unknown>, budgets: BodyBudgets): ServedRoute {
   return {
     ...route,
     budget: budgets[route.budget ?? 'anonymous'],

@@ -9,12 +9,6 @@ import {
 import { type Sleep, sleep } from '#internal/process/index.ts'
 import { BatchWriter } from '#internal/storage/index.ts'
 
-/** Accepts events for storage. */
-export interface Accepting {
-  /** Stores an event, or spools it if Postgres does not respond in time. Never rejects. */
-  accept(event: ReceivedEvent): Promise<Acceptance>
-}
-
 /** Dependencies and limits of an event queue. */
 export interface EventQueueOptions {
   /**
@@ -69,7 +63,7 @@ interface Waiting {
  * second a probe stores one spooled event, so that it also detects locks, full disks and read-only servers. The first probe that succeeds
  * in time closes the breaker. Probe and drain can both store the same event: the second one is a duplicate by its dedupe key.
  */
-export class EventQueue implements Accepting {
+export class EventQueue {
   readonly #options: EventQueueOptions
   readonly #patienceMs: number
   readonly #writer: BatchWriter<Waiting>
@@ -103,6 +97,7 @@ export class EventQueue implements Accepting {
     this.#closing.abort()
   }
 
+  /** Stores an event, or spools it if Postgres does not respond in time. Never rejects. */
   accept(event: ReceivedEvent): Promise<Acceptance> {
     const original = this.#byKey.get(event.dedupeKey)
     if (original) return original.completed.then((outcome) => (outcome === 'stored' ? 'duplicate' : outcome))
@@ -223,7 +218,7 @@ const smallBytesMax = 256 * 1024
 const largePatienceMs = 6_000
 
 /** Two event queues, so that large events neither delay small events nor make them fail. Large events are stored one batch at a time. */
-export class SizeClassQueues implements Accepting {
+export class SizeClassQueues {
   readonly #small: EventQueue
   readonly #large: EventQueue
 

@@ -18,7 +18,7 @@ import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { type AcceptContext, acceptWebhook, keptHeaders, type LimitedEvent } from './intake.ts'
 import { largeBodyBytes } from './large-bodies.ts'
-import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
+import { type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
 /** Dependencies of the webhook routes. */
 export interface Intake extends AcceptContext {
@@ -346,7 +346,7 @@ function noteRefusal(
   intake.onCall(provider, cause, tenant.id)
   intake.onRefused?.({ tenantId: tenant.id, provider, cause, headers: head.request.headers })
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
-  const refused: RefusedCall = {
+  intake.refusedCalls.note({
     tenantId: tenant.id,
     days: intake.callers.retentionOf(tenant).payloadDays,
     provider,
@@ -354,8 +354,7 @@ function noteRefusal(
     sourceAddress: intake.sourceAddressOf(head),
     headers: keptHeaders(head.request.headers, intake.callers.secretHeadersOf(provider)),
     sample: body && isUnsigned(cause) ? sampleOf(body) : null,
-  }
-  intake.refusedCalls.note(refused)
+  })
 }
 
 /**

@@ -1,5 +1,5 @@
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
-export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
+export { EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export {
   type CallOutcome,
   type Intake,
@@ -17,12 +17,12 @@ export {
 } from './ingest.ts'
 export {
   type AcceptContext,
-  type Accepted,
   acceptWebhook,
   createIntake,
   type IntakeParts,
   type IntakeSettings,
   type OpenIntake,
+  type WebhookResult,
 } from './intake.ts'
 export { LargeBodies, type ReceivedCall } from './large-bodies.ts'
 export {

@@ -37,7 +37,7 @@ import {
 import type { EventVerdict, LimitsInForce, Meter } from '#internal/usage/index.ts'
 import { type Caller, Callers, type Keying } from './caller.ts'
 import { Drain } from './drain.ts'
-import { type Accepting, SizeClassQueues } from './event-queue.ts'
+import { type EventQueue, SizeClassQueues } from './event-queue.ts'
 import type { Intake } from './http.ts'
 import { LargeBodies, largeBodyBytes, type ReceivedCall } from './large-bodies.ts'
 import { RefusedCalls } from './refused-calls.ts'
@@ -151,7 +151,7 @@ export function createIntake(config: IntakeSettings, parts: IntakeParts): OpenIn
 }
 
 /** Result of accepting a call: the result of its event, or the reason why the call has no event. */
-export type Accepted =
+export type WebhookResult =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
   | LimitedEvent
@@ -175,7 +175,7 @@ export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 
 /** Dependencies of `acceptWebhook`. */
 export interface AcceptContext {
-  readonly queue: Accepting
+  readonly queue: Pick<EventQueue, 'accept'>
   readonly largeBodies: LargeBodies
   readonly vendorKeys: Pick<VendorKeys, 'find' | 'findSigner' | 'confirm'>
   readonly clock: Clock
@@ -198,7 +198,7 @@ export async function acceptWebhook(
     request,
     simulationId,
   }: Pick<ReceivedCall, 'headers' | 'body' | 'request'> & { readonly simulationId?: string },
-): Promise<Accepted> {
+): Promise<WebhookResult> {
   const { tenant, provider, settings, state, keying } = caller
   const { signatureAgeMsMax } = context
   const receivedAtMs = context.clock.now()

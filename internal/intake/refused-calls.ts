@@ -37,7 +37,9 @@ export const refusedCauses = [
 export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]
 
 /** A refused call as recorded. Its tenant can see all fields. */
-export interface RefusedCall {
+interface NotedCall {
+  readonly id: string
+  readonly atMs: number
   readonly tenantId: TenantId
   readonly days: number
   readonly provider: ProviderName
@@ -47,11 +49,6 @@ export interface RefusedCall {
   readonly headers: string
   /** Start of the body if the signature failed, else null. */
   readonly sample: string | null
-}
-
-interface NotedCall extends RefusedCall {
-  readonly id: string
-  readonly atMs: number
 }
 
 const perSecondMax = 10
@@ -118,7 +115,7 @@ export class RefusedCalls {
     return true
   }
 
-  note(call: RefusedCall): void {
+  note(call: Omit<NotedCall, 'id' | 'atMs'>): void {
     const atMs = this.#clock.now()
     this.#waiting.push({ ...call, id: idOf(atMs, crypto.getRandomValues(new Uint8Array(idLength))), atMs })
   }

@@ -218,15 +218,15 @@ export class WorkQueue {
   }
 }
 
-interface Entry {
+interface DueKey {
   readonly key: string
   dueAtMs: number
   at: number
 }
 
 export class DueTimes {
-  readonly #heap: Entry[] = []
-  readonly #entries = new Map<string, Entry>()
+  readonly #heap: DueKey[] = []
+  readonly #byKey = new Map<string, DueKey>()
 
   get size(): number {
     return this.#heap.length
@@ -237,20 +237,20 @@ export class DueTimes {
   }
 
   set(key: string, dueAtMs: number): void {
-    const entry = this.#entries.get(key) ?? { key, dueAtMs, at: this.#heap.length }
-    entry.dueAtMs = dueAtMs
-    this.#entries.set(key, entry)
-    this.#heap[entry.at] = entry
-    this.#sift(entry)
+    const due = this.#byKey.get(key) ?? { key, dueAtMs, at: this.#heap.length }
+    due.dueAtMs = dueAtMs
+    this.#byKey.set(key, due)
+    this.#heap[due.at] = due
+    this.#sift(due)
   }
 
   delete(key: string): void {
-    const entry = this.#entries.get(key)
-    if (!entry) return
-    this.#entries.delete(key)
+    const due = this.#byKey.get(key)
+    if (!due) return
+    this.#byKey.delete(key)
     const last = this.#heap.pop()
-    if (!last || last === entry) return
-    last.at = entry.at
+    if (!last || last === due) return
+    last.at = due.at
     this.#heap[last.at] = last
     this.#sift(last)
   }
@@ -262,26 +262,26 @@ export class DueTimes {
     return first.key
   }
 
-  #sift(entry: Entry): void {
-    for (let up = this.#parentOf(entry); up && up.dueAtMs > entry.dueAtMs; up = this.#parentOf(entry))
-      this.#swap(entry, up)
-    for (let down = this.#soonerChildOf(entry); down && down.dueAtMs < entry.dueAtMs; ) {
-      this.#swap(entry, down)
-      down = this.#soonerChildOf(entry)
+  #sift(due: DueKey): void {
+    for (let up = this.#parentOf(due); up && up.dueAtMs > due.dueAtMs; up = this.#parentOf(due))
+      this.#swap(due, up)
+    for (let down = this.#soonerChildOf(due); down && down.dueAtMs < due.dueAtMs; ) {
+      this.#swap(due, down)
+      down = this.#soonerChildOf(due)
     }
   }
 
-  #parentOf(entry: Entry): Entry | undefined {
-    return entry.at === 0 ? undefined : this.#heap[(entry.at - 1) >> 1]
+  #parentOf(due: DueKey): DueKey | undefined {
+    return due.at === 0 ? undefined : this.#heap[(due.at - 1) >> 1]
   }
 
-  #soonerChildOf(entry: Entry): Entry | undefined {
-    const left = this.#heap[2 * entry.at + 1]
-    const right = this.#heap[2 * entry.at + 2]
+  #soonerChildOf(due: DueKey): DueKey | undefined {
+    const left = this.#heap[2 * due.at + 1]
+    const right = this.#heap[2 * due.at + 2]
     return right && left && right.dueAtMs < left.dueAtMs ? right : left
   }
 
-  #swap(one: Entry, other: Entry): void {
+  #swap(one: DueKey, other: DueKey): void {
     const at = one.at
     one.at = other.at
     other.at = at

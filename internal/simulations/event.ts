@@ -5,11 +5,11 @@ import { didYouMean } from '#internal/config/index.ts'
 import { type Answer, mayGrow, named, type ParsedCall, plainText, route } from '#internal/http/index.ts'
 import {
   type AcceptContext,
-  type Accepted,
   acceptWebhook,
   type Caller,
   type Callers,
   type ReceivedCall,
+  type WebhookResult,
 } from '#internal/intake/index.ts'
 import {
   allProviderNames,
@@ -39,7 +39,7 @@ export interface EventSimulationParts {
   readonly intake: AcceptContext
   readonly signer: CallSigner
   /** Called after the event was accepted, like a call of its provider. */
-  onAccepted(accepted: Extract<Accepted, { event: unknown }>): void
+  onAccepted(accepted: Extract<WebhookResult, { event: unknown }>): void
 }
 
 /** Body of POST /v1/simulate/event. */
@@ -259,7 +259,7 @@ function writeDeclared(
 }
 
 function answerOf(
-  accepted: Accepted,
+  accepted: WebhookResult,
   { simulationId, isSigned }: { readonly simulationId: string; readonly isSigned: boolean },
 ): Answer | ApiError {
   switch (accepted.kind) {

@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Accepted, RefusedCause } from '#internal/intake/index.ts'
+import type { RefusedCause, WebhookResult } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Chargeback, SimulationCause, SimulationId, SimulationState } from './simulation.ts'
 
@@ -86,7 +86,7 @@ export async function claimSteps(
 
 /** Outcome of the webhook call, or the reason why no call was made. */
 export type StepOutcome =
-  | Accepted
+  | WebhookResult
   /** Unexpected exception. */
   | { readonly kind: 'broken' }
   | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }

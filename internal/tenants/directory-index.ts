@@ -36,7 +36,7 @@ export interface FoundKey {
   readonly key: DirectoryKey
 }
 
-interface Entry {
+interface IndexedTenant {
   readonly tenant: Omit<DirectoryTenant, 'secrets'> & { secrets: readonly DirectorySecretRow[] }
   sha256s: readonly string[]
 }
@@ -47,7 +47,7 @@ const noSha256s: readonly string[] = []
 /** Skips tenants beyond `tenantsMax` and sets `overfull`. */
 export class DirectoryIndex implements DirectorySink {
   readonly #tenantsMax: number
-  readonly #byId = new Map<string, Entry>()
+  readonly #byId = new Map<string, IndexedTenant>()
   readonly #bySlug = new Map<string, DirectoryTenant>()
   readonly #byKey = new Map<string, FoundKey>()
   readonly #shared = new DirectoryDecoder()
@@ -68,7 +68,7 @@ export class DirectoryIndex implements DirectorySink {
     const { id, name, slug, suspended, callbackUrl, notifications } = row
     const shared = this.#shared
     const rules = shared.rules(row.rules)
-    const tenant: Entry['tenant'] = {
+    const tenant: IndexedTenant['tenant'] = {
       id,
       namespace: shared.name(row.namespace),
       name,

@@ -15,7 +15,7 @@ const tenantName = 'acme'
 const arriveMsMax = 60_000
 
 /** Call received by the callback's pod. */
-export interface ReceivedCall {
+export interface ShopCall {
   /** Value of `webhook-id`. */
   readonly id: string
   readonly timestamp: string
@@ -35,7 +35,7 @@ export interface Shop {
   /** Sets the response time of the callback. */
   delay(ms: number): Promise<void>
   /** Waits for every event with one of these payload ids; returns all calls after the first `from`. @throws after 60 s */
-  received(ids: Iterable<string>, from: number): Promise<readonly ReceivedCall[]>
+  received(ids: Iterable<string>, from: number): Promise<readonly ShopCall[]>
 }
 
 /** Creates the tenant and its callback if absent, and waits until both are Ready. */
@@ -59,7 +59,7 @@ export async function openShop(): Promise<Shop> {
   ]
   await run(['kubectl', ...rollout])
   const calls = async (from: number) =>
-    JSON.parse(await askReceiver(`calls?from=${from}`)) as readonly ReceivedCall[]
+    JSON.parse(await askReceiver(`calls?from=${from}`)) as readonly ShopCall[]
   return {
     tenants,
     webhookUrl: `${serviceUrl}/v1/t/${tenantName}/webhooks/generic`,
@@ -68,7 +68,7 @@ export async function openShop(): Promise<Shop> {
     delay: async (ms) => void (await askReceiver(`delay?ms=${ms}`)),
     async received(ids, from) {
       const missing = new Set(ids)
-      const seen: ReceivedCall[] = []
+      const seen: ShopCall[] = []
       const isAll = async () => {
         for (const call of await calls(from + seen.length)) {
           seen.push(call)
@@ -87,18 +87,18 @@ export async function openShop(): Promise<Shop> {
 }
 
 /** Returns a call with the headers that the callback keeps. */
-function deliveredOf({ id, timestamp, signature, body }: ReceivedCall): Delivered {
+function deliveredOf({ id, timestamp, signature, body }: ShopCall): Delivered {
   const signed = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature }
   return { headers: new Headers({ 'content-type': 'application/json', ...signed }), body }
 }
 
 /** Returns the sender's id in the payload of a call. */
-export function payloadIdOf({ body }: ReceivedCall): string {
+export function payloadIdOf({ body }: ShopCall): string {
   return (JSON.parse(body) as { payload: { id: string } }).payload.id
 }
 
 /** Returns the calls without a valid signature by this secret. */
-export function unsigned(calls: readonly ReceivedCall[], secret: string): readonly ReceivedCall[] {
+export function unsigned(calls: readonly ShopCall[], secret: string): readonly ShopCall[] {
   const webhook = new Webhook(secret)
   return calls.filter(({ id, timestamp, signature, body }) => {
     const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature }

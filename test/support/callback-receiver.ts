@@ -3,7 +3,7 @@ import { poll } from '#internal/dev/index.ts'
 import { checkDelivery } from './delivery-check.ts'
 
 /** Call received by a callback. */
-export interface ReceivedCall {
+export interface CallbackCall {
   /** Value of `webhook-id`. */
   readonly id: string
   readonly headers: Headers
@@ -14,17 +14,17 @@ export interface ReceivedCall {
 }
 
 /** Answers a call; its default is 204. */
-export type Answer = (call: ReceivedCall) => Response | Promise<Response>
+export type Answer = (call: CallbackCall) => Response | Promise<Response>
 
 /** HTTP server that acts as a tenant's callback. */
 export interface CallbackReceiver {
   readonly url: string
   /** Received calls, oldest first. */
-  readonly calls: readonly ReceivedCall[]
+  readonly calls: readonly CallbackCall[]
   /** Sets the answer to all later calls. */
   answer(by: Answer): void
   /** Waits for `count` calls. @throws after 15 s with the number of calls */
-  received(count: number): Promise<readonly ReceivedCall[]>
+  received(count: number): Promise<readonly CallbackCall[]>
   stop(): Promise<void>
 }
 
@@ -44,7 +44,7 @@ export function startReceiver(
   { accepts = 'events' }: ReceiverOptions = {},
 ): CallbackReceiver {
   const webhook = new Webhook(secret)
-  const calls: ReceivedCall[] = []
+  const calls: CallbackCall[] = []
   let answer: Answer = () => new Response(null, { status: 204 })
   const server = Bun.serve({
     port,

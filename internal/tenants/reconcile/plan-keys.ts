@@ -16,7 +16,7 @@ export interface KeysPlan {
   readonly warnings: readonly string[]
 }
 
-type Entry = TenantFacts['manifest']['spec']['apiKeys'][number]
+type ApiKeySpec = TenantFacts['manifest']['spec']['apiKeys'][number]
 type Resolved =
   | {
       readonly kind: 'key'
@@ -70,7 +70,7 @@ export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): 
 
 function resolve(
   facts: TenantFacts,
-  entry: Entry,
+  entry: ApiKeySpec,
   desired: ReadonlyMap<string, StoredKey>,
   random: RandomBytes,
 ): Resolved {
@@ -110,7 +110,7 @@ function faulty(reason: string, message: string): Resolved {
   return { kind: 'keep', complaint: { reason, message }, of: 'key' }
 }
 
-function rulesOf(entry: Entry): Pick<StoredKey, 'name' | 'scopes' | 'expiresAtMs'> {
+function rulesOf(entry: ApiKeySpec): Pick<StoredKey, 'name' | 'scopes' | 'expiresAtMs'> {
   const expiresAtMs = entry.expiresAt === undefined ? null : Date.parse(entry.expiresAt)
   return { name: entry.name, scopes: [...entry.scopes].sort(), expiresAtMs }
 }
