@@ -1,5 +1,11 @@
 import { Option } from '@commander-js/extra-typings'
-import { memberText, parseEventId, randomToken } from '#internal/base/index.ts'
+import {
+  memberText,
+  pageItemsDefault,
+  pageItemsMax,
+  parseEventId,
+  randomToken,
+} from '#internal/base/index.ts'
 import type { ApiClient, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
 import { profileOption, withApi } from './connect.ts'
@@ -24,7 +30,12 @@ import { fromOption, isoTime, parseId, parseTime, parseUrl, parseWhole, typeHint
 type Api = ApiClient<'public'>
 
 /** Option for the maximum number of matches. A search reads one page. */
-const searchLimitOption = ['--limit <n>', 'maximum number, 1 to 100', parseWhole(1, 100), 50] as const
+const searchLimitOption = [
+  '--limit <n>',
+  `maximum number, 1 to ${pageItemsMax}`,
+  parseWhole(1, pageItemsMax),
+  pageItemsDefault,
+] as const
 const eventArgument = ['<id>', 'id of the event', parseId('evt', parseEventId)] as const
 /** Default URL of the curl command: a callback in development. */
 const curlUrl = 'http://127.0.0.1:3000/'

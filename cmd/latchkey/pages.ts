@@ -1,3 +1,4 @@
+import { pageItemsDefault, pageItemsMax } from '#internal/base/index.ts'
 import type { Reply } from './api-client.ts'
 import type { JsonOption, Problem, Result } from './cli.ts'
 import { printable } from './tables.ts'
@@ -5,7 +6,6 @@ import { parseWhole } from './values.ts'
 
 /** Maximum printed items of a list. */
 const itemsMax = 1_000
-const pageMax = 100
 /** Maximum pages that a command reads. A page can have fewer items than its limit, or none, and be followed by another. */
 const pagesMax = 100
 
@@ -13,7 +13,7 @@ export const limitOption = [
   '--limit <n>',
   `maximum number, 1 to ${itemsMax}`,
   parseWhole(1, itemsMax),
-  50,
+  pageItemsDefault,
 ] as const
 export const afterOption = [
   '--after <cursor>',
@@ -48,7 +48,7 @@ async function readPages<Item>(
   const items: Item[] = []
   let next = after
   for (let page = 0; page < pagesMax; page += 1) {
-    const reply = await read({ limit: Math.min(pageMax, limit - items.length), after: next })
+    const reply = await read({ limit: Math.min(pageItemsMax, limit - items.length), after: next })
     if (reply.kind === 'problem') return reply
     items.push(...reply.body.items)
     next = reply.body.next

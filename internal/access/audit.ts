@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { pageItemsDefault, type TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
 const auditSubjects = {
@@ -70,7 +70,6 @@ const removedMax = 5_000
 /** More than a year, and longer than all other retention times. */
 const keptMs = 400 * 86_400_000
 const limitMax = 200
-const limitDefault = 50
 /** Maximum examined entries per page. */
 export const auditExaminedMax = 50_000
 /** Maximum time by which an entry can be newer than one with a higher id, because of long transactions and clock skew. */
@@ -144,7 +143,7 @@ export async function listAudit(
   return { entries, next: wanted.length === 0 ? undefined : await searchedTo(pool, filter) }
 }
 
-function limitOf({ limit = limitDefault }: AuditFilter): number {
+function limitOf({ limit = pageItemsDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 

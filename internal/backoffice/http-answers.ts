@@ -28,7 +28,7 @@ import {
   objectOf,
   of,
   orNull,
-  pageOf,
+  pageAnswer,
   providerOf,
   text,
   time,
@@ -68,7 +68,7 @@ const tenantFields = {
 /** Tenant in a list. */
 export const TenantSummary = answer('TenantSummary', objectOf(tenantFields))
 export type TenantSummary = ValueOf<typeof TenantSummary>
-export const TenantPage = pageOf('TenantPage', TenantSummary)
+export const TenantPage = pageAnswer('TenantPage', TenantSummary)
 
 const condition = objectOf({
   type: growingWordOf(conditionTypes, 'Ready'),
@@ -196,7 +196,7 @@ export const RefusedCall = answer(
   }),
 )
 export type RefusedCall = ValueOf<typeof RefusedCall>
-export const RefusedPage = pageOf('RefusedPage', RefusedCall)
+export const RefusedPage = pageAnswer('RefusedPage', RefusedCall)
 
 const limitName = (example: string) => described(`${limitNameText}.`, text(example))
 const limitUsage = answer(
@@ -398,7 +398,7 @@ export const Simulation = answer(
     endedAt: orNull(time(null)),
   }),
 )
-export const SimulationPage = pageOf('SimulationPage', Simulation)
+export const SimulationPage = pageAnswer('SimulationPage', Simulation)
 export const SimulationChanged = answer('SimulationChanged', objectOf({ simulation: Simulation, isNew }))
 export const SimulationStarted = answer(
   'SimulationStarted',
@@ -428,7 +428,7 @@ const lock = answer(
     status: orNull(whole(201)),
   }),
 )
-export const LockHistoryPage = pageOf('ExecutionPage', lock)
+export const LockHistoryPage = pageAnswer('ExecutionPage', lock)
 
 const auditEntry = answer(
   'AuditEntry',
@@ -441,4 +441,4 @@ const auditEntry = answer(
     detail: of<unknown>({ type: 'object' })({ eventId }),
   }),
 )
-export const AuditPage = pageOf('AuditPage', auditEntry, '4711')
+export const AuditPage = pageAnswer('AuditPage', auditEntry, '4711')

@@ -1,3 +1,4 @@
+import { hopsHeader } from '#internal/events/index.ts'
 import { EventSummary } from './http-event-answers.ts'
 import {
   answer,
@@ -88,7 +89,7 @@ function eventDetail(isForOperators: boolean) {
       {
         event: EventSummary,
         hasEarlierAttempts: flag(false),
-        headers: headers({ 'content-type': 'application/json', 'latchkey-hops': '1' }),
+        headers: headers({ 'content-type': 'application/json', [hopsHeader]: '1' }),
         attempts: described('Latest 200 attempts, oldest first.', attempts),
       },
       {

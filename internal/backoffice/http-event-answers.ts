@@ -17,7 +17,7 @@ import {
   objectOf,
   of,
   orNull,
-  pageOf,
+  pageAnswer,
   text,
   time,
   unshown,
@@ -112,7 +112,7 @@ export const EventSummary = answer(
     },
   ),
 )
-export const EventPage = pageOf('EventPage', EventSummary, eventId)
+export const EventPage = pageAnswer('EventPage', EventSummary, eventId)
 
 /** Use cases return the payload as the text that was received. */
 export const StoredPayload = answer(
@@ -208,7 +208,7 @@ export const Replay = answer(
     ),
   }),
 )
-export const ReplayPage = pageOf('ReplayPage', Replay)
+export const ReplayPage = pageAnswer('ReplayPage', Replay)
 export const ReplayChanged = answer('ReplayChanged', objectOf({ replay: Replay, isNew }))
 export const ReplayPreview = answer(
   'ReplayPreview',

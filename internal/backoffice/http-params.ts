@@ -4,6 +4,8 @@ import {
   type EventId,
   idPattern,
   isTenantId,
+  pageItemsDefault,
+  pageItemsMax,
   parseTimestamp,
   type TenantId,
   timestampMsMax,
@@ -172,7 +174,7 @@ function providerText(description: string): string {
 
 export const pageParams = {
   after: textParam('`next` of the previous page.', { charsMax: 512 }),
-  limit: integerParam('Items per page.', { minimum: 1, maximum: 100, default: 50 }),
+  limit: integerParam('Items per page.', { minimum: 1, maximum: pageItemsMax, default: pageItemsDefault }),
 } as const
 
 export const listText =

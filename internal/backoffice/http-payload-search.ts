@@ -1,4 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
+import { pageItemsDefault, pageItemsMax } from '#internal/base/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import { searchFilterFields } from './derived-filters.ts'
 import { eventId } from './http-answers.ts'
@@ -65,7 +66,13 @@ const searchFields = {
   ),
   ...searchFilterFields,
   after: t.Optional(idSchema('evt', { description: '`next` of the previous page.' })),
-  limit: t.Optional(t.Integer({ minimum: 1, maximum: 100, description: 'Maximum matches. Default: 50.' })),
+  limit: t.Optional(
+    t.Integer({
+      minimum: 1,
+      maximum: pageItemsMax,
+      description: `Maximum matches. Default: ${pageItemsDefault}.`,
+    }),
+  ),
 }
 
 const searchTenant = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }

@@ -89,7 +89,7 @@ export function answer<Value>(
   return { schema: named(name, schema), example }
 }
 
-export function pageOf<Item>(name: string, item: DocumentedAnswer<Item>, next?: string) {
+export function pageAnswer<Item>(name: string, item: DocumentedAnswer<Item>, next?: string) {
   const description =
     'Cursor to pass as `after` for the next page. A page with fewer items than its limit, or with none, can have a cursor: the search then continues on the next page.'
   return answer(name, objectOf({ items: listOf(item) }, { next: described(description, text(next)) }))

@@ -1,6 +1,6 @@
 import type { Actor } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
-import type { pageOf, ValueOf } from './http-schemas.ts'
+import { pageItemsDefault, pageItemsMax, type TenantId } from '#internal/base/index.ts'
+import type { pageAnswer, ValueOf } from './http-schemas.ts'
 import { invalid, type Outcome, ok, type Refusal } from './outcome.ts'
 import type { SharedDeskParts } from './parts.ts'
 import { type ListScope, reachList, type TenantSelection } from './reach.ts'
@@ -9,7 +9,7 @@ import { type ListScope, reachList, type TenantSelection } from './reach.ts'
  * One page of a list, for keyset pagination. A page with fewer items than its limit, or none, can still have a cursor: the search then
  * stopped at its row limit, and the next page continues from there.
  */
-export type Page<Item> = ValueOf<ReturnType<typeof pageOf<Item>>>
+export type Page<Item> = ValueOf<ReturnType<typeof pageAnswer<Item>>>
 
 export interface PageRequest {
   /** `next` of the previous page. */
@@ -26,16 +26,13 @@ export interface ReadPage<At> {
   readonly limit: number
 }
 
-const limitMax = 100
-const limitDefault = 50
-
 /** Parses a cursor: the position at which the previous page ended. It grants no access: every page checks the actor's rights again. */
 export function readPage<At>(
-  { after, limit = limitDefault }: PageRequest,
+  { after, limit = pageItemsDefault }: PageRequest,
   parse: (text: string) => At | undefined,
 ): Outcome<ReadPage<At>> {
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
-    return invalid(`A page has 1 to ${limitMax} items`)
+  if (!Number.isInteger(limit) || limit < 1 || limit > pageItemsMax)
+    return invalid(`A page has 1 to ${pageItemsMax} items`)
   const position = after === undefined ? undefined : parse(after)
   return after !== undefined && position === undefined
     ? invalid('is not a cursor of this list: begin with the first page', 'after')

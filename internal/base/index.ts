@@ -32,12 +32,14 @@ export {
   findElements,
   findMembers,
   hasRepeatedMember,
+  isJsonObject,
   isNestedTooDeep,
+  type JsonObject,
   jsonDepthMax,
   memberText,
   type Span,
 } from './json-span.ts'
-export { expectPageLimit, pageOf } from './page.ts'
+export { expectPageLimit, pageItemsDefault, pageItemsMax, pageOf } from './page.ts'
 export { Bell, Shares, setNewest } from './shares.ts'
 export {
   type BackoffBounds,

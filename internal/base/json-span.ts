@@ -4,6 +4,14 @@ export interface Span {
   readonly end: number
 }
 
+/** JSON object whose members are not validated. */
+export type JsonObject = { readonly [name: string]: unknown }
+
+/** Returns whether a JSON value is an object, and not null or an array. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 /** Maximum nesting of arrays and objects in JSON from external sources. The outermost array or object is level 1. */
 export const jsonDepthMax = 256
 

@@ -2,6 +2,7 @@ import {
   type Day,
   dayAfter,
   type EventId,
+  expectPageLimit,
   expiryDayOf,
   familyPrefixOf,
   type TenantId,
@@ -106,7 +107,7 @@ export async function readFeed(
   readonly isBeyondEnd: boolean
 }> {
   const { tenantId, filter, after, limit } = request
-  if (!(limit >= 1 && limit <= 100)) throw new RangeError('a page of a feed has 1 to 100 events')
+  expectPageLimit(limit, 'events')
   const { rows } = await pool.query<FeedRow>({
     name: 'read_feed',
     text: feedText,

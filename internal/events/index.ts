@@ -116,6 +116,7 @@ export {
   type EventOrigin,
   type EventStateAtReceipt,
   fromProvider,
+  hopsHeader,
   notificationsDestination,
   type OriginKind,
   type OwnProvider,

@@ -99,6 +99,11 @@ export type EventOrigin =
 /** Origin of a provider's call. */
 export const fromProvider: EventOrigin = { kind: 'provider' }
 
+/**
+ * Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an
+ * endless loop.
+ */
+export const hopsHeader = 'latchkey-hops'
 /** Absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
 const originHeader = 'latchkey-origin'
 const simulationHeader = 'latchkey-simulation'

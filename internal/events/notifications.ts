@@ -11,6 +11,7 @@ import type { Queryable } from './list-source.ts'
 import {
   createEvent,
   type EventOrigin,
+  hopsHeader,
   notificationsDestination,
   originHeaders,
   ownProvider,
@@ -80,7 +81,7 @@ export async function prepareNotice(
       rawType: type,
       type,
       occurredAtMs,
-      headers: JSON.stringify({ 'latchkey-hops': '1', ...originHeaders(origin) }),
+      headers: JSON.stringify({ [hopsHeader]: '1', ...originHeaders(origin) }),
       origin,
       state: 'accepted',
     },

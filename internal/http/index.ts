@@ -39,7 +39,6 @@ export {
 export {
   createParser,
   expectation,
-  type JsonObject,
   type Parsed,
   parseJsonObject,
   parseQuery,

@@ -7,6 +7,7 @@ import {
   findJsonError,
   findMembers,
   hasRepeatedMember,
+  isJsonObject,
   isNestedTooDeep,
   jsonDepthMax,
 } from '#internal/base/index.ts'
@@ -66,14 +67,13 @@ function decodeComponent(text: string): string | undefined {
 const byteOrderMark = '\ufeff'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** JSON object as text and as value, or the error to return. */
-export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
-
 /**
  * Parses a body as a JSON object in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep. Refuses repeated fields, because JSON parsers
  * disagree about which value counts. Returns 400 for any other body.
  */
-export function parseJsonObject(body: Uint8Array): JsonObject {
+export function parseJsonObject(
+  body: Uint8Array,
+): { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError {
   if (body.byteLength === 0)
     return apiError('invalid_request', 'The body must be a JSON object, but it is missing')
   const text = decodeUtf8(body)
@@ -87,8 +87,7 @@ export function parseJsonObject(body: Uint8Array): JsonObject {
   } catch {
     return apiError('invalid_request', `The body must be JSON${jsonErrorText(text)}`)
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return apiError('invalid_request', 'The body must be a JSON object')
+  if (!isJsonObject(value)) return apiError('invalid_request', 'The body must be a JSON object')
   if (hasRepeatedMember(text, value)) return repeatedField(text, 'the body')
   return { kind: 'object', text, value }
 }

@@ -3,6 +3,7 @@ import {
   type EventOrigin,
   type EventStateAtReceipt,
   findEventsByKey,
+  hopsHeader,
   originHeaders,
   type ReceivedEvent,
   type StoreBatchOptions,
@@ -23,7 +24,7 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { createReceivedEvent, hopsHeader, keepsHeader } from './intake.ts'
+import { createReceivedEvent, keepsHeader } from './intake.ts'
 
 /** Event that another service submits; stored and delivered like an event from a call of its provider. */
 export interface IngestRequest {

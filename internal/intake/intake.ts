@@ -8,6 +8,7 @@ import {
   fromProvider,
   HandedNews,
   HandOffs,
+  hopsHeader,
   notifyForwarders,
   originHeaders,
   type ReceivedEvent,
@@ -336,11 +337,6 @@ export function createReceivedEvent(receipt: {
   )
 }
 
-/**
- * Header with the number of forwards of an event. Each forward increments it, so that a callback that sends events back cannot cause an
- * endless loop.
- */
-export const hopsHeader = 'latchkey-hops'
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 

@@ -1,4 +1,5 @@
-import { isObject, type KubeResult, unavailable } from './failure.ts'
+import { isJsonObject } from '#internal/base/index.ts'
+import { type KubeResult, unavailable } from './failure.ts'
 import type { KubeRequest } from './request.ts'
 import { collectionPath, type KubeObject, type ObjectPlace, objectPath, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
@@ -149,7 +150,8 @@ export function selectors({ labelSelector, fieldSelector }: Selection): Record<s
 }
 
 function parsePage<T extends KubeObject>(of: Resource<T>, value: unknown) {
-  if (!isObject(value) || !isObject(value['metadata']) || !Array.isArray(value['items'])) return undefined
+  if (!isJsonObject(value) || !isJsonObject(value['metadata']) || !Array.isArray(value['items']))
+    return undefined
   const { resourceVersion, continue: next } = value['metadata']
   if (typeof resourceVersion !== 'string') return undefined
   const items: T[] = []
@@ -163,8 +165,8 @@ function parsePage<T extends KubeObject>(of: Resource<T>, value: unknown) {
 
 /** Casts an object from the API server to its type. Checks only that it has a name, since the server enforces the schema at each write. */
 export function parseObject<T extends KubeObject>(of: Resource<T>, value: unknown): KubeResult<T> {
-  const metadata = isObject(value) ? value['metadata'] : undefined
-  if (!isObject(metadata) || typeof metadata['name'] !== 'string')
+  const metadata = isJsonObject(value) ? value['metadata'] : undefined
+  if (!isJsonObject(metadata) || typeof metadata['name'] !== 'string')
     return unavailable(`the response is no ${of.kind}`)
   return { kind: 'ok', value: value as T }
 }

@@ -10,7 +10,7 @@ import {
 } from '@kubernetes/client-node/dist/config_types.js'
 import { ExecAuth } from '@kubernetes/client-node/dist/exec_auth.js'
 import { parse } from 'yaml'
-import { isObject } from './failure.ts'
+import { isJsonObject } from '#internal/base/index.ts'
 
 /** All certificates and keys are PEM. */
 export interface Credentials {
@@ -104,7 +104,7 @@ export function checkServer(server: string): void {
 
 async function readYaml(path: string): Promise<Readonly<Record<string, unknown>>> {
   const file: unknown = parse(await readFile(path, 'utf8'))
-  return isObject(file) ? file : {}
+  return isJsonObject(file) ? file : {}
 }
 
 function readContext(file: Readonly<Record<string, unknown>>, wanted: string | undefined) {
@@ -123,8 +123,8 @@ function readContext(file: Readonly<Record<string, unknown>>, wanted: string | u
 /** Finds a user's `tokenFile`, which kubectl and client-go support but `newUsers` drops. */
 function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | undefined): string | undefined {
   const users: readonly unknown[] = Array.isArray(file['users']) ? file['users'] : []
-  const entry = users.find((each) => isObject(each) && each['name'] === user?.name)
-  const fields = isObject(entry) && isObject(entry['user']) ? entry['user'] : {}
+  const entry = users.find((each) => isJsonObject(each) && each['name'] === user?.name)
+  const fields = isJsonObject(entry) && isJsonObject(entry['user']) ? entry['user'] : {}
   return typeof fields['tokenFile'] === 'string' && fields['tokenFile'] !== ''
     ? fields['tokenFile']
     : undefined

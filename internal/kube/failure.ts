@@ -1,3 +1,4 @@
+import { isJsonObject } from '#internal/base/index.ts'
 /** Kinds of failed calls, named after the reasons in the API server's `Status`. */
 export type KubeFailureKind =
   | 'badRequest'
@@ -103,7 +104,7 @@ export function errorCode(error: unknown): string | undefined {
 
 /** An object that is not a `Status` becomes `unavailable`. */
 export function readWatchError(object: unknown): KubeFailure {
-  const code = isObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
+  const code = isJsonObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
   return readFailure({ status: code, body: JSON.stringify(object), retryAfter: null, secret: false })
 }
 
@@ -138,12 +139,12 @@ function kindOf(status: number, reason: string): KubeFailureKind {
 
 function parseStatus(body: string) {
   const status = parseJson(body)
-  if (!isObject(status) || status['kind'] !== 'Status')
+  if (!isJsonObject(status) || status['kind'] !== 'Status')
     return { reason: '', message: '', fields: [], retryAfterMs: undefined }
-  const details = isObject(status['details']) ? status['details'] : {}
+  const details = isJsonObject(status['details']) ? status['details'] : {}
   const causes: readonly unknown[] = Array.isArray(details['causes']) ? details['causes'] : []
   const fields = causes.flatMap((cause) =>
-    isObject(cause) && typeof cause['field'] === 'string' ? [cause['field']] : [],
+    isJsonObject(cause) && typeof cause['field'] === 'string' ? [cause['field']] : [],
   )
   return {
     reason: textOf(status['reason']),
@@ -170,9 +171,4 @@ function retryAfterMsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && value !== '' ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds > 0)) return undefined
   return Math.min(seconds * 1000, retryAfterMsMax)
-}
-
-/** Accepts neither arrays nor null. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

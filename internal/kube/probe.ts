@@ -1,5 +1,6 @@
+import { isJsonObject } from '#internal/base/index.ts'
 import type { Endpoint } from './endpoint.ts'
-import { isObject, type KubeFailure } from './failure.ts'
+import { type KubeFailure } from './failure.ts'
 import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
 export type ProbeResult =
@@ -114,7 +115,7 @@ const certificateRefusals = new Set([
 
 function textAt(value: unknown, path: readonly string[]): string {
   let at = value
-  for (const name of path) at = isObject(at) ? at[name] : undefined
+  for (const name of path) at = isJsonObject(at) ? at[name] : undefined
   return typeof at === 'string' ? at : ''
 }
 

@@ -1,5 +1,6 @@
+import { isJsonObject } from '#internal/base/index.ts'
 import { parseObject, type Selection, selectors } from './client.ts'
-import { isObject, type KubeFailure, readWatchError, unavailable } from './failure.ts'
+import { type KubeFailure, readWatchError, unavailable } from './failure.ts'
 import type { KubeStream } from './request.ts'
 import { collectionPath, type KubeObject, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
@@ -114,13 +115,13 @@ class Watch<T extends KubeObject> {
   /** Returns a result if the line ends the watch. */
   #take(line: unknown): WatchEnd | undefined {
     const { of, onEvent, onPosition } = this.#options
-    const type = isObject(line) ? line['type'] : undefined
-    const object = isObject(line) ? line['object'] : undefined
+    const type = isJsonObject(line) ? line['type'] : undefined
+    const object = isJsonObject(line) ? line['object'] : undefined
     if (type === 'ERROR') return failed(readWatchError(object))
     if (type === 'BOOKMARK') {
       this.#bookmarked = true
       const version =
-        isObject(object) && isObject(object['metadata']) && object['metadata']['resourceVersion']
+        isJsonObject(object) && isJsonObject(object['metadata']) && object['metadata']['resourceVersion']
       if (typeof version === 'string') onPosition(version)
       return undefined
     }

@@ -1,7 +1,7 @@
 import { publicEventRoutes } from '#internal/backoffice/index.ts'
 import { idPattern } from '#internal/base/index.ts'
 import { readConfig } from '#internal/config/index.ts'
-import { originKinds, ownProvider } from '#internal/events/index.ts'
+import { hopsHeader, originKinds, ownProvider } from '#internal/events/index.ts'
 import {
   type JsonSchema,
   type LimitsInDocument,
@@ -176,7 +176,7 @@ const eventProperties: Readonly<Record<string, JsonSchema>> = {
   headers: {
     type: 'object',
     properties: {
-      'latchkey-hops': {
+      [hopsHeader]: {
         type: 'string',
         pattern: '^[0-9]{1,3}$',
         description: 'Number of times that the event was forwarded.',
@@ -216,7 +216,7 @@ const exampleEvent = {
   occurredAt: '2026-11-10T08:40:00.000Z',
   receivedAt: '2026-11-10T08:40:01.224Z',
   payload: exampleCalls[exampleEventCall]?.body,
-  headers: { 'content-type': 'application/json', 'user-agent': 'Stripe/1.0', 'latchkey-hops': '1' },
+  headers: { 'content-type': 'application/json', 'user-agent': 'Stripe/1.0', [hopsHeader]: '1' },
 }
 
 const outboundParameters: readonly Parameter[] = [

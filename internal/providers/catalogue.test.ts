@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import { type JsonObject } from '#internal/base/index.ts'
 import { eventTables } from './built-in/tables.ts'
 import { type Condition, catalogueOf, eventAreas, eventTypes, eventTypeTexts } from './catalogue.ts'
-import { type JsonObject, memberAt } from './declared/call.ts'
+import { memberAt } from './declared/call.ts'
 import { isDottedType } from './declared/event.ts'
 
 const tables = Object.values(eventTables)

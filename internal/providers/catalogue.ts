@@ -1,6 +1,7 @@
 import vocabulary from '#config/providers/built-in/vocabulary.yaml'
+import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { isObject, type JsonObject } from './declared/call.ts'
+
 import { typeLookup } from './declared/event.ts'
 
 // Tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
@@ -119,7 +120,7 @@ function replace(
 ): JsonObject {
   const inner = payload[first]
   if (rest.length === 0) return { ...payload, [first]: valueOf(inner) }
-  return { ...payload, [first]: replace(isObject(inner) ? inner : {}, rest, valueOf) }
+  return { ...payload, [first]: replace(isJsonObject(inner) ? inner : {}, rest, valueOf) }
 }
 
 /** Raw type that leads to a normalized type. */

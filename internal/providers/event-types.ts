@@ -1,3 +1,4 @@
+import { pageItemsDefault, pageItemsMax } from '#internal/base/index.ts'
 import {
   integerParam,
   type JsonSchema,
@@ -103,9 +104,6 @@ const EventType = named('EventType', {
   },
 })
 
-const pageSizeMax = 100
-const pageSizeDefault = 50
-
 /** Query parameter: a built-in provider by its neutral or vendor’s name, or a declared one, parsed as the neutral name. */
 export function providerNameParam(description: string): Param<ProviderName> {
   const schema = { type: 'string', enum: [...acceptedProviderNames], ...mayGrow }
@@ -124,7 +122,7 @@ const query = {
     charsMax: 255,
   }),
   limit: {
-    ...integerParam('Types per page.', { minimum: 1, maximum: pageSizeMax, default: pageSizeDefault }),
+    ...integerParam('Types per page.', { minimum: 1, maximum: pageItemsMax, default: pageItemsDefault }),
     examples: { card: { value: 1 } },
   },
 }
@@ -144,7 +142,7 @@ const operation: Operation = {
         type: 'object',
         required: ['items'],
         properties: {
-          items: { type: 'array', maxItems: pageSizeMax, items: EventType },
+          items: { type: 'array', maxItems: pageItemsMax, items: EventType },
           next: {
             type: 'string',
             description: 'Value of `after` for the next page; absent on the last page.',
@@ -154,7 +152,7 @@ const operation: Operation = {
       examples: {
         card: {
           summary: 'The first type of one provider',
-          value: JSON.parse(pageOf(typesOf('card').map(rowOf), '', 1)),
+          value: JSON.parse(pageJson(typesOf('card').map(rowOf), '', 1)),
         },
       },
     },
@@ -181,14 +179,14 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
         handle(call) {
           const read = readParams(call.request.url, query)
           if (read.kind === 'error') return read
-          const { provider, type, after = '', limit = pageSizeDefault } = read.values
+          const { provider, type, after = '', limit = pageItemsDefault } = read.values
           const listed = provider === undefined ? all : (ofProviders.get(provider) ?? [])
           const rows = type === undefined ? listed : listed.filter((each) => each.type === type)
           return {
             kind: 'answer',
             status: 200,
             outcome: 'event_types',
-            body: pageOf(rows, after, limit),
+            body: pageJson(rows, after, limit),
             headers: { 'Cache-Control': 'public, max-age=300' },
           }
         },
@@ -203,7 +201,7 @@ function rowOf(entry: CatalogueEntry) {
 }
 
 /** Types after `after`, as JSON text. */
-function pageOf(rows: readonly ReturnType<typeof rowOf>[], after: string, limit: number): string {
+function pageJson(rows: readonly ReturnType<typeof rowOf>[], after: string, limit: number): string {
   const start = rows.findIndex(({ type }) => type > after)
   const page = start < 0 ? [] : rows.slice(start, start + limit)
   const last = page.at(-1)

@@ -12,7 +12,7 @@ export {
   eventTypeTexts,
   type TypeSource,
 } from './catalogue.ts'
-export { isObject, type JsonObject, memberReader, readEventText } from './declared/call.ts'
+export { memberReader, readEventText } from './declared/call.ts'
 export { isDottedType, readCall, readEventId, readRawType } from './declared/event.ts'
 export { type ParsedProvider, parseProvider } from './declared/manifest.ts'
 export { declarationNotes } from './declared/notes.ts'

@@ -1,8 +1,9 @@
 import type { X509Certificate } from 'node:crypto'
+import { type JsonObject } from '#internal/base/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import type { JsonSchema } from '#internal/http/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { JsonObject } from './declared/call.ts'
+
 import type { TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 import type { ParsedKeys } from './vendor-keys/store.ts'

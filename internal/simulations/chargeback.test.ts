@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
+import { type JsonObject } from '#internal/base/index.ts'
 import { card } from '#internal/providers/built-in/declared.ts'
 import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
 // Imports the adapters that real calls use.
 import { readCall, readEventId } from '#internal/providers/declared/event.ts'
-import { createWalletSigner, type JsonObject } from '#internal/providers/index.ts'
+import { createWalletSigner } from '#internal/providers/index.ts'
 import { decimalText, disputeOverrides, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
 import { merge, sampleOf } from './simulated-call.ts'
 import {

@@ -1,4 +1,5 @@
-import type { JsonObject } from '#internal/providers/index.ts'
+import { type JsonObject } from '#internal/base/index.ts'
+
 import type { Chargeback, ChargebackReason, SimulatedProvider } from './simulation.ts'
 
 export const stepsCount = 3

@@ -1,6 +1,13 @@
 import { Type } from '@sinclair/typebox'
 import type { Principal } from '#internal/access/index.ts'
-import { type ApiError, apiError, type Clock, idPattern, randomToken } from '#internal/base/index.ts'
+import {
+  type ApiError,
+  apiError,
+  type Clock,
+  idPattern,
+  type JsonObject,
+  randomToken,
+} from '#internal/base/index.ts'
 import { didYouMean } from '#internal/config/index.ts'
 import { type Answer, mayGrow, named, type ParsedCall, plainText, route } from '#internal/http/index.ts'
 import {
@@ -16,7 +23,6 @@ import {
   declaredSampleOf,
   eventCatalogue,
   findProviderName,
-  type JsonObject,
   parseStored,
   simulateDeclared,
 } from '#internal/providers/index.ts'

@@ -1,9 +1,8 @@
+import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
 import type { Caller } from '#internal/intake/index.ts'
 import {
   createWalletSigner,
   eventCatalogue,
-  isObject,
-  type JsonObject,
   type UnsignedCall,
   type WalletSigner,
 } from '#internal/providers/index.ts'
@@ -33,7 +32,7 @@ export function sampleOf(provider: ProviderName, type: string): Sample | undefin
 export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
   const merged = Object.entries(overrides).map(([name, value]) => {
     const before = Object.hasOwn(payload, name) ? payload[name] : undefined
-    return [name, isObject(before) && isObject(value) ? merge(before, value) : value] as const
+    return [name, isJsonObject(before) && isJsonObject(value) ? merge(before, value) : value] as const
   })
   return { ...payload, ...Object.fromEntries(merged) }
 }

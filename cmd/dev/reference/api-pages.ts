@@ -1,6 +1,6 @@
-import type { ErrorCode } from '#internal/base/index.ts'
+import { type ErrorCode, isJsonObject } from '#internal/base/index.ts'
 import { defaultLimits, internalDocument, publicContract } from '#internal/openapi/index.ts'
-import { cell, fieldTable, isSchema, jsonBlock, type Schema, typeOf } from './schema-text.ts'
+import { cell, fieldTable, jsonBlock, type Schema, typeOf } from './schema-text.ts'
 
 interface Document {
   readonly info: { readonly title: string; readonly description: string; readonly version: string }
@@ -98,9 +98,9 @@ function groupPage(
 
 function operationText({ method, path, operation }: Operation, document: Document): string {
   const { summary, description, parameters, requestBody, responses, security } = operation
-  const keys = listOf(security).flatMap((each) => (isSchema(each) ? Object.keys(each) : []))
+  const keys = listOf(security).flatMap((each) => (isJsonObject(each) ? Object.keys(each) : []))
   const known = listOf(parameters)
-    .filter(isSchema)
+    .filter(isJsonObject)
     .map((each) => resolved(each, document))
   return [
     `## ${String(operation['operationId'])}`,
@@ -109,9 +109,9 @@ function operationText({ method, path, operation }: Operation, document: Documen
     typeof description === 'string' ? prose(description) : '',
     keys.length === 0 ? 'Needs no key.' : `Needs \`Authorization: Bearer …\`.`,
     parameterTable(known),
-    isSchema(requestBody) ? bodyText('Body', requestBody, document) : '',
-    ...Object.entries(isSchema(responses) ? responses : {}).map(([status, response]) =>
-      isSchema(response) ? responseText(status, resolved(response, document), document) : '',
+    isJsonObject(requestBody) ? bodyText('Body', requestBody, document) : '',
+    ...Object.entries(isJsonObject(responses) ? responses : {}).map(([status, response]) =>
+      isJsonObject(response) ? responseText(status, resolved(response, document), document) : '',
     ),
   ]
     .filter((text) => text !== '')
@@ -131,7 +131,7 @@ function resolved(schema: Schema, { components }: Document): Schema {
 function parameterTable(parameters: readonly Schema[]): string {
   if (parameters.length === 0) return ''
   const rows = parameters.map(({ name, in: place, required, description = '', schema }) => {
-    const type = isSchema(schema) ? typeOf(schema, schemaLink) : 'string'
+    const type = isJsonObject(schema) ? typeOf(schema, schemaLink) : 'string'
     return `| \`${String(name)}\` | ${String(place)} | ${cell(type)} | ${required === true ? 'yes' : ''} | ${cell(String(description))} |`
   })
   return ['| Parameter | In | Type | Required | |', '|---|---|---|---|---|', ...rows].join('\n')
@@ -140,13 +140,13 @@ function parameterTable(parameters: readonly Schema[]): string {
 const schemaLink = (name: string) => `[${name}](schemas.md#${name.toLowerCase()})`
 
 function bodyText(title: string, { description, content }: Schema, document: Document): string {
-  const media = Object.entries(isSchema(content) ? content : {})
-  const parts = media.flatMap(([type, each]) => (isSchema(each) ? [mediaText(type, each, document)] : []))
+  const media = Object.entries(isJsonObject(content) ? content : {})
+  const parts = media.flatMap(([type, each]) => (isJsonObject(each) ? [mediaText(type, each, document)] : []))
   return [`**${title}.** ${prose(String(description ?? ''))}`.trim(), ...parts].join('\n\n')
 }
 
 function mediaText(type: string, { schema, examples }: Schema, _document: Document): string {
-  const own = isSchema(schema) ? schema : {}
+  const own = isJsonObject(schema) ? schema : {}
   const refs = typeOf(own, schemaLink)
   const shown = refs.includes('](')
     ? `\`${type}\`: ${refs}`
@@ -159,8 +159,8 @@ function mediaText(type: string, { schema, examples }: Schema, _document: Docume
 }
 
 function examplesText(examples: unknown): string[] {
-  return Object.entries(isSchema(examples) ? examples : {}).flatMap(([name, example]) => {
-    if (!isSchema(example) || example['value'] === undefined) return []
+  return Object.entries(isJsonObject(examples) ? examples : {}).flatMap(([name, example]) => {
+    if (!isJsonObject(example) || example['value'] === undefined) return []
     const { value } = example
     const block = typeof value === 'string' ? `\`\`\`text\n${value.trim()}\n\`\`\`` : jsonBlock(value)
     return block.length > exampleCharsMax ? [] : [`Example \`${name}\`:\n\n${block}`]
@@ -169,7 +169,7 @@ function examplesText(examples: unknown): string[] {
 
 function responseText(status: string, response: Schema, document: Document): string {
   const { description = '', content, headers } = response
-  const names = Object.keys(isSchema(headers) ? headers : {})
+  const names = Object.keys(isJsonObject(headers) ? headers : {})
   const withHeaders = names.length === 0 ? '' : ` Headers: ${names.map((name) => `\`${name}\``).join(', ')}.`
   const text = `**${status}.** ${prose(String(description))}${withHeaders}`
   if (Number(status) >= 400) {
@@ -178,16 +178,17 @@ function responseText(status: string, response: Schema, document: Document): str
       ? text
       : `${text} Codes: ${codes.map((code) => `[\`${code}\`](../errors/${code.replaceAll('_', '-')}.md)`).join(', ')}.`
   }
-  const media = Object.entries(isSchema(content) ? content : {})
-  const parts = media.flatMap(([type, each]) => (isSchema(each) ? [mediaText(type, each, document)] : []))
+  const media = Object.entries(isJsonObject(content) ? content : {})
+  const parts = media.flatMap(([type, each]) => (isJsonObject(each) ? [mediaText(type, each, document)] : []))
   return [text, ...parts].filter((part) => part !== '').join('\n\n')
 }
 
 function errorCodesOf(content: unknown): ErrorCode[] {
-  const media = isSchema(content) ? content['application/json'] : undefined
-  const examples = isSchema(media) && isSchema(media['examples']) ? Object.values(media['examples']) : []
+  const media = isJsonObject(content) ? content['application/json'] : undefined
+  const examples =
+    isJsonObject(media) && isJsonObject(media['examples']) ? Object.values(media['examples']) : []
   const codes = examples.flatMap((example) =>
-    isSchema(example) && isSchema(example['value']) ? [example['value']['code'] as ErrorCode] : [],
+    isJsonObject(example) && isJsonObject(example['value']) ? [example['value']['code'] as ErrorCode] : [],
   )
   return [...new Set(codes)].filter((code) => typeof code === 'string')
 }

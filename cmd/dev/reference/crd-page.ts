@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseAllDocuments } from 'yaml'
-import { fieldTable, isSchema, type Schema } from './schema-text.ts'
+import { isJsonObject } from '#internal/base/index.ts'
+import { fieldTable, type Schema } from './schema-text.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
@@ -27,14 +28,15 @@ ${sections.join('\n\n')}
 }
 
 function sectionOf(file: string, { spec }: Schema): string {
-  if (!isSchema(spec) || !isSchema(spec['names']) || !Array.isArray(spec['versions'])) return ''
+  if (!isJsonObject(spec) || !isJsonObject(spec['names']) || !Array.isArray(spec['versions'])) return ''
   const { kind, plural, shortNames } = spec['names']
-  const versions = spec['versions'].filter(isSchema).map(({ name, schema, additionalPrinterColumns }) => {
-    const own = isSchema(schema) && isSchema(schema['openAPIV3Schema']) ? schema['openAPIV3Schema'] : {}
-    const fields = isSchema(own['properties']) ? own['properties'] : {}
+  const versions = spec['versions'].filter(isJsonObject).map(({ name, schema, additionalPrinterColumns }) => {
+    const own =
+      isJsonObject(schema) && isJsonObject(schema['openAPIV3Schema']) ? schema['openAPIV3Schema'] : {}
+    const fields = isJsonObject(own['properties']) ? own['properties'] : {}
     const parts = ['spec', 'status'].flatMap((part) => {
       const field = fields[part]
-      return isSchema(field)
+      return isJsonObject(field)
         ? [`### ${String(kind)} ${String(name)}: ${part}`, fieldTable(field, (each) => each)]
         : []
     })
@@ -51,7 +53,7 @@ ${versions.join('\n\n')}`
 function printerColumns(columns: unknown): string {
   if (!Array.isArray(columns)) return ''
   const rows = columns
-    .filter(isSchema)
+    .filter(isJsonObject)
     .map(
       ({ name, description }) => `| ${String(name)} | ${String(description ?? '').replaceAll('|', '\\|')} |`,
     )

@@ -15,7 +15,7 @@ const exampleRequestId = 'req-7f3a'
 
 /** By path: a page for each error code of both APIs, and their index. */
 export function errorPages(): readonly (readonly [string, string])[] {
-  const pages = errorCodes.map((code) => [`${folder}/${errorPageName(code)}.md`, pageOf(code)] as const)
+  const pages = errorCodes.map((code) => [`${folder}/${errorPageName(code)}.md`, errorPage(code)] as const)
   return [[`${folder}/index.md`, indexText()], ...pages]
 }
 
@@ -54,7 +54,7 @@ ${rows.join('\n')}
 `
 }
 
-function pageOf(code: ErrorCode): string {
+function errorPage(code: ErrorCode): string {
   const envelope = envelopeOf(code)
   const { when, next } = errorHelp[code]
   return `# ${code}

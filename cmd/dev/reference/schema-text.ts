@@ -1,17 +1,16 @@
+import { isJsonObject } from '#internal/base/index.ts'
+
 /** JSON schema, as far as the reference shows it. */
 export type Schema = Readonly<Record<string, unknown>>
 
 const rowsMax = 400
 const depthMax = 8
 
-/** True for an object that is no array. */
-export const isSchema = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const schemasOf = (value: unknown): readonly Schema[] => (Array.isArray(value) ? value.filter(isSchema) : [])
+const schemasOf = (value: unknown): readonly Schema[] =>
+  Array.isArray(value) ? value.filter(isJsonObject) : []
 const fieldsOf = (schema: Schema): readonly (readonly [string, Schema])[] =>
-  Object.entries(isSchema(schema['properties']) ? schema['properties'] : {}).filter(
-    (entry): entry is [string, Schema] => isSchema(entry[1]),
+  Object.entries(isJsonObject(schema['properties']) ? schema['properties'] : {}).filter(
+    (entry): entry is [string, Schema] => isJsonObject(entry[1]),
   )
 
 export function cell(text: string): string {
@@ -38,11 +37,11 @@ function rowsOf(schema: Schema, prefix: string, linkTo: (name: string) => string
     const row = `| \`${path}\` | ${cell(typeOf(field, linkTo))} | ${required.has(name) ? 'yes' : ''} | ${cell(text)} |`
     return [row, ...rowsOf(field, `${path}.`, linkTo, depth + 1)]
   })
-  const items = isSchema(schema['items'])
+  const items = isJsonObject(schema['items'])
     ? rowsOf(schema['items'], `${prefix.slice(0, -1)}[].`, linkTo, depth + 1)
     : []
   const more = schema['additionalProperties']
-  const values = isSchema(more) ? rowsOf(more, `${prefix}*.`, linkTo, depth + 1) : []
+  const values = isJsonObject(more) ? rowsOf(more, `${prefix}*.`, linkTo, depth + 1) : []
   const alternatives = ['allOf', 'anyOf', 'oneOf'].flatMap((key) =>
     schemasOf(schema[key]).flatMap((each) => rowsOf(each, prefix, linkTo, depth + 1)),
   )
@@ -81,7 +80,7 @@ export function typeOf(schema: Schema, linkTo: (name: string) => string): string
 }
 
 function itemOf(schema: Schema, linkTo: (name: string) => string): string {
-  return isSchema(schema['items']) ? typeOf(schema['items'], linkTo) : 'any'
+  return isJsonObject(schema['items']) ? typeOf(schema['items'], linkTo) : 'any'
 }
 
 function named(name: string, schema: Schema): string {

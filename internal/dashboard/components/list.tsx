@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { Outcome, Page } from '#internal/backoffice/index.ts'
+import { pageItemsDefault } from '#internal/base/index.ts'
 import { link, type PageContext, type PageRow, type SectionName, type Shown, shown } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import { Empty, Live, Notice, PageHeader, Segments } from './block.tsx'
@@ -133,8 +134,6 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   /** Default: 50. */
   readonly pageSize?: number
 }
-
-const pageSizeDefault = 50
 
 export function listRow<Row, const Filters extends readonly Filter[]>(spec: ListSpec<Row, Filters>): PageRow {
   const { path, section, title } = spec
@@ -308,7 +307,7 @@ function List<Row>(
   },
 ) {
   const { spec, context, page, columns } = props
-  const { title, noun, pageSize = pageSizeDefault, rows, rowId } = spec
+  const { title, noun, pageSize = pageItemsDefault, rows, rowId } = spec
   const stable = rowId && { id: 'rows', rowId, waits: true }
   const { items, next } = page
   if (items.length === 0) return <NoRows spec={spec} context={context} next={next} />

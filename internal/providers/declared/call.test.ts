@@ -1,14 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import {
-  type JsonObject,
-  memberAt,
-  memberReader,
-  readEventBody,
-  readEventText,
-  readHeader,
-  textAt,
-} from './call.ts'
+import { type JsonObject } from '#internal/base/index.ts'
+import { memberAt, memberReader, readEventBody, readEventText, readHeader, textAt } from './call.ts'
 import { isDottedType, makeEvent, readEventId, readIsoTime, readUnixSeconds, unlistedType } from './event.ts'
 
 const headerNames = ['x-ours', 'x-theirs', 'theirs']

@@ -1,4 +1,4 @@
-import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
+import { hasRepeatedMember, isJsonObject, isNestedTooDeep, type JsonObject } from '#internal/base/index.ts'
 import {
   type CallHeaders,
   type ProviderCall,
@@ -184,9 +184,6 @@ function readArrayBody(body: Uint8Array, name: string): EventBody {
   return read.kind === 'refused' || isArray ? read : refused('body_not_json')
 }
 
-/** JSON object whose members are not validated. */
-export type JsonObject = { readonly [name: string]: unknown }
-
 /** `text` is forwarded as received. `value` is only for reading fields. */
 export type EventBody =
   | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
@@ -224,22 +221,17 @@ export function decodeUtf8(bytes: Uint8Array): string | undefined {
 function parseObject(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
+    return isJsonObject(value) ? value : undefined
   } catch {
     return undefined
   }
-}
-
-/** Returns whether a JSON value is an object. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Ignores inherited members. */
 export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
   let value: unknown = body
   for (const name of path) {
-    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
+    if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
     value = value[name]
   }
   return value
@@ -253,7 +245,7 @@ export function memberReader(dottedPath: string): (body: JsonObject) => unknown 
   return (body) => {
     let value: unknown = body
     for (const each of path) {
-      if (isObject(value)) value = Object.hasOwn(value, each) ? value[each] : undefined
+      if (isJsonObject(value)) value = Object.hasOwn(value, each) ? value[each] : undefined
       else if (Array.isArray(value) && /^[0-9]{1,6}$/.test(each)) value = value[Number(each)]
       else return undefined
     }

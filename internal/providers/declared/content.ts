@@ -1,9 +1,9 @@
+import { type JsonObject } from '#internal/base/index.ts'
 import { type ProviderCall, type Refused, refused } from '../provider.ts'
 import {
   type CallView,
   compilePlace,
   type HeaderTable,
-  type JsonObject,
   memberReader,
   readHeader,
   templateTextCharsMax,

@@ -1,4 +1,4 @@
-import { parseTimestamp, timestampMsMax } from '#internal/base/index.ts'
+import { type JsonObject, parseTimestamp, timestampMsMax } from '#internal/base/index.ts'
 import type { CatalogueCase, Condition, EventTypes } from '../catalogue.ts'
 import { type Adapter, type ProviderCall, type ProviderEvent, type Refused, refused } from '../provider.ts'
 import {
@@ -6,7 +6,6 @@ import {
   compilePlace,
   type HeaderReading,
   type HeaderTable,
-  type JsonObject,
   memberReader,
   readHeader,
 } from './call.ts'

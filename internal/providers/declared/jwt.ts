@@ -1,7 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
 import { type Refused, refused, type Verification } from '../provider.ts'
 import type { KeyLocation, VerificationKey } from '../vendor-keys/published-keys.ts'
-import { type CallView, compilePlace, type HeaderTable, isObject, type JsonObject, memberAt } from './call.ts'
+import { type CallView, compilePlace, type HeaderTable, memberAt } from './call.ts'
 import { type CompiledContent, equalsContent } from './content.ts'
 import { type Identity, isSignedBy, publishedKeys, type SchemeKeys } from './keys.ts'
 import type { Scheme } from './schema.ts'
@@ -122,7 +123,7 @@ function jsonPart(text: string): JsonObject | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(text)) return undefined
   try {
     const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
-    return isObject(value) ? value : undefined
+    return isJsonObject(value) ? value : undefined
   } catch {
     return undefined
   }

@@ -1,6 +1,7 @@
 import { createPublicKey, createSecretKey, type KeyObject, verify } from 'node:crypto'
+import { isJsonObject } from '#internal/base/index.ts'
 import { jsonWebKeys, type PublishedKeys, type VerificationKey } from '../vendor-keys/published-keys.ts'
-import { isObject } from './call.ts'
+
 import type { Algorithm, Scheme } from './schema.ts'
 import { decodeText, type HmacHash, type HmacKeys, hmacKeys, sha256 } from './signature.ts'
 
@@ -84,7 +85,7 @@ const membersMax = 16
 function identityOf(text: string): Identity {
   try {
     const value: unknown = JSON.parse(text)
-    const members = isObject(value) ? Object.entries(value).slice(0, membersMax) : []
+    const members = isJsonObject(value) ? Object.entries(value).slice(0, membersMax) : []
     return {
       text,
       members: new Map(

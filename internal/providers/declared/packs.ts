@@ -1,5 +1,6 @@
+import { isJsonObject } from '#internal/base/index.ts'
 import type { StoredDeclaration } from '#internal/tenants/index.ts'
-import { isObject } from './call.ts'
+
 import { compileDeclaration } from './compile.ts'
 import { packAliases, packs, unverifiedPacks } from './packs.generated.ts'
 import type { Declaration } from './schema.ts'
@@ -56,7 +57,7 @@ export function samplesOf(declaration: Declaration): readonly DeclaredSample[] {
     chars += text.length
     if (text.length > sampleCharsMax || chars > allCharsMax) continue
     const payload: unknown = JSON.parse(text)
-    if (isObject(payload)) samples.set(type, { rawType, type, payload })
+    if (isJsonObject(payload)) samples.set(type, { rawType, type, payload })
   }
   return [...samples.values()]
 }

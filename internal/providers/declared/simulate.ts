@@ -1,8 +1,9 @@
 // Simulated calls of declared providers: the declaration, evaluated in reverse.
 import { createHmac } from 'node:crypto'
+import { type JsonObject } from '#internal/base/index.ts'
 import { formMedia } from '../examples.ts'
 import type { ProviderCall } from '../provider.ts'
-import { CallView, type HeaderTable, type JsonObject, memberReader, type Place } from './call.ts'
+import { CallView, type HeaderTable, memberReader, type Place } from './call.ts'
 import { compileDeclaration } from './compile.ts'
 import { bytesOf, compileContent, isRefused } from './content.ts'
 import { idHeaderNames, lookupCase, typeLookup } from './event.ts'

@@ -92,7 +92,7 @@ function changedMembers({ call, secrets }: Keyed, { signs = '', algorithm }: Sch
     const last = names.pop() ?? ''
     const parent = names.reduce<unknown>((value, name) => memberOf(value, name), body)
     const value = memberOf(parent, last)
-    if (!isObject(parent) || (typeof value !== 'string' && typeof value !== 'number')) return []
+    if (!isObjectOrArray(parent) || (typeof value !== 'string' && typeof value !== 'number')) return []
     parent[last] = typeof value === 'number' ? value + 1 : `${value}0`
     const changed = { ...call, body: Buffer.from(JSON.stringify(body)) }
     return [{ secrets, change: `another value of ${path}`, call: changed }]
@@ -100,10 +100,10 @@ function changedMembers({ call, secrets }: Keyed, { signs = '', algorithm }: Sch
 }
 
 function memberOf(value: unknown, name: string): unknown {
-  return isObject(value) ? value[name] : undefined
+  return isObjectOrArray(value) ? value[name] : undefined
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+function isObjectOrArray(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 

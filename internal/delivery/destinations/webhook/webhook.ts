@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import { checkCallbackUrl, type HeaderLine, requestHeaders } from '#internal/egress/index.ts'
-import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
+import { type AttemptExchange, type EventContent, hopsHeader } from '#internal/events/index.ts'
 import { hiddenMark } from '#internal/redaction/index.ts'
 import type { DestinationKind, HttpSettings } from '../destination.ts'
 
@@ -63,7 +63,7 @@ function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: Cal
     'webhook-id': id,
     'webhook-timestamp': String(timestampSeconds),
     'webhook-signature': signature,
-    'latchkey-hops': hops,
+    [hopsHeader]: hops,
     ...(traceparent !== undefined && { traceparent }),
   }
 }
@@ -130,10 +130,12 @@ export interface CarriedHeaders {
   readonly traceparent: string | undefined
 }
 
+const hopsMember = new RegExp(`"${hopsHeader}":"(\\d{1,3})"`)
+
 /** Finds headers in JSON text without parsing it. Quotation marks in JSON strings are escaped, so no value can look like a member. */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
-    hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
+    hops: hopsMember.exec(headers)?.[1] ?? '1',
     traceparent: /"traceparent":"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})"/.exec(headers)?.[1],
   }
 }

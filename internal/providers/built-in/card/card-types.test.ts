@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Glob } from 'bun'
-import { isObject, type JsonObject, memberAt } from '../../declared/call.ts'
+import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
+import { memberAt } from '../../declared/call.ts'
 import { eventTables } from '../tables.ts'
 
 const cardTypes = eventTables.card
@@ -73,7 +74,7 @@ describe('Stripe SDK', () => {
       .filter(({ example }) => !example.some(([path]) => path === 'api_version'))
       .flatMap((one) => {
         const object = memberAt(cardTypes.sampleOf(one), 'data', 'object')
-        if (!isObject(object)) return one.rawType.startsWith('v2.') ? [] : [one.rawType]
+        if (!isJsonObject(object)) return one.rawType.startsWith('v2.') ? [] : [one.rawType]
         const known = members.get(String(object['object']))
         return Object.keys(object)
           .filter((name) => known?.has(name) !== true)

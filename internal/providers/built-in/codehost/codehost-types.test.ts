@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { operations } from '@octokit/openapi-webhooks-types'
+import { type JsonObject } from '#internal/base/index.ts'
 import type { CatalogueCase } from '../../catalogue.ts'
-import type { JsonObject } from '../../declared/call.ts'
+
 import { eventTables } from '../tables.ts'
 
 const codehostTypes = eventTables.codehost

@@ -1,5 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
-import { decodeUtf8, type JsonObject, textAt } from '../../declared/call.ts'
+import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
+import { decodeUtf8, textAt } from '../../declared/call.ts'
 import { makeEvent, readEventId, readIsoTime, unlistedType } from '../../declared/event.ts'
 import { equalBytes, verdicts } from '../../declared/signature.ts'
 import {
@@ -129,7 +130,7 @@ function readNotification(payload: string): JsonObject | undefined {
   const root = text === undefined ? undefined : readXml(text)
   if (root?.name !== 'notification') return undefined
   const fields = fieldOf(root)
-  return typeof fields === 'object' && fields !== null && !Array.isArray(fields) ? fields : undefined
+  return isJsonObject(fields) ? fields : undefined
 }
 
 function fieldOf({ attributes, children, text }: XmlElement): Field {
