@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { createStatsNote } from './demo.ts'
 
 const untilMs = Date.parse('2026-11-21T23:40:10Z')

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
-import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { latchkey } from '#test/support/latchkey.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let asked = 0
 const server = Bun.serve({

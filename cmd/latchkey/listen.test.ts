@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
 import { startTcpProxy, type TcpProxy } from '#test/faults/tcp-proxy.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
-import { createCa } from '#test/support/pki.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
+import { createCa } from '#test/support/stores/pki.ts'
 import { until } from '#test/support/until.ts'
 
 interface Call {

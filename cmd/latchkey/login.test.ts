@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { adminToken } from '#test/support/backoffice.ts'
-import { dashboardKey } from '#test/support/backoffice-tenants.ts'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let lab: CommandLab
 let path: string

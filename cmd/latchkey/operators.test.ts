@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OperatorsInFile, tokenDigest } from '#internal/access/index.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let folder: string
 let path: string

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { configTable } from '#internal/config/index.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import { parseCapturedCall } from './captured-call.ts'
 import { providerTemplate } from './provider-template.ts'
 

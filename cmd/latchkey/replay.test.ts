@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId } from '#internal/base/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import { parseTime } from './values.ts'
 
 let lab: CommandLab

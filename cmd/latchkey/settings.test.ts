@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { settingNames } from '#internal/settings/index.ts'
-import { dashboardKey } from '#test/support/backoffice-tenants.ts'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let lab: CommandLab
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let lab: CommandLab
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { dashboardKey } from '#test/support/backoffice-tenants.ts'
-import { type CommandLab, startCommandLab } from '#test/support/command-lab.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let lab: CommandLab
 beforeAll(async () => {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { type NoticeParts, noticeProblems, notifyOwner } from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { limitNoticeOf } from './notifications.ts'
 
 let lab: DeliveryLab

@@ -9,12 +9,12 @@ import { createPool, ensurePartitions, type Pool } from '#internal/storage/index
 import * as purge from '#internal/tenants/purge.ts'
 import { removeTenant } from '#internal/tenants/reconcile/apply-plan.ts'
 import { recordEntryId } from '#internal/usage/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { testKeyRing } from '#test/support/api.ts'
-import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
-import { listFailedEvents } from '#test/support/failed-events.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { listFailedEvents } from '#test/support/events/failed-events.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { tenantData } from './tenant-data.ts'
 
 const dayMs = 86_400_000

@@ -1,8 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createTransport } from '#internal/kube/index.ts'
 import type { ApiKeyScope, Directory, FoundKey } from '#internal/tenants/index.ts'
-import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
-import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
+import {
+  type FakeApiServer,
+  type SeenRequest,
+  startFakeApiServer,
+} from '#test/support/tenants/fake-api-server.ts'
 import { type Access, createAccess, namespacesMax, type TenantPlace } from './access.ts'
 import { type Action, type Actor, actions, actorName, type KubeUser } from './actor.ts'
 import { fixedOperators, type Operator, type Operators, tokenDigest } from './operators.ts'

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { addAttempt, someExchange } from '#test/support/events/event-attempts.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 let backoffice: TestBackoffice
 let api: TestApi

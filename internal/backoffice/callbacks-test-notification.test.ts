@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
 import { adminToken, someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 
 const receiver =
   'notifications: {url: "http://127.0.0.1:9998/", allowedCIDRs: [127.0.0.0/8], events: [latchkey.limit.near], signingSecretRef: {name: acme-signing}}'

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, type TenantId } from '#internal/base/index.ts'
 import type { CallbackTrouble } from '#internal/events/index.ts'
 import type { SubscriptionName } from '#internal/subscriptions/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import {
@@ -10,8 +9,9 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { explain, type Facts } from './explain.ts'
 import { type Blocker, eventPositions } from './states.ts'
 

@@ -5,7 +5,7 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
 import { until } from '#test/support/until.ts'
 import { internalRoutes } from './http.ts'
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { internalDocument } from '#internal/openapi/index.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { seedTenant } from '#test/support/backoffice-tenants.ts'
-import { fillPath, openContract } from '#test/support/contract.ts'
-import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { seedTenant } from '#test/support/dashboard/backoffice-tenants.ts'
+import { fillPath, openContract } from '#test/support/documents/contract.ts'
+import { simulationTenantYaml } from '#test/support/intake/simulation-calls.ts'
 
 const { operations, expectDocumented } = openContract(internalDocument())
 let backoffice: TestBackoffice

@@ -7,7 +7,7 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
 import { publicEventRoutes } from './http.ts'
 
 /** Tenants by name, with the scopes of their key. */

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { expectDocumented } from '#test/support/contract.ts'
+import { expectDocumented } from '#test/support/documents/contract.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 const apiKey = 'lk_pulls_0123456789abcdef0123456789abcdef'
 const scopes = 'scopes: [webhooks, simulations, events, "payloads:read"]'

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, refuseCall } from '#test/support/backoffice-tenants.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, refuseCall } from '#test/support/dashboard/backoffice-tenants.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 let backoffice: TestBackoffice
 let receiver: CallbackReceiver

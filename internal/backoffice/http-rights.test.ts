@@ -12,8 +12,8 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
-import { openContract } from '#test/support/contract.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
+import { openContract } from '#test/support/documents/contract.ts'
 
 /** Rights checks sent to a fake API server and their effects. Real roles are tested in test/cluster. */
 let backoffice: TestBackoffice

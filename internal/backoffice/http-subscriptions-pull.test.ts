@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { callbackQueueOf, notifyForwarders } from '#internal/events/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { expectDocumented } from '#test/support/contract.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { expectDocumented } from '#test/support/documents/contract.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 const scopesOf = { acme: '[events, "payloads:read"]', writer: '[events]' }
 let backoffice: TestBackoffice

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { withTx } from '#internal/storage/index.ts'
 import { commitUsage } from '#internal/usage/emissions.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { type CallOptions, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, failEvent } from '#test/support/backoffice-tenants.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, failEvent } from '#test/support/dashboard/backoffice-tenants.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { until } from '#test/support/until.ts'
 
 let backoffice: TestBackoffice

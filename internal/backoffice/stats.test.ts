@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import type { TestDatabase } from '#test/support/database.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores/database.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { createRanking } from './stats.ts'
 
 let database: TestDatabase

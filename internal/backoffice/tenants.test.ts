@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml, refuseCall } from '#test/support/backoffice-tenants.ts'
+import { dashboardKey, dashboardTenantYaml, refuseCall } from '#test/support/dashboard/backoffice-tenants.ts'
 
 let backoffice: TestBackoffice
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createCa, type TestIdentity } from '#test/support/pki.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
+import { createCa, type TestIdentity } from '#test/support/stores/pki.ts'
 import { type Environment, readConfig } from './read.ts'
 
 const folder = scratchFolder()

@@ -5,8 +5,8 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 import { type ActionRow, createWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
 

@@ -8,10 +8,10 @@ import {
   testNoticeType,
 } from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/delivery-lab.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { nightlyTest } from '#test/support/nightly.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
 
 let lab: DeliveryLab
 let callback: CallbackReceiver

@@ -2,9 +2,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:te
 import { callbackQueueOf } from '#internal/events/index.ts'
 import { type PausedForwarding, readQueueDepth } from '#internal/events/tenant-queue.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 
 let lab: DeliveryLab

@@ -3,9 +3,9 @@ import { dayAfter, type EventId } from '#internal/base/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
 import { partitionName } from '#internal/storage/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 
 let lab: DeliveryLab
 let receiver: CallbackReceiver

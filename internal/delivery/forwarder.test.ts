@@ -4,9 +4,9 @@ import { requeueFailed } from '#internal/events/cycles.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
 import { queueIdOf } from '#internal/events/model.ts'
 import { closeBreaker, openBreaker, resumeQueues } from '#internal/events/tenant-queue.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { breakerOpenMs } from './health.ts'
 
 let lab: DeliveryLab

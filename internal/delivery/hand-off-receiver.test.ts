@@ -6,10 +6,10 @@ import { callbackQueueOf, type QueueId, type ReceivedEvent } from '#internal/eve
 import { partitionsOf, storeBatch } from '#internal/events/insert.ts'
 import { openBreaker, suspendQueue } from '#internal/events/tenant-queue.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/delivery-lab.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab, type LabForwarder } from '#test/support/events/delivery-lab.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 
 let lab: DeliveryLab

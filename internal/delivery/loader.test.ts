@@ -2,9 +2,9 @@ import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 
 let lab: DeliveryLab
 let receiver: CallbackReceiver

@@ -3,7 +3,7 @@ import { createEventId } from '#internal/base/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
-import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { type AttemptReport, countAttempt, createDeliveryTelemetry } from './telemetry.ts'
 
 const nowMs = Date.parse('2026-11-01T12:00:00Z')

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { readStats } from '#internal/usage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { readMadeUpUntil, writeDemoHistory } from './demo-history.ts'
 
 const hourMs = 3_600_000

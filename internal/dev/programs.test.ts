@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { usualCases } from '#test/support/nightly.ts'
-import { createScriptLab, writeProgram } from '#test/support/script-path.ts'
+import { createScriptLab, writeProgram } from '#test/support/processes/script-path.ts'
 import { readVersion } from './programs.ts'
 
 const isRoot = process.getuid?.() === 0

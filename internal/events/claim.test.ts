@@ -1,8 +1,13 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter, randomToken, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import {
+  claimRequest,
+  createDeliveryLab,
+  type DeliveryLab,
+  idsOf,
+} from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { claimDue, loadEvents } from './claim.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
 import { callbackQueueOf, deliveryIdOf } from './model.ts'

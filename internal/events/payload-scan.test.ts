@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { eventReadSettings } from './list.ts'
 import { scanPayloads } from './payload-scan.ts'
 

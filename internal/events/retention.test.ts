@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createEventId, dayAfter, expiryDayOf, type TenantId } from '#internal/base/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { lowestIdOf } from './list-source.ts'
 import { createQueueExpiry } from './retention.ts'
 

@@ -1,9 +1,14 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
-import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import {
+  claimRequest,
+  createDeliveryLab,
+  type DeliveryLab,
+  idsOf,
+} from '#test/support/events/delivery-lab.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/stores/explained.ts'
 import { claimDue, loadEvents, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { holding } from '#test/support/body-holding.ts'
+import { holding } from '#test/support/intake/body-holding.ts'
 import { BodyBudget, type BudgetBounds, type Holding, isLate, type Pace } from './body-budget.ts'
 
 const kibibyte = 1024

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { apiError, isApiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { holding } from '#test/support/body-holding.ts'
+import { holding } from '#test/support/intake/body-holding.ts'
 import { type BodyBounds, checkBodyHeaders, readBody } from './body.ts'
 import { BodyBudget, type Pace } from './body-budget.ts'
 import { type Listening, listen } from './listen.ts'

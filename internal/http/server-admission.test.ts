@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { holding } from '#test/support/body-holding.ts'
+import { holding } from '#test/support/intake/body-holding.ts'
 import { BodyBudget } from './body-budget.ts'
 import { type Listening, listen } from './listen.ts'
 import type { AdmittingRoute, Answer } from './route.ts'

@@ -7,9 +7,9 @@ import {
   SecretOpener,
 } from '#internal/tenants/index.ts'
 import { keyRingOf, keyRingText, startTestApi, type TestApi, testKeyRing } from '#test/support/api.ts'
-import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
-import { type IntakeLab, openIntakeLab, usualSettings } from '#test/support/intake-lab.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { type IntakeLab, openIntakeLab, usualSettings } from '#test/support/intake/intake-lab.ts'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
+import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { Callers } from './caller.ts'
 
 const readable = 'the-secret-that-opens'

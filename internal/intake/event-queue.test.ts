@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import type { BatchOutcome, ReceivedEvent } from '#internal/events/index.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
 import { EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 
 interface Batch {

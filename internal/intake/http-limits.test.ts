@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
-import { genericBody, type SignedCall, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import {
+  genericBody,
+  type SignedCall,
+  signGeneric,
+  webhookTenantYaml,
+} from '#test/support/intake/webhook-calls.ts'
 
 let api: TestApi
 let pool: Pool

@@ -3,14 +3,14 @@ import { createHmac } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import {
   genericBody,
   providerSecret,
   type SignedCall,
   signGeneric,
   webhookTenantYaml,
-} from '#test/support/webhook-calls.ts'
+} from '#test/support/intake/webhook-calls.ts'
 
 let api: TestApi
 let pool: Pool

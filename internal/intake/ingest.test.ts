@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { type DirectoryTenant, emptyDeclarations, parseProviderName } from '#internal/tenants/index.ts'
-import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { directoryTenant } from '#test/support/tenants/directory-tenant.ts'
 import { type IngestRequest, ingestEvent } from './ingest.ts'
 
 let database: TestDatabase

@@ -3,9 +3,9 @@ import type { EventId, TenantId } from '#internal/base/index.ts'
 import { listEvents, type ReceivedEvent } from '#internal/events/index.ts'
 import { purgeEventSteps } from '#internal/events/purge.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { createReceivedEvent } from './intake.ts'
 
 let lab: DeliveryLab

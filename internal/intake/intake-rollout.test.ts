@@ -5,14 +5,14 @@ import { poll } from '#internal/dev/index.ts'
 import { testCa, testCertificate } from '#internal/egress/fixtures/servers.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml } from '#test/support/api.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import {
   createTestAuthority,
   signWallet,
   type WalletCall,
   walletBody,
   webhookId,
-} from '#test/support/wallet-calls.ts'
+} from '#test/support/intake/wallet-calls.ts'
 
 const dayMs = 86_400_000
 const path = '/v1/notifications/certs/'

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
 import { eventReadSettings } from '#internal/events/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { listRefusedCalls, RefusedCalls } from './refused-calls.ts'
 
 const dayMs = 86_400_000

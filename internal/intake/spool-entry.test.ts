@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { EventOrigin, ReceivedEvent } from '#internal/events/index.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { decodeEntry, encodeEvent } from './spool.ts'
 
 /** An entry as Redis gives it back. */

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import type { CallOutcome } from '#internal/intake/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { countCall } from './telemetry.ts'
 
 test.each<[CallOutcome, Record<string, number>, string[]]>([

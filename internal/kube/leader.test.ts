@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { createHealth } from '#internal/telemetry/index.ts'
-import { type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
+import { type SeenRequest, startFakeApiServer } from '#test/support/tenants/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import { createKubeClient } from './client.ts'
 import { Election, type ElectionEvent, type ElectionOptions, type Leadership } from './leader.ts'

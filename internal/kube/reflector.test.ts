@@ -1,12 +1,12 @@
 import { afterEach, expect, test } from 'bun:test'
 import { createHealth } from '#internal/telemetry/index.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
 import {
   type FakeWatch,
   openFakeWatch,
   type SeenRequest,
   startFakeApiServer,
-} from '#test/support/fake-api-server.ts'
-import { createMovedClock } from '#test/support/moved-clock.ts'
+} from '#test/support/tenants/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import { expectOk } from './failure.ts'
 import { Reflector, type ReflectorOptions, type ReflectorTrouble } from './reflector.ts'

@@ -8,7 +8,7 @@ import {
   openFakeWatch,
   type SeenRequest,
   startFakeApiServer,
-} from '#test/support/fake-api-server.ts'
+} from '#test/support/tenants/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import { createKubeClient } from './client.ts'
 import { checkServer, fromKubeconfig, inCluster } from './endpoint.ts'

@@ -6,7 +6,7 @@ import {
   openFakeWatch,
   type SeenRequest,
   startFakeApiServer,
-} from '#test/support/fake-api-server.ts'
+} from '#test/support/tenants/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import type { Credentials } from './endpoint.ts'
 import { expectOk } from './failure.ts'

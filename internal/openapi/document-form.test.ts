@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { RE2JS } from 're2js'
 import { startTestApi, testLimits } from '#test/support/api.ts'
-import { differingTexts, keywordsOf, patternsOf } from '#test/support/document-patterns.ts'
+import { differingTexts, keywordsOf, patternsOf } from '#test/support/documents/document-patterns.ts'
 import { internalDocument } from './internal.ts'
 import { publicContract } from './public.ts'
 

@@ -1,17 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { internalRoutes } from '#internal/backoffice/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type CallOptions,
   someUser,
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { bodiesOf, expectFits, expectHeaders, fillPath, json, openContract } from '#test/support/contract.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import {
+  bodiesOf,
+  expectFits,
+  expectHeaders,
+  fillPath,
+  json,
+  openContract,
+} from '#test/support/documents/contract.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { simulationTenantYaml } from '#test/support/intake/simulation-calls.ts'
 import { internalDocumentPath as documentPath, internalDocument } from './internal.ts'
 
 const document = internalDocument()

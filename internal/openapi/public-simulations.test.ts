@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { expectDocumented, operations, requestExamples } from '#test/support/contract.ts'
-import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { expectDocumented, operations, requestExamples } from '#test/support/documents/contract.ts'
+import { simulationTenantYaml } from '#test/support/intake/simulation-calls.ts'
 
 const path = '/v1/simulate/chargeback'
 

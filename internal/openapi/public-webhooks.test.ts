@@ -16,16 +16,21 @@ import {
   requestExamples,
   resolveParameter,
   schemaAt,
-} from '#test/support/contract.ts'
-import { openIntakeLab } from '#test/support/intake-lab.ts'
-import { kits as card } from '#test/support/provider-kits/card.ts'
-import { kits as codehost } from '#test/support/provider-kits/codehost.ts'
-import { kits as gateway } from '#test/support/provider-kits/gateway.ts'
-import { kits as generic } from '#test/support/provider-kits/generic.ts'
-import { kits as storefront } from '#test/support/provider-kits/storefront.ts'
-import { kits as wallet } from '#test/support/provider-kits/wallet.ts'
-import { type SignatureScheme, signAsVendor } from '#test/support/vendor-signatures.ts'
-import { genericBody, providerSecret, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+} from '#test/support/documents/contract.ts'
+import { openIntakeLab } from '#test/support/intake/intake-lab.ts'
+import { kits as card } from '#test/support/intake/provider-kits/card.ts'
+import { kits as codehost } from '#test/support/intake/provider-kits/codehost.ts'
+import { kits as gateway } from '#test/support/intake/provider-kits/gateway.ts'
+import { kits as generic } from '#test/support/intake/provider-kits/generic.ts'
+import { kits as storefront } from '#test/support/intake/provider-kits/storefront.ts'
+import { kits as wallet } from '#test/support/intake/provider-kits/wallet.ts'
+import { type SignatureScheme, signAsVendor } from '#test/support/intake/vendor-signatures.ts'
+import {
+  genericBody,
+  providerSecret,
+  signGeneric,
+  webhookTenantYaml,
+} from '#test/support/intake/webhook-calls.ts'
 import { exampleEventCall } from './public.ts'
 
 const kits = [card, storefront, codehost, generic, wallet, gateway].flat()

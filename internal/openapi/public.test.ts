@@ -26,8 +26,8 @@ import {
   operations,
   requestExamples,
   schemaAt,
-} from '#test/support/contract.ts'
-import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
+} from '#test/support/documents/contract.ts'
+import { webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import type { ResponseObject } from './document.ts'
 import { contractRoutes } from './public.ts'
 

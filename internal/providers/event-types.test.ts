@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
-import { answerSchema, operations, requestExamples } from '#test/support/contract.ts'
+import { answerSchema, operations, requestExamples } from '#test/support/documents/contract.ts'
 import { eventTables } from './built-in/tables.ts'
 import { eventCatalogue, typesOf } from './event-types.ts'
 

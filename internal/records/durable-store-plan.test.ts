@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { dayAfter, type TenantId } from '#internal/base/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { randomTenantId } from '#test/support/record-lab.ts'
-import { acquireInput, saveInput } from '#test/support/record-steps.ts'
-import { insertDurableTenant } from '#test/support/record-tenants.ts'
+import { randomTenantId } from '#test/support/records/record-lab.ts'
+import { acquireInput, saveInput } from '#test/support/records/record-steps.ts'
+import { insertDurableTenant } from '#test/support/records/record-tenants.ts'
 import { DurableRecordStore, durableSessionSettings, purgeRecords } from './durable-store.ts'
 
 const entries = 200_000

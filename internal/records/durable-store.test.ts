@@ -4,9 +4,9 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool, ensurePartitions, type Pool, runRetention } from '#internal/storage/index.ts'
 import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { labStartMs, openRecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { acquireInput, saveInput } from '#test/support/record-steps.ts'
-import { insertDurableTenant } from '#test/support/record-tenants.ts'
+import { labStartMs, openRecordLab, randomTenantId } from '#test/support/records/record-lab.ts'
+import { acquireInput, saveInput } from '#test/support/records/record-steps.ts'
+import { insertDurableTenant } from '#test/support/records/record-tenants.ts'
 import { DurableRecordStore } from './durable-store.ts'
 
 function openStore(pool: Pool): DurableRecordStore {

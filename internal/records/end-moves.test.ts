@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { endMove } from '#internal/tenants/index.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
-import { acquireInput } from '#test/support/record-steps.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
+import { createTenantIn, moveRecords, storeNow, viewOf } from '#test/support/records/record-moves.ts'
+import { acquireInput } from '#test/support/records/record-steps.ts'
 import { endMoves } from './end-moves.ts'
 
 let lab: RecordLab

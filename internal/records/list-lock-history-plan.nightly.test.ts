@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
-import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
-import { openPlanDatabase } from '#test/support/plan-database.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/stores/explained.ts'
+import { openPlanDatabase } from '#test/support/stores/plan-database.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { type LockHistoryFilter, listLockHistory } from './list-lock-history.ts'
 import type { LockHistoryEntry } from './lock-history.ts'
 

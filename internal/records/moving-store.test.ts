@@ -4,15 +4,21 @@ import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { orm } from '#internal/storage/index.ts'
 import { endMove, type RecordDurability, recordDurabilities } from '#internal/tenants/index.ts'
-import { builtInLimits } from '#test/support/built-in-limits.ts'
-import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { usualCases } from '#test/support/nightly.ts'
-import { simulateCallers } from '#test/support/record-callers.ts'
-import { findViolations } from '#test/support/record-history.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { createTenantIn, MovingProcesses, moveRecords, storeNow, viewOf } from '#test/support/record-moves.ts'
-import { acquireInput, lockMs, result, saveInput } from '#test/support/record-steps.ts'
+import { builtInLimits } from '#test/support/records/built-in-limits.ts'
+import { simulateCallers } from '#test/support/records/record-callers.ts'
+import { findViolations } from '#test/support/records/record-history.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
+import {
+  createTenantIn,
+  MovingProcesses,
+  moveRecords,
+  storeNow,
+  viewOf,
+} from '#test/support/records/record-moves.ts'
+import { acquireInput, lockMs, result, saveInput } from '#test/support/records/record-steps.ts'
 import { testSeed } from '#test/support/seed.ts'
+import { directoryTenant } from '#test/support/tenants/directory-tenant.ts'
 import { acquireRecord } from './acquire.ts'
 import { findLastFence } from './durable-store.ts'
 import type { LockNote } from './lock-history.ts'

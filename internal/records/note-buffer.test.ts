@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
 import { testSeed } from '#test/support/seed.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { describeLock, factsOf, joinFacts, type LockFacts, type LockNote } from './lock-history.ts'
 import { NoteBuffer } from './note-buffer.ts'
 

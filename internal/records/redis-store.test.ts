@@ -3,8 +3,8 @@ import type { TenantId } from '#internal/base/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { slotOf } from '#internal/storage/redis/slot-map.ts'
 import { type LockLimits, meterKeys } from '#internal/usage/index.ts'
-import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/record-lab.ts'
-import { acquireInput, createSteps, lockMs, ttlMs } from '#test/support/record-steps.ts'
+import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/records/record-lab.ts'
+import { acquireInput, createSteps, lockMs, ttlMs } from '#test/support/records/record-steps.ts'
 import { entryKey, wakeChannel } from './store.ts'
 
 let lab: RecordLab

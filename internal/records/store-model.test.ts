@@ -12,7 +12,7 @@ import {
   type RecordLab,
   readCounted,
   readMeter,
-} from '#test/support/record-lab.ts'
+} from '#test/support/records/record-lab.ts'
 import { testSeed } from '#test/support/seed.ts'
 import type { AcquireOutcome, FetchOutcome } from './record.ts'
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { recordDurabilities } from '#internal/tenants/index.ts'
-import { expireEntry, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { acquireInput, result, saveInput } from '#test/support/record-steps.ts'
+import { expireEntry, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
+import { acquireInput, result, saveInput } from '#test/support/records/record-steps.ts'
 import type { AcquireInput } from './store.ts'
 
 const record = result('r1')

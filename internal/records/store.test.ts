@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { recordDurabilities } from '#internal/tenants/index.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
 import {
   acquireInput,
   createSteps,
@@ -8,7 +8,7 @@ import {
   millisecondsLeft,
   result,
   saveInput,
-} from '#test/support/record-steps.ts'
+} from '#test/support/records/record-steps.ts'
 import { type AcquireInput, RecentKeys } from './store.ts'
 
 /** In each state: the step, its outcome, and the state after it. `same` is the state before. */

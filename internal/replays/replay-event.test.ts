@@ -1,9 +1,9 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, dayAfter, type EventId } from '#internal/base/index.ts'
 import { callbackQueueOf } from '#internal/events/index.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { replayEvent, retryEvent } from './replay-event.ts'
 
 const dayMs = 86_400_000

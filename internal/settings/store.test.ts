@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import {
   clearSetting,
   declaredPausesMax,

@@ -6,8 +6,8 @@ import { eventCatalogue, findDeclaration, simulateDeclared } from '#internal/pro
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { emptyDeclarations } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { expectDocumented } from '#test/support/contract.ts'
-import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { expectDocumented } from '#test/support/documents/contract.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/intake/simulation-calls.ts'
 import { until } from '#test/support/until.ts'
 import { CallSigner } from './simulated-call.ts'
 

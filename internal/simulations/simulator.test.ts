@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { openSimulationLab, type SimulationLab } from '#test/support/simulation-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/intake/simulation-calls.ts'
+import { openSimulationLab, type SimulationLab } from '#test/support/intake/simulation-lab.ts'
 import type { Simulation, SimulationId } from './simulation.ts'
 import { claimSteps, completeStep } from './step.ts'
 import {

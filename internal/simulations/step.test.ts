@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { ReceivedEvent } from '#internal/events/index.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { decideStep, type StepOutcome, type StepVerdict } from './step.ts'
 
 const event: ReceivedEvent = receivedEvent()

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
-import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
-import { openPlanDatabase } from '#test/support/plan-database.ts'
+import { blocksOf, explained, nodesOf } from '#test/support/stores/explained.ts'
+import { openPlanDatabase } from '#test/support/stores/plan-database.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { createSimulationId, type SimulationId } from './simulation.ts'
 import { listSimulations, type SimulationListRequest } from './store.ts'
 

@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import { copyFileSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { scratchFolder } from '#test/support/scratch.ts'
 import {
   createCa,
   createTlsPostgres,
   createTlsRedis,
   type TestCa,
   type TlsPostgres,
-} from '#test/support/pki.ts'
-import { command } from '#test/support/redis-topology.ts'
-import { scratchFolder } from '#test/support/scratch.ts'
+} from '#test/support/stores/pki.ts'
+import { command } from '#test/support/stores/redis-topology.ts'
 import { testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { createPool } from './postgres/pool.ts'

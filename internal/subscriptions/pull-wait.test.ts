@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { until } from '#test/support/until.ts'
 import { FeedNews } from './news.ts'
 import { pullOrWait } from './pull.ts'

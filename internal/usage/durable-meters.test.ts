@@ -3,8 +3,8 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { AcquireInput, RecordStore } from '#internal/records/store.ts'
 import { openRedis, withTx } from '#internal/storage/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
-import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { acquireInput, saveInput } from '#test/support/record-steps.ts'
+import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
+import { acquireInput, saveInput } from '#test/support/records/record-steps.ts'
 import {
   countDurableLocks,
   moveRecordHours,

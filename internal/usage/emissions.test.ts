@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { withTx } from '#internal/storage/index.ts'
-import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/records/record-lab.ts'
 import { forgetEmissions, recordUsage, type UsageEmission } from './emissions.ts'
 import type { LimitBounds } from './limits.ts'
 import { listHours } from './store.ts'

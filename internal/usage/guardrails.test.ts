@@ -8,7 +8,7 @@ import {
   openRecordLab,
   type RecordLab,
   randomTenantId,
-} from '#test/support/record-lab.ts'
+} from '#test/support/records/record-lab.ts'
 import { recordUsage } from './emissions.ts'
 import {
   checkGuardrail,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { recordDurabilities } from '#internal/tenants/index.ts'
-import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/record-lab.ts'
-import { acquireInput, saveInput } from '#test/support/record-steps.ts'
+import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/records/record-lab.ts'
+import { acquireInput, saveInput } from '#test/support/records/record-steps.ts'
 import type { LockLimits } from './limits.ts'
 
 describe.each(recordDurabilities)('limits of locks in %s', (durability) => {

@@ -11,7 +11,7 @@ import {
   readCounted,
   readLivingBytes,
   readMeter,
-} from '#test/support/record-lab.ts'
+} from '#test/support/records/record-lab.ts'
 import type { LockLimits } from './limits.ts'
 
 const secondMs = 1000

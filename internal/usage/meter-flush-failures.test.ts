@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
 import { Meter } from './meter.ts'
 import { meterKeys } from './reading.ts'
 

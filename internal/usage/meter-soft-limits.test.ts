@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { AnyLimitName, Limits } from '#internal/tenants/index.ts'
-import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/records/record-lab.ts'
 import { effectiveLimits } from './limits.ts'
 import { Meter, type SoftCrossing, softCrossings } from './meter.ts'
 import type { MeterReading, UsageReading } from './reading.ts'

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
-import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import {
+  labStartMs,
+  openRecordLab,
+  type RecordLab,
+  randomTenantId,
+} from '#test/support/records/record-lab.ts'
 import { LimitsInForce } from './limits.ts'
 import { clearLimitOverride, type OverrideSetting, setLimitOverride } from './overrides.ts'
 import { readUsage } from './read-usage.ts'

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
-import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { blocksOf, explained, nodesOf } from '#test/support/stores/explained.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { rankTenants, readStats, type StatsTenants } from './read-stats.ts'
 import { countColumns } from './stats-tally.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { openRedis } from '#internal/storage/index.ts'
-import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/records/record-lab.ts'
 import { LimitsInForce } from './limits.ts'
 import { Meter } from './meter.ts'
 import { type ReadUsageParts, readLimits, readUsage } from './read-usage.ts'

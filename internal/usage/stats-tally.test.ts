@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { percentileMs, statsStepMs } from './read-stats.ts'
 import { bucketOf, countColumns, latencyBoundsMs, type StatsCell, StatsTally } from './stats-tally.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { randomTenantId } from '#test/support/record-lab.ts'
+import { randomTenantId } from '#test/support/records/record-lab.ts'
 import { UsageTurns } from './turns.ts'
 
 function openTurns() {

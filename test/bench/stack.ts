@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeStores, startRedis, startStores } from '#internal/dev/index.ts'
-import { compiledProgram } from '#test/support/compiled-program.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { type Measured, sourceProgram, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 

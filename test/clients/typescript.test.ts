@@ -3,7 +3,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { internalDocument, publicContract } from '#internal/openapi/index.ts'
 import { testLimits } from '#test/support/api.ts'
-import { type ClientScene, type Finished, runToEnd, startClientScene } from '#test/support/client-scene.ts'
+import {
+  type ClientScene,
+  type Finished,
+  runToEnd,
+  startClientScene,
+} from '#test/support/clients/client-scene.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const programs = join(import.meta.dir, 'typescript')

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createTransport, type Endpoint } from '#internal/kube/index.ts'
 import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
+import {
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/dashboard/backoffice-tenants.ts'
 import {
   type ClusterAccess,
   createNamespace,

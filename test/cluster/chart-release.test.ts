@@ -3,8 +3,8 @@ import { rmSync } from 'node:fs'
 import { poll } from '#internal/dev/index.ts'
 import { expectOk, leases } from '#internal/kube/index.ts'
 import { tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
-import { startProgram } from '#test/support/api-process.ts'
 import { isNightly } from '#test/support/nightly.ts'
+import { startProgram } from '#test/support/processes/api-process.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import {
   buildMsMax,

@@ -5,7 +5,12 @@ import { resolve } from 'node:path'
 import { parse } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
 import { neutralProviderName, parseTenant, type TenantSpec } from '#internal/tenants/index.ts'
-import { acceptedSpecs, refusedSpecs, type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
+import {
+  acceptedSpecs,
+  refusedSpecs,
+  type SpecPart,
+  tenantWith,
+} from '#test/support/tenants/tenant-manifests.ts'
 import { openCluster } from './cluster.ts'
 import { installDefinition, removeNamespace } from './installation.ts'
 import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'

@@ -1,7 +1,7 @@
 import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, readFileSync, readSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startCommand, type TestProcess } from '#test/support/api-process.ts'
+import { startCommand, type TestProcess } from '#test/support/processes/api-process.ts'
 import { run, runProgram } from './program.ts'
 
 /** Contents of an image archive. */

@@ -1,8 +1,8 @@
 // Opens the dashboard as a support user does: by port-forward, with a token from kubectl, under the chart's roles.
 import { beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { forwardPort } from './forward-port.ts'
 import {
   bringRelease,

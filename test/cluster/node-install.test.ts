@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { forwardPort } from './forward-port.ts'
 import {
   bringRelease,

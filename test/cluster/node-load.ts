@@ -1,4 +1,4 @@
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { patience } from './node-release.ts'
 
 const answerMsMax = 10_000 * patience

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
-import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
+import { genericBody, providerSecret, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { forwardPort } from './forward-port.ts'
 import { startLoad } from './node-load.ts'
 import { bringRelease, patience, releaseNamespace, serviceUrl, stepMsMax } from './node-release.ts'

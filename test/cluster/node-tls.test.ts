@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync } from 'node:fs'
 import { poll } from '#internal/dev/index.ts'
-import { createCa } from '#test/support/pki.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
+import { createCa } from '#test/support/stores/pki.ts'
 import { forwardPort } from './forward-port.ts'
 import {
   helm,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { keyRingText } from '#test/support/api.ts'
-import { readiness } from '#test/support/api-process.ts'
+import { readiness } from '#test/support/processes/api-process.ts'
 import { until } from '#test/support/until.ts'
 import { useOperatorLab } from './operator-lab.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import type { TenantObject } from '#internal/tenants/index.ts'
-import { startApiProcess } from '#test/support/api-process.ts'
+import { startApiProcess } from '#test/support/processes/api-process.ts'
 import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
 import { conditionOf, entryOf } from './tenant-calls.ts'

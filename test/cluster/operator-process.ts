@@ -1,5 +1,5 @@
 import { poll } from '#internal/dev/index.ts'
-import { startProgram, type TestProcess } from '#test/support/api-process.ts'
+import { startProgram, type TestProcess } from '#test/support/processes/api-process.ts'
 
 const quietMs = 3_500
 const idleMsMax = 120_000

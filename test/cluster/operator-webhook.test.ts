@@ -3,13 +3,13 @@ import { beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Stripe } from 'stripe'
 import { poll } from '#internal/dev/index.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
 import {
   type ApiProcess,
   startApiProcess,
   startProcess,
   type TestProcess,
-} from '#test/support/api-process.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+} from '#test/support/processes/api-process.ts'
 import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
 import { entryOf } from './tenant-calls.ts'

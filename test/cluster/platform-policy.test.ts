@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
-import { type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
+import { type SpecPart, tenantWith } from '#test/support/tenants/tenant-manifests.ts'
 import { openCluster } from './cluster.ts'
 import { installDefinition, removeNamespace } from './installation.ts'
 import { type Answer, type Ask, openTenantApi } from './tenant-api.ts'

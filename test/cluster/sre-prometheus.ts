@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { basename, join } from 'node:path'
 import { stringify } from 'yaml'
 import { freePort, poll } from '#internal/dev/index.ts'
-import { startCommand } from '#test/support/api-process.ts'
+import { startCommand } from '#test/support/processes/api-process.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { chartFolder, tool } from './chart.ts'
 import { run } from './program.ts'

@@ -6,7 +6,7 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import '#test/support/exit-signals.ts'
+import '#test/support/processes/exit-signals.ts'
 import {
   type Defect,
   findPlace,

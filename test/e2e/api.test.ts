@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { startTestApi, testApiKey } from '#test/support/api.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import {
   type ApiProcess,
   readiness,
@@ -8,8 +9,7 @@ import {
   startProcess,
   type TestProcess,
   waitersAre,
-} from '#test/support/api-process.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+} from '#test/support/processes/api-process.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 
 const startsMs = 60_000

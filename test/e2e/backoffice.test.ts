@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { openTenants, tenantYaml } from '#test/support/api.ts'
-import { readiness, startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { readiness, startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 
 const seenMsMax = 30_000

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { startProcess, type TestProcess } from '#test/support/api-process.ts'
-import { startDashboard } from '#test/support/dashboard.ts'
+import { startDashboard } from '#test/support/dashboard/dashboard.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 
 let database: TestDatabase

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { openTenants, testApiKey } from '#test/support/api.ts'
-import { readiness, startCommand, type TestProcess } from '#test/support/api-process.ts'
-import { compiledProgram } from '#test/support/compiled-program.ts'
+import { sendLargeWebhook, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { readiness, startCommand, type TestProcess } from '#test/support/processes/api-process.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
-import { sendLargeWebhook, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 /** Program of the image, compiled for this machine. The image itself is tested in test/cluster. */
 const root = resolve(import.meta.dir, '../..')

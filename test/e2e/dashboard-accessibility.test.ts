@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { pages } from '#internal/dashboard/pages/pages.ts'
 import { suspendQueue } from '#internal/events/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
   adminToken,
@@ -10,7 +9,11 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
+import {
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/dashboard/backoffice-tenants.ts'
 import {
   openBrowser,
   seriousFindings,
@@ -18,12 +21,13 @@ import {
   signIn,
   type TestBrowser,
   type Visitor,
-} from '#test/support/browser.ts'
-import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
-import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
+} from '#test/support/dashboard/browser.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { addAttempt, someExchange } from '#test/support/events/event-attempts.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { isNightly, usualCases } from '#test/support/nightly.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
 
 const startsMs = 90_000
 const visitMs = 60_000

@@ -1,8 +1,13 @@
 // The documentation in the dashboard of the dev server, which runs from source and serves the site that this test built.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { openBrowser, seriousFindings, sidewaysScrolling, type TestBrowser } from '#test/support/browser.ts'
-import { builtSite } from '#test/support/built-site.ts'
-import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import {
+  openBrowser,
+  seriousFindings,
+  sidewaysScrolling,
+  type TestBrowser,
+} from '#test/support/dashboard/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard/dashboard.ts'
+import { builtSite } from '#test/support/documents/built-site.ts'
 
 const startMsMax = 300_000
 let dashboard: RunningDashboard

@@ -3,12 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { dashboardKey } from '#test/support/backoffice-tenants.ts'
-import { openBrowser, signIn, type TestBrowser } from '#test/support/browser.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
+import { openBrowser, signIn, type TestBrowser } from '#test/support/dashboard/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard/dashboard.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { genericBody, providerSecret, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
 
 const startsMs = 90_000
 const flowMs = 60_000

@@ -6,8 +6,8 @@ import {
   signIn,
   type TestBrowser,
   type Visitor,
-} from '#test/support/browser.ts'
-import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+} from '#test/support/dashboard/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard/dashboard.ts'
 import { nightlyTest } from '#test/support/nightly.ts'
 
 const startsMs = 90_000

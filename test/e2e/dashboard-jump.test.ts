@@ -7,8 +7,8 @@ import {
   signIn,
   type TestBrowser,
   type VisitorOptions,
-} from '#test/support/browser.ts'
-import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+} from '#test/support/dashboard/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard/dashboard.ts'
 import { usualCases } from '#test/support/nightly.ts'
 
 const startsMs = 90_000

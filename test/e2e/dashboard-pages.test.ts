@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { openBrowser, signIn, type TestBrowser } from '#test/support/browser.ts'
-import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import { openBrowser, signIn, type TestBrowser } from '#test/support/dashboard/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard/dashboard.ts'
 
 const startsMs = 90_000
 const stepMs = 60_000

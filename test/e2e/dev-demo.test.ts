@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { removeStores } from '#internal/dev/index.ts'
-import { type DevAddresses, type DevServer, startDevServer } from '#test/support/dev-server.ts'
+import { type DevAddresses, type DevServer, startDevServer } from '#test/support/processes/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { until } from '#test/support/until.ts'
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { listProcesses } from '#internal/dev/index.ts'
-import { createDevLab, startsMs, storesEndIn, storesIn } from '#test/support/dev-lab.ts'
 import { nightlyTest, usualCases } from '#test/support/nightly.ts'
+import { createDevLab, startsMs, storesEndIn, storesIn } from '#test/support/processes/dev-lab.ts'
 
 const lab = createDevLab()
 afterEach(() => lab.close())

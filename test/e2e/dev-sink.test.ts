@@ -3,9 +3,9 @@ import { Webhook } from 'standardwebhooks'
 import { removeStores } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { tenantIdOfUid } from '#internal/tenants/index.ts'
-import { createTestDatabase } from '#test/support/database.ts'
-import { type DevServer, startDevServer } from '#test/support/dev-server.ts'
+import { type DevServer, startDevServer } from '#test/support/processes/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
+import { createTestDatabase } from '#test/support/stores/database.ts'
 
 const sampleSecret = 'whsec_ZGVtby1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA='
 let server: DevServer | undefined

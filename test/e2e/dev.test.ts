@@ -3,9 +3,9 @@ import { cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
-import { bothStoresRunIn, createDevLab, startsMs, storesIn } from '#test/support/dev-lab.ts'
-import { root } from '#test/support/dev-server.ts'
 import { nightlyTest } from '#test/support/nightly.ts'
+import { bothStoresRunIn, createDevLab, startsMs, storesIn } from '#test/support/processes/dev-lab.ts'
+import { root } from '#test/support/processes/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
 const lab = createDevLab()

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { diagramPath, diagramSources, diagramThemes } from '#cmd/dev/docs/diagram-files.ts'
 import { docsFolder, repositoryRoot } from '#cmd/dev/docs/pages.ts'
-import { openBrowser } from '#test/support/browser.ts'
+import { openBrowser } from '#test/support/dashboard/browser.ts'
 
 const version = '11.17.2'
 const integrity =

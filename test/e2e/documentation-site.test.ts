@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { addressOf, siteBase } from '#cmd/dev/docs/links.ts'
 import { pagePaths } from '#cmd/dev/docs/pages.ts'
 import { buildSite, generatorFolder } from '#cmd/dev/docs/site.ts'
-import { builtSite } from '#test/support/built-site.ts'
+import { builtSite } from '#test/support/documents/built-site.ts'
 
 /** Measured: 3.7 MB (November 2026). */
 const siteBytesMax = 5_000_000

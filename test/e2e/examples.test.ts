@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { runExample } from '#test/support/example.ts'
+import { runExample } from '#test/support/documents/example.ts'
 
 const examples = resolve(import.meta.dir, '../../examples')
 

@@ -5,11 +5,15 @@ import { handOffChannelOf } from '#internal/events/hand-off.ts'
 import { offersChannelFrom } from '#internal/events/index.ts'
 import { createPool, openRedis, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { readiness, startProcess, type TestProcess } from '#test/support/api-process.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { emptyTables } from '#test/support/empty-tables.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { readiness, startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
+import { emptyTables } from '#test/support/stores/empty-tables.ts'
 import { testStores } from '#test/support/stores.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 let api: TestApi

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startProgram } from '#test/support/api-process.ts'
-import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { startProgram } from '#test/support/processes/api-process.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 
 let database: TestDatabase

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startProcess } from '#test/support/api-process.ts'
 import { nightlyTest } from '#test/support/nightly.ts'
+import { startProcess } from '#test/support/processes/api-process.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
 
 const waiting = 'Postgres is not usable yet; retrying'

@@ -3,13 +3,17 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
 import { testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 let api: TestApi
 let pool: Pool

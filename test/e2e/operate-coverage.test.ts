@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { retryScheduleDefault } from '#internal/tenants/index.ts'
-import { fencesOf, type PageFence, pagesIn } from '#test/support/page.ts'
+import { fencesOf, type PageFence, pagesIn } from '#test/support/documents/page.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const pages = [

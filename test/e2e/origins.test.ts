@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { originKinds as allKinds, type EventOrigin, type OriginKind } from '#internal/events/index.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { simulationKeyOf } from '#test/support/simulation-calls.ts'
-import { openSimulationStack, type SimulationStack } from '#test/support/simulation-stack.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { simulationKeyOf } from '#test/support/intake/simulation-calls.ts'
+import { signAsVendor } from '#test/support/intake/vendor-signatures.ts'
+import { providerSecret } from '#test/support/intake/webhook-calls.ts'
+import { openSimulationStack, type SimulationStack } from '#test/support/processes/simulation-stack.ts'
 import { until } from '#test/support/until.ts'
-import { signAsVendor } from '#test/support/vendor-signatures.ts'
-import { providerSecret } from '#test/support/webhook-calls.ts'
 
 /** Notifications go to another receiver: see forwarder-notifications.test.ts. */
 type CalledKind = Exclude<OriginKind, 'notification'>

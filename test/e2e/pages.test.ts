@@ -2,8 +2,8 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from '#test/support/dev-server.ts'
-import { fencesOf, type PageFence } from '#test/support/page.ts'
+import { fencesOf, type PageFence } from '#test/support/documents/page.ts'
+import { root } from '#test/support/processes/dev-server.ts'
 
 const readmeLinesMax = 200
 /** The tutorial of a cluster is followed in `test/cluster`. */
@@ -25,7 +25,7 @@ const runners = [
   'e2e/provider-pages.test.ts',
   'clients/python/pages.test.ts',
   'clients/packages/own-app.test.ts',
-  'support/guarded-app.ts',
+  'support/documents/guarded-app.ts',
 ]
 const tests = runners.map((path) => readFileSync(join(root, 'test', path), 'utf8')).join('\n')
 /** Commands that other tests run: `npm run dev`, and the installation in the tutorial of an own application. */

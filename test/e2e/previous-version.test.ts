@@ -8,20 +8,24 @@ import type * as Settings from '#internal/settings/store.ts'
 import { openRedis, withTx } from '#internal/storage/index.ts'
 import type * as Emissions from '#internal/usage/emissions.ts'
 import type * as Overrides from '#internal/usage/overrides.ts'
-import { readiness } from '#test/support/api-process.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { fillPath, openContract } from '#test/support/contract.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { testStores } from '#test/support/stores.ts'
-import { until } from '#test/support/until.ts'
+import { fillPath, openContract } from '#test/support/documents/contract.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { readiness } from '#test/support/processes/api-process.ts'
 import {
   type Column,
   type RunningVersion,
   readSchema,
   startVersionPair,
   type VersionPair,
-} from '#test/support/version-pair.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+} from '#test/support/processes/version-pair.ts'
+import { testStores } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 
 /** Unique tenant, since meters in Redis outlive a test's database. */
 const slug = `pair-${crypto.randomUUID().slice(0, 8)}`

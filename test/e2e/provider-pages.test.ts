@@ -5,15 +5,15 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { poll, removeStores } from '#internal/dev/index.ts'
+import { blockNamed } from '#test/support/documents/page.ts'
 import {
   commandEnv,
   type DevAddresses,
   type DevServer,
   root,
   startDevServer,
-} from '#test/support/dev-server.ts'
-import { latchkey } from '#test/support/latchkey.ts'
-import { blockNamed } from '#test/support/page.ts'
+} from '#test/support/processes/dev-server.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
 const page = 'docs/guides/add-provider.md'

@@ -3,12 +3,12 @@ import { chmod, cp, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { tokenDigest } from '#internal/access/index.ts'
-import { startProcess, type TestProcess } from '#test/support/api-process.ts'
-import { startReceiver } from '#test/support/callback-receiver.ts'
-import { latchkey } from '#test/support/latchkey.ts'
+import { startReceiver } from '#test/support/events/callback-receiver.ts'
+import { genericBody, providerSecret, signGeneric } from '#test/support/intake/webhook-calls.ts'
+import { startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
 
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const apiKey = 'lk_run_test_key_of_acme_0123456789'

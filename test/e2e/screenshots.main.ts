@@ -5,8 +5,8 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { poll } from '#internal/dev/index.ts'
-import { openBrowser, sidewaysScrolling, signIn, type Visitor } from '#test/support/browser.ts'
-import { startDashboard } from '#test/support/dashboard.ts'
+import { openBrowser, sidewaysScrolling, signIn, type Visitor } from '#test/support/dashboard/browser.ts'
+import { startDashboard } from '#test/support/dashboard/dashboard.ts'
 
 /** Page by its address, or by a list that links to it. */
 interface Shot {

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { freePort, poll } from '#internal/dev/index.ts'
 import { keyRingOf, startTestApi, tenantYaml } from '#test/support/api.ts'
-import { type ApiProcess, readiness, startApiProcess, startProcess } from '#test/support/api-process.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { openRawRedis, type RawRedis } from '#test/support/raw-redis.ts'
+import {
+  type ApiProcess,
+  readiness,
+  startApiProcess,
+  startProcess,
+} from '#test/support/processes/api-process.ts'
+import { openRawRedis, type RawRedis } from '#test/support/stores/raw-redis.ts'
 import { createTestRedis, type TestDatabase, type TestRedis } from '#test/support/stores.ts'
 
 const startsMs = 60_000

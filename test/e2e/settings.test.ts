@@ -1,20 +1,29 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { openTenants, type TestTenants, testApiKey } from '#test/support/api.ts'
+import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import {
+  genericBody,
+  providerSecret,
+  signGeneric,
+  webhookTenantYaml,
+} from '#test/support/intake/webhook-calls.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import {
   type ApiProcess,
   startApiProcess,
   startProcess,
   type TestProcess,
-} from '#test/support/api-process.ts'
-import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { emptyTables } from '#test/support/empty-tables.ts'
-import { latchkey } from '#test/support/latchkey.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+} from '#test/support/processes/api-process.ts'
+import { latchkey } from '#test/support/processes/latchkey.ts'
+import { emptyTables } from '#test/support/stores/empty-tables.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, providerSecret, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 /** Maximum time from a write to its effect in every process. */
 const inForceMsMax = 2_000

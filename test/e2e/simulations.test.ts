@@ -3,13 +3,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createWalletSigner } from '#internal/providers/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { emptyTables } from '#test/support/empty-tables.ts'
-import { simulationKeyOf } from '#test/support/simulation-calls.ts'
-import { openSimulationStack, type SimulationStack } from '#test/support/simulation-stack.ts'
+import { simulationKeyOf } from '#test/support/intake/simulation-calls.ts'
+import { signAsVendor } from '#test/support/intake/vendor-signatures.ts'
+import { webhookId } from '#test/support/intake/wallet-calls.ts'
+import { providerSecret } from '#test/support/intake/webhook-calls.ts'
+import { openSimulationStack, type SimulationStack } from '#test/support/processes/simulation-stack.ts'
+import { emptyTables } from '#test/support/stores/empty-tables.ts'
 import { until } from '#test/support/until.ts'
-import { signAsVendor } from '#test/support/vendor-signatures.ts'
-import { webhookId } from '#test/support/wallet-calls.ts'
-import { providerSecret } from '#test/support/webhook-calls.ts'
 
 /** Unique tenant, since meters in Redis outlive a test's database. */
 const name = `drill-${crypto.randomUUID().slice(0, 8)}`

@@ -1,7 +1,8 @@
 // Runs the shipped processes with stores whose certificates are issued by a private CA.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
-import { startApiProcess, startProcess, startProgram } from '#test/support/api-process.ts'
+import { startApiProcess, startProcess, startProgram } from '#test/support/processes/api-process.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
 import {
   createCa,
   createTlsPostgres,
@@ -9,8 +10,7 @@ import {
   type TestCa,
   type TlsPostgres,
   type TlsRedis,
-} from '#test/support/pki.ts'
-import { scratchFolder } from '#test/support/scratch.ts'
+} from '#test/support/stores/pki.ts'
 import { until } from '#test/support/until.ts'
 
 const folder = scratchFolder()

@@ -4,6 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { poll, removeStores } from '#internal/dev/index.ts'
+import { expectReceived } from '#test/support/documents/guarded-app.ts'
+import { blockNamed } from '#test/support/documents/page.ts'
 import {
   commandEnv,
   type DevAddresses,
@@ -11,10 +13,8 @@ import {
   inheritedEnv,
   root,
   startDevServer,
-} from '#test/support/dev-server.ts'
-import { expectReceived } from '#test/support/guarded-app.ts'
-import { blockNamed } from '#test/support/page.ts'
-import { runServed } from '#test/support/served-program.ts'
+} from '#test/support/processes/dev-server.ts'
+import { runServed } from '#test/support/processes/served-program.ts'
 
 const tutorial = 'docs/tutorials/first-webhook.md'
 const guide = 'docs/guides/webhooks.md'

@@ -3,9 +3,9 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { startCommand, type TestProcess } from '#test/support/api-process.ts'
-import { compiledProgram } from '#test/support/compiled-program.ts'
-import { fencesOf } from '#test/support/page.ts'
+import { fencesOf } from '#test/support/documents/page.ts'
+import { startCommand, type TestProcess } from '#test/support/processes/api-process.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 

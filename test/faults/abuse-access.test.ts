@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { internalRoutes } from '#internal/backoffice/http.ts'
 import { pages } from '#internal/dashboard/pages/pages.ts'
-import { startDashboard } from '#test/support/dashboard.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { startDashboard } from '#test/support/dashboard/dashboard.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 import { until } from '#test/support/until.ts'
 
 // Keys of the demo tenant in config/samples/dev/demo.yaml.

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from 'node:net'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { type AttackOptions, startAttack, webhookHead } from './abuse-connections.ts'
 import {
   type AbuseScene,

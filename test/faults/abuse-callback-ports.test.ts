@@ -2,11 +2,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { startProcess, type TestProcess } from '#test/support/api-process.ts'
-import { callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { callbackSecret, startReceiver } from '#test/support/events/callback-receiver.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { startProcess, type TestProcess } from '#test/support/processes/api-process.ts'
 import { testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 const receiver = startReceiver()
 const { port } = new URL(receiver.url)

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tenantYaml } from '#test/support/api.ts'
-import { createTestAuthority, signWallet, walletBody, webhookId } from '#test/support/wallet-calls.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { createTestAuthority, signWallet, walletBody, webhookId } from '#test/support/intake/wallet-calls.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { type AbuseScene, openAbuseScene, statusOf } from './abuse-probes.ts'
 
 const walletSpec = [

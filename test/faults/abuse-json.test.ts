@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { signAsVendor } from '#test/support/vendor-signatures.ts'
-import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { signAsVendor } from '#test/support/intake/vendor-signatures.ts'
+import { providerSecret, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { type AbuseScene, openAbuseScene } from './abuse-probes.ts'
 
 const apiKey = 'lk_test_json_0123456789abcdef0123456789abcdef'

@@ -3,17 +3,21 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { keyRingOf, keyRingText, openTenants, type TestTenants } from '#test/support/api.ts'
 import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import {
   type ApiProcess,
   readiness,
   startApiProcess,
   startProcess,
   type TestProcess,
-} from '#test/support/api-process.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+} from '#test/support/processes/api-process.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 const right = keyRingText('k1', 1)
 const wrong = keyRingText('k2', 2)

@@ -1,8 +1,8 @@
 import { openTenants } from '#test/support/api.ts'
-import { type ApiProcess, readiness, startApiProcess } from '#test/support/api-process.ts'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { type ApiProcess, readiness, startApiProcess } from '#test/support/processes/api-process.ts'
 import { testStores } from '#test/support/stores.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 
 /** API process with its tenants. */
 export interface AbuseScene {

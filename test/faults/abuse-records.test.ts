@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { tenantYaml } from '#test/support/api.ts'
-import { command, startStandalone } from '#test/support/redis-topology.ts'
+import { command, startStandalone } from '#test/support/stores/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { type AbuseScene, openAbuseScene } from './abuse-probes.ts'

@@ -1,6 +1,6 @@
 import { type Driver, startDriver } from '#clients/conformance/driver.ts'
-import type { ClientOperation } from '#test/support/client-ledger.ts'
-import { Dice } from '#test/support/record-callers.ts'
+import type { ClientOperation } from '#test/support/clients/client-ledger.ts'
+import { Dice } from '#test/support/records/record-callers.ts'
 import { until } from '#test/support/until.ts'
 
 /** Way of an operation: in a transaction with its outcome, or by `once` with an effect of its own. */

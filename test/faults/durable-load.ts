@@ -1,12 +1,12 @@
 import type { AcquireOutcome } from '#internal/records/record.ts'
-import { Dice } from '#test/support/record-callers.ts'
+import { Dice } from '#test/support/records/record-callers.ts'
 import {
   type ClockMove,
   findViolations,
   type History,
   type HistoryCall,
   type RecordedCall,
-} from '#test/support/record-history.ts'
+} from '#test/support/records/record-history.ts'
 import { until } from '#test/support/until.ts'
 import { loadApiKey } from './event-scene.ts'
 

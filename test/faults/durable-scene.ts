@@ -1,13 +1,13 @@
 import { openTenants, type TestTenants } from '#test/support/api.ts'
-import { type ApiProcess, readiness, startApiProcess } from '#test/support/api-process.ts'
+import { webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { migrateUrl } from '#test/support/migrated-database.ts'
+import { type ApiProcess, readiness, startApiProcess } from '#test/support/processes/api-process.ts'
 import {
   createTestPostgres,
   createTestRedis,
   type TestPostgres,
   type TestRedis,
 } from '#test/support/stores.ts'
-import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { loadApiKey } from './event-scene.ts'
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
 

@@ -1,5 +1,5 @@
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { EventLedger } from './event-ledger.ts'
 
 /** Target and rate of a load. */

@@ -1,13 +1,14 @@
 import { openTenants, type TestTenants } from '#test/support/api.ts'
+import { checkDelivery } from '#test/support/events/delivery-check.ts'
+import { webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
+import { migrateUrl } from '#test/support/migrated-database.ts'
 import {
   type ApiProcess,
   readiness,
   startApiProcess,
   startProcess,
   type TestProcess,
-} from '#test/support/api-process.ts'
-import { checkDelivery } from '#test/support/delivery-check.ts'
-import { migrateUrl } from '#test/support/migrated-database.ts'
+} from '#test/support/processes/api-process.ts'
 import {
   createTestPostgres,
   createTestRedis,
@@ -15,7 +16,6 @@ import {
   type TestRedis,
 } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { type EventLoad, type EventLoadOptions, startEventLoad } from './event-load.ts'
 
 /** Slug of the tenant of `startLoad`. */

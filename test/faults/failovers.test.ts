@@ -7,7 +7,7 @@ import {
   type SentinelTopology,
   startCluster,
   startSentinel,
-} from '#test/support/redis-topology.ts'
+} from '#test/support/stores/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { printCounts } from './event-ledger.ts'

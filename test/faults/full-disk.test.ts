@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { command } from '#test/support/redis-topology.ts'
+import { command } from '#test/support/stores/redis-topology.ts'
 import { until } from '#test/support/until.ts'
 import { printCounts } from './event-ledger.ts'
 import { answersOf, type EventLoad } from './event-load.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { genericBody, signGeneric } from '#test/support/intake/webhook-calls.ts'
 import { isNightly } from '#test/support/nightly.ts'
 import { until } from '#test/support/until.ts'
-import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { printCounts } from './event-ledger.ts'
 import { answersOf } from './event-load.ts'
 import { type EventScene, inFlightMax, openEventScene } from './event-scene.ts'

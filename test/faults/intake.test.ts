@@ -2,13 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { poll } from '#internal/dev/index.ts'
 import { createPool, migrate, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import {
   createTestPostgres,
   createTestRedis,
   type TestPostgres,
   type TestRedis,
 } from '#test/support/stores.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
 let postgres: TestPostgres
 let durable: TestRedis

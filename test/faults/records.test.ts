@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { command, startStandalone } from '#test/support/redis-topology.ts'
+import { command, startStandalone } from '#test/support/stores/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import {

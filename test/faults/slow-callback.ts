@@ -1,4 +1,4 @@
-import { checkDelivery } from '#test/support/delivery-check.ts'
+import { checkDelivery } from '#test/support/events/delivery-check.ts'
 
 /** Callback whose calls hang until released. */
 export interface SlowCallback {

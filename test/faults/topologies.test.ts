@@ -7,7 +7,7 @@ import {
   type SentinelTopology,
   startCluster,
   startSentinel,
-} from '#test/support/redis-topology.ts'
+} from '#test/support/stores/redis-topology.ts'
 import { until } from '#test/support/until.ts'
 import {
   acquire,

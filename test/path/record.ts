@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { keyRingText, openTenants } from '#test/support/api.ts'
-import { startReceiver } from '#test/support/callback-receiver.ts'
+import { startReceiver } from '#test/support/events/callback-receiver.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/intake/webhook-calls.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { testStores } from '#test/support/stores.ts'
-import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { root, type SourceFunction, type Sources } from './sources.ts'
 
 const waitMs = { deadlineMs: 25_000, everyMs: 5 }

@@ -13,9 +13,9 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { LimitsInForce, Meter, StatsTally } from '#internal/usage/index.ts'
 import { openerOf, openTenants, type TestAnswer } from './api.ts'
-import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
+import { type FakeApiServer, startFakeApiServer } from './tenants/fake-api-server.ts'
 
 /** Attributes of an access review, without group and version. */
 export interface AskedRight {

@@ -1,5 +1,5 @@
 import { createPool, migrate } from '#internal/storage/index.ts'
-import { createTestDatabase, type TestDatabase } from './database.ts'
+import { createTestDatabase, type TestDatabase } from './stores/database.ts'
 
 /** Creates a database with the product's schema for one test file, cloned from a template that is migrated once per process. */
 export function createMigratedDatabase(): Promise<TestDatabase> {

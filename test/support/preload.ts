@@ -1,6 +1,6 @@
 import { afterAll, afterEach } from 'bun:test'
-import './exit-signals.ts'
-import { failOnDeliveryProblems } from './delivery-problems.ts'
+import './processes/exit-signals.ts'
+import { failOnDeliveryProblems } from './events/delivery-problems.ts'
 import { stopTestStores } from './stores.ts'
 
 afterEach(failOnDeliveryProblems)

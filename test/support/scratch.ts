@@ -1,6 +1,6 @@
 import { chmodSync, mkdtempSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { storesRoot } from './stores-root.ts'
+import { storesRoot } from './stores/stores-root.ts'
 
 /**
  * Creates an empty folder for one test's stores; the test removes it by `removeStores`, which also ends stores running in it.

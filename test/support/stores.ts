@@ -1,7 +1,7 @@
-import { dropTemplates } from './database.ts'
-import { stopRunning } from './running.ts'
+import { dropTemplates } from './stores/database.ts'
+import { stopRunning } from './stores/running.ts'
 
-export { createTestDatabase, type TestDatabase } from './database.ts'
+export { createTestDatabase, type TestDatabase } from './stores/database.ts'
 export {
   createTestPostgres,
   createTestRedis,
@@ -9,7 +9,7 @@ export {
   type TestRedis,
   type TestRedisOptions,
   testStores,
-} from './running.ts'
+} from './stores/running.ts'
 
 /** Ends all stores that this process's tests started. The preload calls it after the last file. */
 export async function stopTestStores(): Promise<void> {

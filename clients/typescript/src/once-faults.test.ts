@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
-import { errorAnswer, type Fault, FaultyFetch } from '../../../test/support/faulty-fetch.ts'
+import { errorAnswer, type Fault, FaultyFetch } from '../../../test/support/clients/faulty-fetch.ts'
 import {
   Latchkey,
   type LatchkeyOptions,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { inspect } from 'node:util'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
-import { FaultyFetch } from '../../../test/support/faulty-fetch.ts'
+import { FaultyFetch } from '../../../test/support/clients/faulty-fetch.ts'
 import {
   Latchkey,
   LatchkeyOutcomeError,

@@ -8,9 +8,9 @@ import pgDriver from 'pg'
 import postgres from 'postgres'
 import { poll } from '../../../internal/dev/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
-import { type CommitProxy, startCommitProxy } from '../../../test/support/commit-proxy.ts'
-import { FaultyFetch } from '../../../test/support/faulty-fetch.ts'
-import { openRawRedis } from '../../../test/support/raw-redis.ts'
+import { FaultyFetch } from '../../../test/support/clients/faulty-fetch.ts'
+import { type CommitProxy, startCommitProxy } from '../../../test/support/stores/commit-proxy.ts'
+import { openRawRedis } from '../../../test/support/stores/raw-redis.ts'
 import {
   createTestDatabase,
   createTestRedis,

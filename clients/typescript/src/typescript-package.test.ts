@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { gzipSync } from 'bun'
 import { startTestApi, type TestApi, testApiKey } from '../../../test/support/api.ts'
-import { runToEnd } from '../../../test/support/client-scene.ts'
-import { makeProject, packClient } from '../../../test/support/packed-client.ts'
+import { runToEnd } from '../../../test/support/clients/client-scene.ts'
+import { makeProject, packClient } from '../../../test/support/clients/packed-client.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 /** Without the tsconfig.json of the repository. */

@@ -7,11 +7,11 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
-import { command } from '#test/support/redis-topology.ts'
-import { startSpoolLab } from '#test/support/spool-lab.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
+import { startSpoolLab } from '#test/support/intake/spool-lab.ts'
+import { command } from '#test/support/stores/redis-topology.ts'
 
 let backoffice: TestBackoffice
 let operator: DashboardSession

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, failEvent } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, failEvent } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { dayStartMs } from '../components/clock.ts'
 
 const hourMs = 3_600_000

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
   adminToken,
@@ -16,10 +15,11 @@ import {
   refuseCall,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { addAttempt } from '#test/support/event-attempts.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { addAttempt } from '#test/support/events/event-attempts.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 const secret = 'sk_live_0123456789abcdefABCDEF'
 let backoffice: TestBackoffice

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
   adminToken,
@@ -13,9 +12,10 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 let backoffice: TestBackoffice
 let admin: DashboardSession

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, failEvent } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, failEvent } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 const minuteMs = 60_000
 let backoffice: TestBackoffice

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { dayAfter, type EventId } from '#internal/base/index.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { adminToken, someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, failEvent, refuseCall } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { addAttempt, someExchange } from '#test/support/event-attempts.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, failEvent, refuseCall } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { addAttempt, someExchange } from '#test/support/events/event-attempts.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 /** Each breaks out of another place: text, an attribute, a script, a link. */
 const evil = [

@@ -10,12 +10,12 @@ import {
   dashboardTenantYaml,
   type SeededTenant,
   seedTenant,
-} from '#test/support/backoffice-tenants.ts'
+} from '#test/support/dashboard/backoffice-tenants.ts'
 import {
   type DashboardSession,
   openDashboardSession,
   withoutFormToken,
-} from '#test/support/dashboard-session.ts'
+} from '#test/support/dashboard/dashboard-session.ts'
 import { pages as rows } from './pages.ts'
 
 let backoffice: TestBackoffice

@@ -3,8 +3,8 @@ import { dayAfter } from '#internal/base/index.ts'
 import { settingNames } from '#internal/settings/index.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 
 let backoffice: TestBackoffice
 let session: DashboardSession

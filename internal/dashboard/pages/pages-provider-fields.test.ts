@@ -4,8 +4,8 @@ import { poll } from '#internal/dev/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { providersMax, putProvider } from '#internal/tenants/providers/provider-store.ts'
 import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 
 const pageBytesMax = 100_000
 const suggestedMax = 100

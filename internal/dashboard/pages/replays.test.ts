@@ -4,12 +4,12 @@ import { eventReadSettings } from '#internal/events/index.ts'
 import { countDueOutcomes } from '#internal/replays/outcome.ts'
 import { stepReplay } from '#internal/replays/step.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { acceptEvents } from '#test/support/accepted-event.ts'
 import { adminToken, someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, failEvent, seedTenant } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { listFailedEvents } from '#test/support/failed-events.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
+import { dashboardTenantYaml, failEvent, seedTenant } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import { acceptEvents } from '#test/support/events/accepted-event.ts'
+import { listFailedEvents } from '#test/support/events/failed-events.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 
 let backoffice: TestBackoffice
 let pool: Pool

@@ -7,10 +7,14 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import { providerSecret } from '#test/support/webhook-calls.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
+import {
+  type CallbackReceiver,
+  callbackSecret,
+  startReceiver,
+} from '#test/support/events/callback-receiver.ts'
+import { providerSecret } from '#test/support/intake/webhook-calls.ts'
 
 let backoffice: TestBackoffice
 let receiver: CallbackReceiver

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
-import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { dashboardTenantYaml } from '#test/support/dashboard/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 
 const file = `${import.meta.dir}/../../../config/providers/slack.yaml`
 const { vectors } = parse(readFileSync(file, 'utf8')).spec

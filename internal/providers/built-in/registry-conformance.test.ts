@@ -1,9 +1,9 @@
-// Rules that every provider must satisfy. A provider's kit in test/support/provider-kits describes how the vendor composes and signs a
+// Rules that every provider must satisfy. A provider's kit in test/support/intake/provider-kits describes how the vendor composes and signs a
 // call.
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
-import type { ConformanceKit } from '#test/support/provider-kits/kit.ts'
+import type { ConformanceKit } from '#test/support/intake/provider-kits/kit.ts'
 import { type CallHeaders, type ProviderCall, refusalCauses, type UnsignedCall } from '../provider.ts'
 import { findProvider, providers } from './registry.ts'
 
@@ -16,7 +16,7 @@ const folders = readdirSync(import.meta.dir, { withFileTypes: true })
   .map((entry) => entry.name)
 const kits: ConformanceKit[] = []
 for (const folder of folders) {
-  const found = (await import(`#test/support/provider-kits/${folder}.ts`)) as {
+  const found = (await import(`#test/support/intake/provider-kits/${folder}.ts`)) as {
     readonly kits: readonly ConformanceKit[]
   }
   kits.push(...found.kits)

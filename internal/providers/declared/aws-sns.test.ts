@@ -1,7 +1,7 @@
 // Messages of Amazon SNS, signed with a certificate that the test issues.
 import { describe, expect, test } from 'bun:test'
 import { type KeyObject, sign } from 'node:crypto'
-import { createTestAuthority } from '#test/support/wallet-calls.ts'
+import { createTestAuthority } from '#test/support/intake/wallet-calls.ts'
 import type { ProviderCall } from '../provider.ts'
 import { compileDeclaration } from './compile.ts'
 import { parseProvider } from './manifest.ts'

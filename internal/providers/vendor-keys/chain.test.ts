@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
-import { createTestAuthority } from '#test/support/wallet-calls.ts'
-import { writeCertificate } from '#test/support/write-certificate.ts'
+import { createTestAuthority } from '#test/support/intake/wallet-calls.ts'
+import { writeCertificate } from '#test/support/intake/write-certificate.ts'
 import { readExtensions, validateChain } from './chain.ts'
 
 const nowMs = Date.UTC(2026, 10, 10)

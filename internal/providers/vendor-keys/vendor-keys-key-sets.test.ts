@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import type { TenantId } from '#internal/base/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import type { FetchedText } from './fetch.ts'
 import { VendorKeys } from './vendor-keys.ts'
 

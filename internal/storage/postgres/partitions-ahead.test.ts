@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { dayAfter } from '#internal/base/index.ts'
 // Tests may import any file of a room. These imports write the rows for which partitions are created.
 import { insertEvents } from '#internal/events/insert.ts'
+import { receivedEvent } from '#test/support/events/received-event.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { ensurePartitionsAhead } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'

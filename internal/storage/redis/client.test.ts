@@ -11,8 +11,8 @@ import {
   refusal,
   testHealthyRedis,
   untilWorks,
-} from '#test/support/redis-connection.ts'
-import { command, startStandalone } from '#test/support/redis-topology.ts'
+} from '#test/support/stores/redis-connection.ts'
+import { command, startStandalone } from '#test/support/stores/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { redisCheck } from '../readiness.ts'

@@ -7,8 +7,8 @@ import {
   refusal,
   testHealthyRedis,
   untilWorks,
-} from '#test/support/redis-connection.ts'
-import { type ClusterTopology, command, startCluster } from '#test/support/redis-topology.ts'
+} from '#test/support/stores/redis-connection.ts'
+import { type ClusterTopology, command, startCluster } from '#test/support/stores/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
 import { slotOf } from './slot-map.ts'

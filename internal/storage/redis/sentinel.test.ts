@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { openConnections, put, testHealthyRedis, untilWorks } from '#test/support/redis-connection.ts'
-import { command, type SentinelTopology, startSentinel } from '#test/support/redis-topology.ts'
+import { openConnections, put, testHealthyRedis, untilWorks } from '#test/support/stores/redis-connection.ts'
+import { command, type SentinelTopology, startSentinel } from '#test/support/stores/redis-topology.ts'
 import { until } from '#test/support/until.ts'
 import { decideMaster } from './sentinel.ts'
 import { RedisUnavailable } from './session.ts'

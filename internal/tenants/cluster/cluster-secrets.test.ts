@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createKubeClient, createTransport, type Secret } from '#internal/kube/index.ts'
-import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import {
+  type FakeApiServer,
+  type SeenRequest,
+  startFakeApiServer,
+} from '#test/support/tenants/fake-api-server.ts'
 import type { GeneratedSecret, TenantSecrets } from '../tenant-source.ts'
 import { ClusterSecrets, grantCommand, type KnownSecret } from './cluster-secrets.ts'
 

@@ -6,7 +6,7 @@ import {
   type ReflectorTrouble,
 } from '#internal/kube/index.ts'
 import { createHealth } from '#internal/telemetry/index.ts'
-import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/tenants/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import { ClusterSecrets } from './cluster-secrets.ts'
 import { ClusterView, RepeatedFailure } from './cluster-view.ts'

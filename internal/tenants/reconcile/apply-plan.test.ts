@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { testKeyRing } from '#test/support/api.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { listTenantsToPurge } from '../tenant-store.ts'
 import { removeTenant } from './apply-plan.ts'
 

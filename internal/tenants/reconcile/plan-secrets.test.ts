@@ -4,7 +4,7 @@ import {
   found,
   planOf as plan,
   storedCallback,
-} from '#test/support/tenant-plans.ts'
+} from '#test/support/tenants/tenant-plans.ts'
 import type { SecretRead } from '../tenant-source.ts'
 import type { StoredSecret } from './gather-tenant.ts'
 

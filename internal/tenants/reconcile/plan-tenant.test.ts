@@ -7,7 +7,7 @@ import {
   planOf as plan,
   planUid as uid,
   whsec,
-} from '#test/support/tenant-plans.ts'
+} from '#test/support/tenants/tenant-plans.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
 import type { SecretRead } from '../tenant-source.ts'
 import type { ConditionType } from './conditions.ts'

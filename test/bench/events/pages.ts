@@ -1,7 +1,7 @@
 import { createEventId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
-import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { openDashboardSession } from '#test/support/dashboard/dashboard-session.ts'
 import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 

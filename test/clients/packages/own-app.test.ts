@@ -4,9 +4,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort, poll, removeStores } from '#internal/dev/index.ts'
-import { runToEnd } from '#test/support/client-scene.ts'
-import { type DevServer, root, startDevServer } from '#test/support/dev-server.ts'
-import { blockNamed } from '#test/support/page.ts'
+import { runToEnd } from '#test/support/clients/client-scene.ts'
+import { blockNamed } from '#test/support/documents/page.ts'
+import { type DevServer, root, startDevServer } from '#test/support/processes/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
 const page = 'docs/tutorials/own-app.md'

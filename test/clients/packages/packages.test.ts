@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { signedEvent } from '#clients/typescript/src/testing/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { makeProject, packClient } from '#test/support/packed-client.ts'
-import { runServed } from '#test/support/served-program.ts'
+import { makeProject, packClient } from '#test/support/clients/packed-client.ts'
+import { runServed } from '#test/support/processes/served-program.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

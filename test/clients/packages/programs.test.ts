@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { buildRelease } from '#cmd/dev/build.ts'
 import { hasValidHashes } from '#cmd/dev/release/mach-o.ts'
-import { runToEnd } from '#test/support/client-scene.ts'
+import { runToEnd } from '#test/support/clients/client-scene.ts'
 import { version } from '../../../package.json'
 
 const root = resolve(import.meta.dir, '../../..')

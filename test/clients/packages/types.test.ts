@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { runToEnd } from '#test/support/client-scene.ts'
-import { makeProject, packClient } from '#test/support/packed-client.ts'
-import { blockNamed } from '#test/support/page.ts'
+import { runToEnd } from '#test/support/clients/client-scene.ts'
+import { makeProject, packClient } from '#test/support/clients/packed-client.ts'
+import { blockNamed } from '#test/support/documents/page.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

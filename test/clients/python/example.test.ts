@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { runExample } from '#test/support/example.ts'
+import { runExample } from '#test/support/documents/example.ts'
 
 test('examples: the commands of fastapi-events print what its README shows', async () => {
   const { shown, printed } = await runExample('fastapi-events')

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { join, resolve } from 'node:path'
 import pg from 'pg'
 import { ensurePythonEnvironment } from '#internal/dev/index.ts'
-import { runToEnd, startClientScene } from '#test/support/client-scene.ts'
+import { runToEnd, startClientScene } from '#test/support/clients/client-scene.ts'
 import { createTestDatabase } from '#test/support/stores.ts'
 
 // Runs the library's own tests with pytest. Each case of pytest is a test here.

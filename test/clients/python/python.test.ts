@@ -4,8 +4,13 @@ import { join, resolve } from 'node:path'
 import { ensurePythonEnvironment } from '#internal/dev/index.ts'
 import { internalDocument, publicContract } from '#internal/openapi/index.ts'
 import { testLimits } from '#test/support/api.ts'
-import { type ClientScene, type Finished, runToEnd, startClientScene } from '#test/support/client-scene.ts'
-import { patternsOf, textsFor } from '#test/support/document-patterns.ts'
+import {
+  type ClientScene,
+  type Finished,
+  runToEnd,
+  startClientScene,
+} from '#test/support/clients/client-scene.ts'
+import { patternsOf, textsFor } from '#test/support/documents/document-patterns.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const documents = { public: publicContract(testLimits), internal: internalDocument() }

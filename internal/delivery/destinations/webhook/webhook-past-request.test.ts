@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { readEvent } from '#internal/events/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
-import { truncateEvents } from '#test/support/truncate-events.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { forwardedOf, pastRequestsOf } from './webhook.ts'
 
 let lab: DeliveryLab

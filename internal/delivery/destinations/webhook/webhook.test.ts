@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
-import { someTenantId } from '#test/support/directory-tenant.ts'
+import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { carriedHeaders, forwardedEvent } from './webhook.ts'
 
 const event = {

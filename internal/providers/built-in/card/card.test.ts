@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Stripe } from 'stripe'
-import { kits } from '#test/support/provider-kits/card.ts'
+import { kits } from '#test/support/intake/provider-kits/card.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { card } from '../declared.ts'
 

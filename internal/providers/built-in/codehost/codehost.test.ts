@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { sign, verify } from '@octokit/webhooks-methods'
-import { kits } from '#test/support/provider-kits/codehost.ts'
+import { kits } from '#test/support/intake/provider-kits/codehost.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { codehost } from '../declared.ts'
 

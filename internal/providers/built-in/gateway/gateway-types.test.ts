@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { BraintreeGateway, Environment } from 'braintree'
-import { braintreeKinds } from '#test/support/braintree-kinds.ts'
+import { braintreeKinds } from '#test/support/intake/braintree-kinds.ts'
 import { unlistedType } from '../../declared/event.ts'
 import { eventTables } from '../tables.ts'
 import { gateway } from './provider.ts'

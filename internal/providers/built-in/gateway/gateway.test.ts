@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { BraintreeGateway, Environment } from 'braintree'
-import { braintreeKinds } from '#test/support/braintree-kinds.ts'
+import { braintreeKinds } from '#test/support/intake/braintree-kinds.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { gateway } from './provider.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Webhook } from 'standardwebhooks'
-import { kits } from '#test/support/provider-kits/generic.ts'
+import { kits } from '#test/support/intake/provider-kits/generic.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { generic } from '../declared.ts'
 

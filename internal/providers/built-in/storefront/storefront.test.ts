@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import '@shopify/shopify-api/adapters/web-api'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
-import { kits } from '#test/support/provider-kits/storefront.ts'
+import { kits } from '#test/support/intake/provider-kits/storefront.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { storefront } from '../declared.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createTestAuthority, signWallet, walletBody, webhookId } from '#test/support/wallet-calls.ts'
+import { createTestAuthority, signWallet, walletBody, webhookId } from '#test/support/intake/wallet-calls.ts'
 import type { ProviderCall, ProviderSettings } from '../../provider.ts'
 import { createWalletSigner, wallet, walletSources } from './provider.ts'
 
