@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { systemClock } from '#internal/base/index.ts'
 import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { latchkey } from '#test/support/processes/latchkey.ts'
 import { until } from '#test/support/until.ts'
 import { Cli, exitCodes } from './cli.ts'
@@ -159,8 +160,7 @@ describe('colours', () => {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-colours-'))
   afterAll(() => rmSync(folder, { recursive: true }))
   const path = join(folder, 'operators.yaml')
-  const args = [process.execPath, 'cmd/latchkey/main.ts', 'operators', 'list', '--file', path]
-  const cwd = join(import.meta.dir, '../..')
+  const args = ['operators', 'list', '--file', path]
   beforeAll(async () => {
     await latchkey(['operators', 'add', 'ada', '--role', 'viewer', '--file', path], {})
   })
@@ -171,16 +171,16 @@ describe('colours', () => {
     ['a terminal that has none: are not used', { TERM: 'dumb' }, false],
   ])('colours on %s', async (_case, more, isColoured) => {
     let shown = ''
-    const env = { PATH: process.env['PATH'], TERM: 'xterm', ...more }
+    const env = { TERM: 'xterm', ...more }
     const data = (_terminal: unknown, bytes: Uint8Array) => void (shown += new TextDecoder().decode(bytes))
-    const child = Bun.spawn(args, { cwd, env, terminal: { data } })
+    const child = Bun.spawn([compiledProgram(), ...args], { env, terminal: { data } })
     expect(await child.exited).toBe(0)
     await until('the list', () => shown.includes('ada'))
     expect(shown.includes('\u001b[1mNAME')).toBe(isColoured)
   })
 
   test('colours: are not used in a pipe', () => {
-    const child = Bun.spawnSync(args, { cwd, env: { PATH: process.env['PATH'], TERM: 'xterm' } })
+    const child = Bun.spawnSync([compiledProgram(), ...args], { env: { TERM: 'xterm' } })
     expect(child.stdout.toString()).toMatch(/^NAME +ROLES/)
   })
 })

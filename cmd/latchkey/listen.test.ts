@@ -4,6 +4,7 @@ import { startTcpProxy, type TcpProxy } from '#test/faults/tcp-proxy.ts'
 import { acceptEvents } from '#test/support/events/accepted-event.ts'
 import { receivedEvent } from '#test/support/events/received-event.ts'
 import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { latchkey } from '#test/support/processes/latchkey.ts'
 import { createCa } from '#test/support/stores/pki.ts'
 import { until } from '#test/support/until.ts'
@@ -304,14 +305,10 @@ describe('latchkey listen', () => {
     status = 500
     let shown = ''
     const name = named()
-    const child = Bun.spawn(
-      [process.execPath, 'cmd/latchkey/main.ts', 'listen', '--forward-to', url(), '--name', name],
-      {
-        cwd: `${import.meta.dir}/../..`,
-        env: { ...lab.env(), PATH: process.env['PATH'] },
-        terminal: { data: (_terminal, bytes) => void (shown += new TextDecoder().decode(bytes)) },
-      },
-    )
+    const child = Bun.spawn([compiledProgram(), 'listen', '--forward-to', url(), '--name', name], {
+      env: lab.env(),
+      terminal: { data: (_terminal, bytes) => void (shown += new TextDecoder().decode(bytes)) },
+    })
     await streams(name)
     const [failed] = await accept(1)
     const shows = (status: string) =>

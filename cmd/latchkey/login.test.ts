@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { adminToken } from '#test/support/backoffice.ts'
 import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
 import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { latchkey } from '#test/support/processes/latchkey.ts'
 
 let lab: CommandLab
@@ -221,9 +222,8 @@ describe('profiles', () => {
 
 test('latchkey login: does not show the key that is typed at a terminal', async () => {
   let shown = ''
-  const child = Bun.spawn([process.execPath, 'cmd/latchkey/main.ts', 'login', '--url', lab.api.url], {
-    cwd: join(import.meta.dir, '../..'),
-    env: { ...env, PATH: process.env['PATH'] },
+  const child = Bun.spawn([compiledProgram(), 'login', '--url', lab.api.url], {
+    env,
     terminal: {
       data(terminal, bytes) {
         shown += new TextDecoder().decode(bytes)

@@ -1,26 +1,10 @@
-import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-
-const root = resolve(import.meta.dir, '../..')
-const folder = mkdtempSync(join(tmpdir(), 'latchkey-cli-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-
-// Bundled as for a release: from source, each start of the program would compile it and the documents of both APIs again.
-const { metafile } = await Bun.build({
-  entrypoints: [resolve(root, 'cmd/latchkey/main.ts')],
-  target: 'bun',
-  format: 'esm',
-  splitting: true,
-  metafile: true,
-  external: ['supports-color'],
-  outdir: folder,
-})
+import { expect, test } from 'bun:test'
+import { resolve } from 'node:path'
+import { compiledProgram } from '#test/support/compiled-program.ts'
 
 /** Runs the program in its own process, since the library of completions prints to standard output itself. */
 function complete(...args: readonly string[]) {
-  const child = Bun.spawnSync([process.execPath, join(folder, 'main.js'), ...args], { cwd: root })
+  const child = Bun.spawnSync([compiledProgram(), ...args])
   return { code: child.exitCode, out: child.stdout.toString(), err: child.stderr.toString() }
 }
 
@@ -54,7 +38,15 @@ test('latchkey completion: rejects an unknown shell', () => {
   expect(err).toContain('Allowed choices are zsh, bash, fish')
 })
 
-test('latchkey: the start of a command over HTTP loads no library of stores or Kubernetes', () => {
+test('latchkey: the start of a command over HTTP loads no library of stores or Kubernetes', async () => {
+  const { metafile } = await Bun.build({
+    entrypoints: [resolve(import.meta.dir, 'main.ts')],
+    target: 'bun',
+    format: 'esm',
+    splitting: true,
+    metafile: true,
+    external: ['supports-color'],
+  })
   const outputs = metafile?.outputs ?? {}
   const [entry] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint !== undefined) ?? []
   const loaded = new Set<string>()

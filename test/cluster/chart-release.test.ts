@@ -4,7 +4,7 @@ import { poll } from '#internal/dev/index.ts'
 import { expectOk, leases } from '#internal/kube/index.ts'
 import { tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
 import { isNightly } from '#test/support/nightly.ts'
-import { startProgram } from '#test/support/processes/api-process.ts'
+import { startLatchkey } from '#test/support/processes/api-process.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import {
   buildMsMax,
@@ -127,7 +127,7 @@ describe('chart', () => {
     expectOk('making a lease', await admin.client.create(leases, { metadata: lease, spec: held }))
 
     const { env, args } = await cleanupOf(namespace)
-    const job = startProgram(['cmd/latchkey/main.ts', ...args], env)
+    const job = startLatchkey(args, env)
     const replicas = () =>
       kubectl([
         'get',
@@ -153,7 +153,7 @@ describe('chart', () => {
     ])
     const { metadata } = await tenants.tenant(shops, 'acme')
     expect([metadata.finalizers, metadata.deletionTimestamp]).toEqual([others, undefined])
-    const again = startProgram(['cmd/latchkey/main.ts', ...args], env)
+    const again = startLatchkey(args, env)
     expect([await again.exited, again.output()]).toEqual([
       0,
       'The finalizer was removed from 0 Tenants and 0 Providers\n',

@@ -5,6 +5,7 @@ import { parse, stringify } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
 import { fencesOf } from '#test/support/documents/page.ts'
 import { nightlyTest } from '#test/support/nightly.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { presetFolder, tool } from './chart.ts'
 import {
@@ -56,8 +57,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
       env = { ...standInEnv(clone), REGISTRY: 'localhost', XDG_CONFIG_HOME: clone }
       for (const name of ['charts', 'config', 'crds', 'Dockerfile'])
         symlinkSync(join(root, name), join(clone, name))
-      const latchkey = `#!/bin/sh\nexec '${process.execPath}' '${root}/cmd/latchkey/main.ts' "$@"\n`
-      writeFileSync(join(clone, 'bin/latchkey'), latchkey, { mode: 0o755 })
+      symlinkSync(compiledProgram(), join(clone, 'bin/latchkey'))
       if (Bun.which('helm') === null) symlinkSync(tool('helm'), join(clone, 'bin/helm'))
       copyFileSync(process.env['KUBECONFIG'] ?? '', join(clone, 'kubeconfig'))
       await removeRelease()

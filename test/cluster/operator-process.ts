@@ -1,5 +1,5 @@
 import { poll } from '#internal/dev/index.ts'
-import { startProgram, type TestProcess } from '#test/support/processes/api-process.ts'
+import { startProcess, startProgram, type TestProcess } from '#test/support/processes/api-process.ts'
 
 const quietMs = 3_500
 const idleMsMax = 120_000
@@ -34,11 +34,11 @@ const memoryBytes = 384 * 1024 * 1024
 
 /** Starts an operator and waits until it listens. The caller ends it. */
 export async function startOperatorProcess({ env = {}, preload }: OperatorStart): Promise<OperatorProcess> {
-  const main = 'cmd/operator/main.ts'
-  const started = startProgram(preload === undefined ? [main] : [`--preload=${preload}`, main], {
-    BUN_JSC_forceRAMSize: String(memoryBytes),
-    ...env,
-  })
+  const all = { BUN_JSC_forceRAMSize: String(memoryBytes), ...env }
+  const started =
+    preload === undefined
+      ? startProcess('operator', all)
+      : startProgram([`--preload=${preload}`, 'cmd/operator/main.ts'], all)
   let hasEnded = false
   let refused = 0
   void started.exited.then(() => {

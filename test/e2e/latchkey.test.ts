@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { startProgram } from '#test/support/processes/api-process.ts'
+import { startLatchkey } from '#test/support/processes/api-process.ts'
 import { latchkey } from '#test/support/processes/latchkey.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 
@@ -23,7 +23,7 @@ const run = (args: readonly string[]) => latchkey(args, {})
 /** Runs the program as from a shell. */
 async function spawn(args: readonly string[]) {
   const env = { LATCHKEY_DATABASE_URL: database.url, XDG_CONFIG_HOME: home }
-  const program = startProgram(['cmd/latchkey/main.ts', ...args], env)
+  const program = startLatchkey(args, env)
   const code = await program.exited
   return { code, out: program.output(), err: program.errors() }
 }

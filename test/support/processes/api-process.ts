@@ -32,7 +32,12 @@ export function startProcess(
   name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate' | 'run',
   env: Readonly<Record<string, string>>,
 ): TestProcess {
-  return startCommand([compiledProgram(), name], env, name)
+  return startLatchkey([name], env)
+}
+
+/** Runs a command of the compiled program, such as `settings list`, as `startProcess` does. */
+export function startLatchkey(args: readonly string[], env: Readonly<Record<string, string>>): TestProcess {
+  return startCommand([compiledProgram(), ...args], env, `latchkey ${args[0]}`)
 }
 
 /** Starts a program of this repository with its arguments, as `startProcess` does. */
