@@ -68,12 +68,12 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   conflict: {
     when: 'Since it was read, something has changed that the call depends on, for example a setting or the state of a replay.',
-    next: 'Read it again, and decide again. Nothing was changed.',
+    next: 'Read what has changed, then decide again whether to send the call. This call changed nothing.',
     message: 'The payload has expired, so the event cannot be delivered again',
   },
   body_too_large: {
     when: 'The body of a webhook or of a call about events, or its length in the head, is over the limit of the route, which `message` names. On the routes of records and of `/v1/simulate`, a body that is too long is 400 [`invalid_request`](invalid-request.md).',
-    next: 'Send less. A provider repeats such a webhook in vain: reduce what it sends in its settings.',
+    next: 'Send less. A provider’s repetitions of such a webhook are refused, too: reduce what it sends in the settings of the provider.',
     message: 'The body must not be longer than 26214400 bytes',
   },
   fingerprint_mismatch: {
@@ -90,7 +90,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   too_many_replays: {
     when: 'As many replays as a tenant may run are under way, or as many as all tenants together may run.',
-    next: 'Wait as long as `Retry-After` says and until one of them ends, or cancel one. Nothing was started.',
+    next: 'Wait as long as `Retry-After` says and until a running replay ends, or cancel one. No replay was started.',
     message: '2 of these replays are running: wait until one of them ends',
   },
   too_many_searches: {
@@ -100,15 +100,15 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   too_many_simulations: {
     when: 'As many simulations as a tenant may run are under way.',
-    next: 'Wait until one of them ends. Nothing was started.',
+    next: 'Wait until a running simulation ends. No simulation was started.',
   },
   internal: {
     when: 'A fault of Latchkey that it did not expect. Its log has the cause under the `requestId`.',
-    next: 'Repeat the call; with an `Idempotency-Key`, a `lockToken` or a webhook that is safe. If it stays, report the `requestId` to the platform team.',
+    next: 'Repeat the call. This is safe for a webhook and for a call with an `Idempotency-Key` or a `lockToken`. If the error stays, report the `requestId` to the platform team.',
   },
   store_unavailable: {
     when: 'Redis, or Postgres for durable records, does not answer. Nothing is known about the key: the lock may or may not have been acquired, the record may or may not have been saved.',
-    next: 'Repeat the same call with the same `attemptId` or `lockToken` after `Retry-After`; a repetition gets the result of the first call if that was done. Do not run the operation without a lock unless it is safe to run twice.',
+    next: 'Repeat the same call with the same `attemptId` or `lockToken` after `Retry-After`; if the first call was done, its repetition gets the same result. Do not run the operation without a lock unless it is safe to run twice.',
   },
   database_unavailable: {
     when: 'Postgres does not answer. Whether anything was written is not known.',
@@ -116,7 +116,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   queue_unavailable: {
     when: 'An event could be stored neither in Postgres nor in the spool in Redis. Nothing was accepted.',
-    next: 'Providers send it again by themselves. Services send it again after `Retry-After`. Operators: [runbook](../../runbooks/events-unstorable.md).',
+    next: 'Providers send the event again by themselves. Services send the event again after `Retry-After`. Operators: [runbook](../../runbooks/events-unstorable.md).',
   },
   certificate_unavailable: {
     when: 'The signature of the webhook needs a certificate or a key set that the vendor publishes, and it could not be downloaded. A subscription of Amazon SNS that could not be confirmed has the same answer.',
@@ -140,7 +140,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   body_dropped: {
     when: 'Memory for request bodies was short, and this body arrived more slowly than others.',
-    next: 'Send it again; nothing was accepted. Operators: [runbook](../../runbooks/bodies-dropped.md).',
+    next: 'Send the call again; nothing was accepted. Operators: [runbook](../../runbooks/bodies-dropped.md).',
   },
   overloaded: {
     when: 'The process has as many calls under way as it admits, in total, of this tenant or of this caller, or has no memory for another body.',

@@ -1,4 +1,4 @@
-/** Place of the first character that no JSON text can have there. Lines and columns begin at 1; a column counts UTF-16 code units. */
+/** Place of the first character that makes a text invalid JSON. Lines and columns begin at 1; a column counts UTF-16 code units. */
 export interface JsonErrorPlace {
   readonly line: number
   readonly column: number

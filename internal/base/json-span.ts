@@ -143,7 +143,7 @@ function skipSpace(text: string, from: number): number {
   return at
 }
 
-/** Returns the index after the closing quote of the string that starts at `start`, or an index beyond the text without one. */
+/** Returns the index after the closing quote of the string that starts at `start`, or an index beyond the text if that quote is missing. */
 export function endOfString(text: string, start: number): number {
   let at = start + 1
   for (;;) {

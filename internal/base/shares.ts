@@ -17,7 +17,7 @@ export class Shares {
     return this.#taken
   }
 
-  /** Returns false above the total or the owner's quarter. An owner without any amount can exceed the quarter with one take. */
+  /** Returns false, and takes nothing, above the total or the owner's quarter. Only an owner that holds nothing can exceed its quarter. */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
     const owned = this.#owners.get(owner)

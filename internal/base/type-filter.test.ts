@@ -14,7 +14,7 @@ test.each([
   expect(parseTypeFilter(text)).toBe(expected)
 })
 
-test('isOfType: a family contains the types that begin with it, and a whole type only itself', () => {
+test('isOfType: a family such as `payment.*` contains all types with its prefix, and a complete type contains only itself', () => {
   expect(isOfType('payment.succeeded', 'payment.*')).toBe(true)
   expect(isOfType('payment', 'payment.*')).toBe(false)
   expect(isOfType('payment.succeeded', 'payment.succeeded')).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * Parses a filter by event type: a whole type, or a family such as `payment.*`, which matches all types that begin with `payment.`.
- * Converts it to lower case, as types are. Returns undefined if an asterisk is elsewhere than at the end.
+ * Parses a filter by event type: a complete type, or a family such as `payment.*`, which matches all types that begin with `payment.`.
+ * Converts the filter to lower case, in which types are stored. Returns undefined if an asterisk is elsewhere than at the end.
  */
 export function parseTypeFilter(text: string): string | undefined {
   const filter = text.toLowerCase()
