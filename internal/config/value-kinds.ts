@@ -85,12 +85,12 @@ export function credential(name: string): ValueKind<string> {
   }
 }
 
-/** Returns whether a text can be a key, a token or a secret, and so a header of HTTP. */
+/** Returns whether a text can be a key, a token or a secret: printable ASCII that fits into an HTTP header. */
 export function isCredential(text: string): boolean {
   return /^[!-~]{1,16384}$/.test(text)
 }
 
-/** A problem names the first invalid entry by its position. */
+/** Splits a list at its commas. The problem of an invalid list names the position of the first invalid entry. */
 function entriesOf(
   value: string,
   expected: string,
@@ -208,7 +208,7 @@ export const httpUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
-/** Address that pages are below: a URL without user, query and fragment. The value has no trailing slash. */
+/** Base URL of pages, without user, query and fragment. The value has no trailing slash. */
 export const baseUrl: ValueKind<string> = {
   name: 'http or https URL without query',
   parse(value) {
@@ -238,7 +238,7 @@ const nodePattern = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::\d{1,5})?$/
 
 /**
  * Redis URL: `redis://host` for one server, `redis+sentinel://h1,h2/<master-name>` or `redis+cluster://h1,h2`; `rediss` enables TLS. Checks
- * only the syntax. The storage room parses the parts.
+ * only the syntax; `internal/storage` parses the parts.
  */
 export const redisUrl: ValueKind<string> = {
   name: 'redis URL',
@@ -294,7 +294,7 @@ export const privateKeyFile: ValueKind<string> = {
     ),
 }
 
-/** Returns whether a private key is that of a certificate. Both files must have been parsed before. */
+/** Returns whether a private key belongs to a certificate. The caller must have validated both files. */
 export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   const certificate = new X509Certificate(readFileSync(certificatePath))
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))

@@ -80,7 +80,7 @@ test('loop: reports failures, backs off, and resets the backoff after a successf
   }
   fails = true
   await until(() => held.asked.length === 5)
-  // The test's random number is 0, so the pauses are the lower half of 100, 200 and 300.
+  // The test's random number is 0, so each backoff is half of its maximum (100, 200 and 300 ms). The success waits for the interval of 1 s.
   expect(held.asked).toEqual([50, 100, 150, 1000, 50])
   expect(errors.map(([, failures]) => failures)).toEqual([1, 2, 3, 1])
   await loop.stop()

@@ -22,7 +22,7 @@ type Ending =
 
 /** Time limit of the shutdown after a crash. Work in flight is dropped, but child processes and sockets are closed. */
 const brokenGraceMs = 3000
-/** Time in which further signals are repetitions: a terminal signals a whole process group, and npm forwards the signal again. */
+/** Time in which a second signal counts as a repetition: a terminal signals a whole process group, and npm forwards the signal again. */
 const sameSignalMs = 500
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 }
 
