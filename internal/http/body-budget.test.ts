@@ -96,7 +96,7 @@ describe('shares of the budget', () => {
     expect(budget.taken).toBe(40 * mebibyte)
   })
 
-  test('budget: a refused charge and a repeated free have no effect', () => {
+  test('budget: a refused charge and a repeated call of `free` have no effect', () => {
     const { budget, take } = open({ bytesMax: 8 })
     expect(take('a', 9)).toBeUndefined()
     expect(budget.taken).toBe(0)

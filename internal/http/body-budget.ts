@@ -12,13 +12,13 @@ export const smallBytes: number = 64 * 1024
 const longBytes = 1024 * 1024
 /** Divisor of the budget for the small bodies of one owner, and for its large bodies. One large body can exceed this limit. */
 const ownersShare = 4
-/** Divisor of the budget for the other large bodies of an owner while one of them exceeds the owner's limit. */
+/** Divisor of the budget. While one large body exceeds the limit of its owner, the owner's other large bodies together get this part. */
 const besideShare = 64
 /** Divisor of the budget for the part reserved for small bodies. */
 const reserveShare = 6
 /** Divisor of the budget for all bodies over `longBytes` together. A single body can exceed this limit. */
 const longShare = 2
-/** Divisor of an exceeded limit. The bodies of a source that takes more, not counting its largest body, are evicted first. */
+/** Divisor of an exceeded limit. The bodies of a source that takes more than this part, not counting its largest, are evicted first. */
 const sourcesShare = 16
 /** Divisor of an exceeded limit. One eviction frees at least this part, if possible, so that bodies are ranked only rarely. */
 const evictShare = 64
@@ -120,8 +120,8 @@ export interface BudgetBounds {
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
   /**
-   * Maximum declared length of a body that the runtime buffers; default 4 KiB. Such bodies are charged only when complete: up to
-   * `bodiesMax` times this number are then not charged.
+   * Maximum declared length of a body that the runtime buffers; default 4 KiB. Such bodies are charged only when complete, so up to
+   * `bodiesMax` times this number of bytes are in memory without a charge.
    */
   readonly gatheredBytesMax?: number
 }
@@ -203,7 +203,7 @@ export class BodyBudget {
    */
   grow(body: Holding, bytes: number, nowMs: number): boolean {
     if (bytes <= body.bytes) return true
-    // Ends, because each iteration evicts at least one body.
+    // The loop ends, because each iteration evicts at least one body.
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
       const { needed, pool } = lack
       const { limit } = pool

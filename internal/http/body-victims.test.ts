@@ -92,7 +92,7 @@ describe('chooseVictims', () => {
     expect(choose([named('other', { score })], { requester })).toEqual(expected)
   })
 
-  test('chooseVictims: a requester evicts a faster body of another source above its share', () => {
+  test('chooseVictims: a requester evicts a faster body if the source of that body is another one and above its share', () => {
     const bodies = [1, 2, 3].map((nth) => named(String(nth), { source: 'many', score: 9_000 }))
     const requester = { source: 'requester', score: 1 }
     expect(choose(bodies, { sourceShare: 1, requester })).toEqual(['1'])

@@ -1,7 +1,7 @@
 const halfLifeMs = 500
 /** Initial score that gives a body time for its first bytes to arrive. */
 const scoreAtStart = 16 * 1024
-/** Maximum low enough that even after the largest burst, the score falls below the initial score within four half-lives without a byte. */
+/** Maximum score: so low that even after the largest burst, four half-lives without a byte reduce it below the initial score. */
 const scoreMax = 128 * 1024
 
 /** Recent progress of an unfinished body: the bytes received, halved every 500 ms since. */
@@ -45,7 +45,7 @@ export interface Need {
   readonly requester: Requester | undefined
 }
 
-/** Divisor of the score of a requester for its victims, so that two equally fast bodies do not evict each other. */
+/** Divisor of a requester's score. Its victims have at most the result, so that two equally fast bodies do not evict each other. */
 const requesterShare = 2
 
 /**

@@ -63,7 +63,7 @@ export interface Operation {
   readonly tag: string
   readonly summary: string
   readonly description?: Documented<string>
-  /** Deprecated by docs/change-policy.md; its description names the replacement. */
+  /** Marks an operation as deprecated under docs/change-policy.md. The description names the replacement. */
   readonly deprecated?: true
   /** Authentication scheme. Absent: the route needs no authentication. */
   readonly security?: 'apiKey' | 'token'

@@ -56,7 +56,7 @@ function unknownParam(name: string, known: readonly string[]): ApiError {
   )
 }
 
-/** Form of a text without control characters and without U+FFFD, by which decoders replace invalid bytes. */
+/** Pattern of a text without control characters and without U+FFFD, the character that decoders put in place of invalid bytes. */
 export function plainTextForm(charsMax: number): RegExp {
   return new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${charsMax}}$`, 'u')
 }

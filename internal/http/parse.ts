@@ -119,7 +119,7 @@ export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiErro
 
 /**
  * Creates a parser of external values. Its error names up to ten invalid fields and the allowed values, but never contains a value itself.
- * Compiles the schema for the first value: a process has more routes than it serves, and would start later.
+ * Compiles the schema when it parses the first value: compiling the schemas of all routes would delay the start of every process.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,

@@ -166,7 +166,7 @@ async function serve(runtime: Runtime, served: ServedRoute, received: Head): Pro
       return respond(runtime, finished, routeUnknown(runtime.documentPath))
     const head = isWellFormed ? received : { ...received, params: withoutMalformed(received.params) }
     const admitting = served.admit(head)
-    // Most requests are authorized from memory, without a promise.
+    // Awaits only a promise, because most requests are authorized from memory and `await` would cost time.
     const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
     const { admitted, tenant, owner = tenant ?? 'anonymous', bounds } = admission
@@ -279,7 +279,7 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
     unverified: isUnverified(finished, outcome) || undefined,
   }
   runtime.onAnswered(event, cause)
-  // A shared Headers object costs half as much as a new object literal.
+  // Passes a shared Headers object, which costs half as much as a new object literal.
   const response = new Response(shown.body, { status, headers: commonHeaders })
   response.headers.set('X-Request-Id', requestId)
   if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
@@ -332,7 +332,7 @@ export function allowedMethods(
   const methods = routes
     .filter((route) => matches(route.path.split('/'), segments))
     .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-  // A literal path and a path with a parameter can match with the same method.
+  // Removes duplicates: a literal path and a path with a parameter can match with the same method.
   return [...new Set(methods)]
 }
 

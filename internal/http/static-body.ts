@@ -6,7 +6,7 @@ export interface StaticBody {
   readonly gzipped: Uint8Array<ArrayBuffer>
 }
 
-/** Encodes and compresses a text once, so that no request does. */
+/** Encodes and compresses a text once, instead of for each request. */
 export function staticBody(text: string): StaticBody {
   const plain = Uint8Array.from(Buffer.from(text))
   return { plain, gzipped: Uint8Array.from(Bun.gzipSync(plain, { level: 9 })) }
