@@ -12,14 +12,14 @@ export interface CurrentUsage {
   readonly tenantId: TenantId
   /** Time by the clock of the store that has the tenant's new records. */
   readonly nowMs: number
-  /** Meter of the store that has the tenant's new records; undefined if it has none or does not reply. */
+  /** Meter of the store that has the tenant's new records; undefined if that store has no meter or does not reply. */
   readonly locks: MeterWindows | undefined
   readonly events: MeterWindows | undefined
-  /** Sum over both stores; null if a store that can have some does not reply. */
+  /** Record bytes of both stores together; null if a store that may have records does not reply. */
   readonly recordBytes: number | null
   /** Kinds whose meters are unknown, because Redis does not reply. */
   readonly unknown: { readonly locks: boolean; readonly events: boolean }
-  /** Whether the other store can have counted locks of the same month. */
+  /** Whether the other store may also have counted locks in this month. */
   readonly hasMoved: boolean
 }
 

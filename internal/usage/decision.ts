@@ -20,7 +20,7 @@ export interface Decided {
   readonly limit: AnyLimitName | null
 }
 
-/** Applies whatever the tenant's limits are. */
+/** Decision for a suspended tenant, whatever its limits are. */
 export const suspendedDecision: Decided = { decision: 'deny', reason: 'tenant_suspended', limit: null }
 
 /** Decides by the first limit that denies, else by the first that warns. Pure. */

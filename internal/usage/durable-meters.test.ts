@@ -234,7 +234,7 @@ test('retention: frees expired bytes of a tenant without calls, and the sums sta
     buckets: after?.entries ?? 0,
     entries: after?.entries ?? 0,
   })
-  // The sums of the deleted tenant stay as they were, since the purge removes them.
+  // The sums of the deleted tenant do not change here: its purge removes them.
   expect(await sums(gone)).toMatchObject({ meter: before?.meter, buckets: before?.buckets })
   expect(await returnExpiredBytes(lab.pool)).toEqual({ removed: 0, hasMore: false })
   await lab.store.remove(acquireInput(tenantId, { key: 'long' }), '')

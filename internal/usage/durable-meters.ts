@@ -11,12 +11,12 @@ import {
 import type { RecordDurability } from '#internal/tenants/index.ts'
 import type { MeterWindows, WindowCount } from './reading.ts'
 
-/** Meters of a tenant in Postgres, and the place of its records. Times are by Postgres' clock. */
+/** Meters of a tenant in Postgres, and the stores of its records. Times are by Postgres' clock. */
 export interface DurableReading {
   readonly nowMs: number
   /** Store of new records and locks. */
   readonly store: RecordDurability
-  /** Store that can still have earlier ones. */
+  /** Store that may still have earlier records and locks. */
   readonly before: RecordDurability | null
   /** Number of moves between the stores. */
   readonly generation: number
@@ -29,7 +29,7 @@ export interface DurableReading {
 const minuteMs = 60_000
 const hoursKept = 48
 
-/** Reads meters in Postgres, one reading per tenant. Bytes of expired entries do not count, even before a batch returns them. */
+/** Reads meters in Postgres, one reading per tenant. Bytes of expired entries do not count, even before a batch subtracts them. */
 export async function readDurableMeters(
   connection: Pool | PoolClient,
   tenants: readonly TenantId[],
@@ -99,23 +99,23 @@ export function recordEntryIds(tenantId: TenantId): readonly [first: string, las
   return [`${bytes}${'0'.repeat(24)}`, `${bytes}${'f'.repeat(24)}`]
 }
 
-/** Counts as `place_record_entry` does for an entry without a scope and a token. */
+/** Returns the bytes that the SQL function `place_record_entry` counts for an entry without a scope and a token. */
 export function countedEntryBytes(tenantId: TenantId, key: string, textBytes: number): number {
   return 256 + Buffer.byteLength(tenantId) + Buffer.byteLength(key) + textBytes
 }
 
-/** Uses FNV-1a, which costs a fraction of SHA-256: it only keeps a tenant's entries together. */
+/** Returns the start of a tenant's entry ids. It only keeps the entries together, so FNV-1a suffices, which is faster than SHA-256. */
 function tenantBytes(tenantId: TenantId): string {
   let hash = 0x811c9dc5
   for (let at = 0; at < tenantId.length; at += 1) hash = Math.imul(hash ^ tenantId.charCodeAt(at), 0x01000193)
   return (hash >>> 0).toString(16).padStart(8, '0')
 }
 
-/** Stripe of statements that are no batches of records. */
+/** Stripe of a tenant's sums that all statements other than batches of records write. Batches use the stripes 0 to 14. */
 const otherStripe = 15
 
 /**
- * Counts locks in the windows of acquisitions, without limits, and writes an entry with them.
+ * Adds locks to the minute and month in which acquisitions count, without checking limits, and writes an entry in the same statement.
  * @throws if the entry exists or the tenant's records are elsewhere, and errors of Postgres
  */
 export async function countDurableLocks(
@@ -135,7 +135,7 @@ export async function countDurableLocks(
   if (kind !== 'counted') throw new Error(`cannot count locks in Postgres: ${kind}`)
 }
 
-/** Returns bytes of expired entries and reads what Redis has counted in the month. Called once a minute; repeats change nothing. */
+/** Subtracts bytes of expired entries and reads the count of the month in Redis. Called once a minute; repeats change nothing. */
 export async function refreshDurableMeters(
   connection: Pool | PoolClient,
   tenants: readonly TenantId[],
@@ -171,7 +171,7 @@ async function runSteps(
   return rows[0]?.kind
 }
 
-/** Runs work that writes entries, and repeats it after creating the partitions that it misses. @throws the error of the work */
+/** Runs work that writes entries. If partitions are missing, creates them and runs the work once more. @throws the error of the work */
 export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -183,10 +183,10 @@ export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T
 }
 
 const expiredRowsMax = 1_000
-/** Age of expired entries whose bytes are returned here; younger ones are left to the tenant's own batches. */
+/** Minimum time since the expiry of entries whose bytes are subtracted here. Other bytes are left to the tenant's own batches. */
 const silentMinutes = 60
 
-/** Returns bytes of expired entries of tenants that use no records, in batches of about 1 000 rows. Idempotent. */
+/** Subtracts bytes of expired entries from the sums of tenants that use no records, in batches of about 1 000 rows. Idempotent. */
 export async function returnExpiredBytes(pool: Pool): Promise<RemovedRows> {
   const { rows } = await pool.query<{ id: TenantId; count: number }>({
     name: 'usage-find-expired-bytes',
@@ -207,7 +207,7 @@ export async function returnExpiredBytes(pool: Pool): Promise<RemovedRows> {
 
 const hourRowsMax = 1_000
 
-/** Moves hours of locks to `usage_hourly` after two days, at most 1 000 rows. Idempotent. */
+/** Moves hourly counts of locks to `usage_hourly` after two days, at most 1 000 rows. Idempotent. */
 export async function moveRecordHours(pool: Pool): Promise<RemovedRows> {
   const { rows } = await pool.query<{ removed: number }>({
     name: 'usage-move-hours',

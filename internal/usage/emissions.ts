@@ -25,7 +25,7 @@ const aheadMsMax = 300_000
 /** Maximum characters of the id of counted usage. */
 export const usageIdCharsMax = 128
 const idForm = plainTextForm(usageIdCharsMax)
-/** Longer than the maximum age of an emission, so that no emission is recorded twice. */
+/** Time for which ids are remembered: longer than the maximum age of an emission, so that no emission is recorded twice. */
 const rememberedMs = 40 * 24 * hourMs
 const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as const
 
@@ -62,7 +62,7 @@ export async function recordUsage(
   const added = await addEmission(client, { ...emission, decision: null }, nowMs)
   if (added === 'noTenant') return noTenant
   if (added !== 'added') {
-    // A commit counts in the hour of its call, which its caller does not know.
+    // The hour of a commit is not compared: it is the hour of the call, which the caller does not know.
     const isSameHour = added.decision !== null || added.hour === hourOf(occurredAtMs)
     const isSame = isSameUsage(added, emission) && isSameHour
     return { kind: isSame ? 'known' : 'conflict' }
@@ -100,7 +100,7 @@ export async function commitUsage(
   const problem = problemWith(usage)
   if (problem !== undefined) return { kind: 'refused', problem }
   await lockMonth(client, emission)
-  // A statement after the lock, so that its snapshot contains what the previous holder of the lock committed.
+  // Reads in a statement after the lock, so that the snapshot contains what the previous holder of the lock committed.
   const used = await findMonthAmount(client, emission)
   const present = await findEmission(client, tenantId, id)
   if (present) return repeatOf(present, usage, { bounds, used })
@@ -110,7 +110,7 @@ export async function commitUsage(
   if (decided.decision === 'deny') return { kind: 'denied', decided, used }
   const added = await addEmission(client, { ...emission, decision: decided.decision }, nowMs)
   if (added === 'noTenant') return noTenant
-  // An emission of another kind or month can take the id without this lock.
+  // The id can be taken although the lock is held, by an emission of another kind or month.
   if (added !== 'added') return repeatOf(added, usage, { bounds, used })
   const after = { ...emission, used: used + amount, soft: bounds.soft, by }
   return { kind: 'committed', decided, used: after.used, crossing: await saveCrossing(client, after) }
@@ -121,11 +121,11 @@ interface StoredEmission {
   /** Start of the hour in hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
-  /** Null if no guardrail decided it. */
+  /** Null if the usage was only reported, without a decision of a guardrail. */
   readonly decision: UsageDecision | null
 }
 
-/** Result for an id that is already counted, also by an emission, whose decision then follows from the current usage. */
+/** Returns the result for an id that is already counted. If an emission counted it, the current usage determines the decision. */
 function repeatOf(
   present: StoredEmission,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
@@ -149,12 +149,12 @@ function hourOf(atMs: number): number {
   return Math.floor(atMs / hourMs)
 }
 
-/** Arbitrary first key of the advisory locks of months; no other lock with two keys may have it. */
+/** Arbitrary first key of the advisory locks of months; no other lock with two keys may use this number. */
 const monthLocks = 1_702_001
 
 /**
- * Serializes transactions that count a tenant's kind in a month. Advisory, because no row of the month needs to exist. Months with the same
- * hash share a lock, which only delays them.
+ * Serializes transactions that count a tenant's kind in a month. The lock is advisory, because the month may have no row yet. Months with
+ * the same hash share a lock, which only delays them.
  */
 async function lockMonth(
   client: PoolClient,
@@ -197,7 +197,7 @@ async function addEmission(
   })
   if (rows[0]?.alive !== true) return 'noTenant'
   if (rows[0].recorded) return 'added'
-  // A second statement, because the snapshot of the first can be too old to contain the conflicting row.
+  // Searches in a second statement, because the snapshot of the first can be too old to contain the conflicting row.
   return (await findEmission(client, tenantId, id)) ?? Promise.reject(new Error('an emission disappeared'))
 }
 
@@ -215,7 +215,7 @@ async function findEmission(
   return rows[0]
 }
 
-/** Returns undefined if the limit is not reached, or was saved before in this month. */
+/** Saves that a soft limit is reached. Returns undefined if it is not reached, or if this was saved before in the month. */
 async function saveCrossing(
   client: PoolClient,
   {

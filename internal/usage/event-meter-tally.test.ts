@@ -20,7 +20,7 @@ test('event tally: recent events count as fresh, and older events count towards 
   expect(tally.next(nowMs, callOne)).toEqual({ call: 1, fresh: 2, late })
 })
 
-test('event tally: an unconfirmed call is repeated unchanged under its number', () => {
+test('event tally: an unconfirmed call to Redis is repeated with the same counts and the same number', () => {
   const tally = tallyOf(nowMs)
   tally.next(nowMs, callOne)
   tally.add(nowMs, nowMs)

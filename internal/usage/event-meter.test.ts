@@ -333,7 +333,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 6))).toMatchObject({ kind: 'limited', quota: 6 })
   })
 
-  test('event limits: no event is refused after a second without Redis', async () => {
+  test('event limits: no event is refused if Redis has not replied for a second', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     one.meter.check(tenantId, limits(1))
@@ -360,7 +360,7 @@ describe('limits of events', () => {
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })
 
-  test('event limits: limits apply if the tenant whose read checks Redis’ health is deleted', async () => {
+  test('event limits: limits still apply after the deletion of the tenant whose counts are read to check Redis', async () => {
     const [gone, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(gone, limits(undefined, 1))
@@ -375,7 +375,7 @@ describe('limits of events', () => {
     }
   })
 
-  test('event limits: limits apply one refresh after the read that checks Redis’ health fails', async () => {
+  test('event limits: after a read that checks Redis has failed, limits apply again from the next refresh on', async () => {
     const [broken, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(broken, limits(undefined, 1))

@@ -29,9 +29,9 @@ const heardMsMax = 1_000
 const youngMs = 350
 /** Time without an event after which a tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Calls to Redis for one tenant per `refresh`. Remaining events wait for the next one. */
+/** Maximum calls to Redis for one tenant per `refresh`. Remaining events wait for the next `refresh`. */
 const callsPerTurnMax = 10
-/** Tenants with remembered counts, and tenants with uncounted events: the maximum of the directory. */
+/** Maximum tenants with remembered counts, and with uncounted events: as many as the directory can contain. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
@@ -99,8 +99,8 @@ export class EventMeter {
 
   /**
    * Counts the added events in Redis, one call per tenant, and reads the counts of other active tenants with limits. Call it several times
-   * per second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others and is last the
-   * next time.
+   * per second, without overlap; a call per batch of events would slow intake. A tenant that fails does not delay others, and the next call
+   * processes it last.
    * @throws the first failure: Redis does not reply, or Postgres fails while meters are seeded
    */
   async refresh(): Promise<void> {
@@ -196,7 +196,7 @@ export class EventMeter {
   async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#parts.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
     if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
-    // Before seeding, which fails while Postgres is unavailable.
+    // Notes the reply of Redis before seeding, which fails while Postgres is unavailable.
     this.#heardAt(reply[1])
     await this.#seedOnce(tenantId)
   }
@@ -283,7 +283,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** Waiting events that are too old for the current minute count towards the hour of their receipt only. */
+  /** Makes waiting events that are too old for the current minute count only towards the hour of their receipt. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -321,7 +321,7 @@ const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
 
-/** The counts never exceed the real usage, so a refused event is certainly over its limit. */
+/** Decides whether to accept an event. The counts never exceed the real usage, so a refused event is certainly over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
   {

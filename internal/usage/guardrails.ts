@@ -38,7 +38,7 @@ export interface GuardrailUsage {
 }
 
 export interface GuardrailCommit extends GuardrailUsage {
-  /** Text of 1 to `usageIdCharsMax` characters, as `plainTextForm`. Emitted kinds share the ids of emissions; `locks` have their own. */
+  /** A `plainTextForm` of 1 to `usageIdCharsMax` characters. Emitted kinds share the ids of emissions; `locks` have their own. */
   readonly id: string
   /** Actor for the audit log. */
   readonly by: string
@@ -105,7 +105,7 @@ export async function checkGuardrail(
   return answered(usage, decided, { limits, isCommitted: false })
 }
 
-/** A lock also needs memory of an unknown size: it is refused once `recordBytes` is used up. */
+/** Decides on locks or events. Locks also need memory of an unknown size, so they are denied once `recordBytes` is used up. */
 function decideOwn(
   limits: readonly LimitUsage[],
   { amount, isOverAccepted }: { readonly amount: number; readonly isOverAccepted: boolean },
@@ -124,8 +124,8 @@ function decideOwn(
 
 /**
  * Decides whether a tenant may use an amount now and counts it in the same atomic step unless it is denied, once per id: an emitted kind in
- * Postgres, `locks` in the store of the tenant's records. The audit entry commits with an amount in Postgres and follows one in Redis; if
- * the reply of Redis is lost, the call fails, and its repeat writes the entry. Commits of a tenant in one process run one after another.
+ * Postgres, `locks` in the store of the tenant's records. The audit entry is committed with an amount in Postgres, and after one in Redis:
+ * if Redis' reply is lost, the call fails, and repeating it writes the entry. Commits of a tenant in one process run one after another.
  * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
  */
 export async function commitGuardrail(
@@ -191,7 +191,7 @@ async function commitOfLocks(
     )
   let result = await count()
   if (result.kind === 'seed') {
-    // Outside of the transaction, because seeding also needs a connection.
+    // Seeds outside of the transaction, because seeding needs a connection of its own.
     await parts.meter.seed(tenant.id)
     result = await count()
   }
@@ -209,7 +209,7 @@ function auditOf({ id: tenantId }: LimitedTenant, commit: GuardrailCommit, { dec
   return { actor: by, action: 'usage.committed', tenantId, detail: { id, kind, amount, decision } } as const
 }
 
-/** A repeat has the same id and time, so that a unique index keeps one entry. */
+/** Creates the audit entry of a commit. A repeat creates an entry with the same id and time, of which a unique index keeps only one. */
 function auditOfLocks(
   tenant: LimitedTenant,
   commit: GuardrailCommit,

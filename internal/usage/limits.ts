@@ -31,7 +31,7 @@ export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 export interface LimitSources {
   readonly overrides: readonly Pick<StoredOverride, 'limit' | 'hard' | 'expiresAtMs'>[]
   readonly spec: Limits
-  /** Apply where the spec sets no limit. Built-in limits apply where these set none either. */
+  /** Limits that apply where the spec sets none. Where the defaults set none either, the built-in limits apply. */
   readonly defaults: Limits
   readonly nowMs: number
 }
@@ -136,9 +136,9 @@ export interface LimitedTenant {
 export interface TenantLimits {
   readonly all: EffectiveLimits
   readonly locks: LockLimits
-  /** Decided on each access, because acquisitions do not need it. */
+  /** Limits of emitted kinds, computed on each access, because acquisitions do not need them. */
   readonly emitted: ReadonlyMap<string, LimitBounds>
-  /** Including expired ones. */
+  /** Overrides of the tenant, including expired ones. */
   readonly overrides: readonly StoredOverride[]
 }
 
@@ -170,7 +170,7 @@ export class LimitsInForce {
     })
   }
 
-  /** Needs only two look-ups in memory, unless the tenant has overrides. */
+  /** Returns the limits of a tenant. Needs only two look-ups in memory, unless the tenant has overrides. */
   of({ id, limits: spec }: LimitedTenant): TenantLimits {
     const defaults = this.#defaults
     const overrides = this.#overrides.size > 0 ? this.#overrides.get(id) : undefined

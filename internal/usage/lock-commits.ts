@@ -46,7 +46,7 @@ export interface LockCommitParts {
 /** Locks that another service uses. */
 export interface LockCommit {
   readonly tenantId: TenantId
-  /** Text of 1 to `usageIdCharsMax` characters, as `plainTextForm`. Independent of the ids of emissions. */
+  /** Text of 1 to `usageIdCharsMax` characters of the form `plainTextForm`. Independent of the ids of emissions. */
   readonly id: string
   readonly amount: number
   readonly limits: Readonly<Record<LockLimitName, LimitBounds>>
@@ -55,7 +55,7 @@ export interface LockCommit {
 }
 
 /**
- * See `commitUsage`. `used` and `nowMs` are by the store that counts the tenant's locks, after the call. `seed`: nothing was done, since
+ * See `commitUsage`. `used` and `nowMs` come from the store that counts the tenant's locks, after the call. `seed`: nothing was done, since
  * Redis has no meters of the tenant or has not counted locks since its records moved.
  */
 export type LocksCommitted =
@@ -82,7 +82,7 @@ const productionScript = defineCommitLocksScript()
 /**
  * Decides whether a tenant may use locks now and counts them unless they are denied, once per id and atomically with acquisitions, in the
  * store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not remembered.
- * @param client transaction that holds the tenant's records where they are
+ * @param client transaction, until whose end the tenant's records are not moved to another store
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function commitLocks(
@@ -96,7 +96,7 @@ export async function commitLocks(
     postgres: (of: LockCommit) => commitInPostgres(client, of),
   }
   const committed = await commitAmong(commitIn, stores, commit)
-  // A repeat as well: the process of the first call may have ended before its rollup.
+  // Also marks the tenant after a repeat, because the process of the first call may have ended before its rollup.
   if (committed.kind === 'committed' || committed.kind === 'repeat') parts.meter.markUsed(commit.tenantId)
   return committed
 }
@@ -107,7 +107,7 @@ interface Stores {
   readonly generation: number
 }
 
-/** A move waits for the transaction. */
+/** Reads and locks the stores of a tenant's records, so that a move of the records waits for the end of the transaction. */
 async function holdStores(client: PoolClient, tenantId: TenantId): Promise<Stores> {
   const { rows } = await client.query<Stores>({
     name: 'usage-hold-record-stores',
@@ -118,7 +118,7 @@ async function holdStores(client: PoolClient, tenantId: TenantId): Promise<Store
   return rows[0] ?? { store: 'redis', before: null, generation: 0 }
 }
 
-/** Commits in the current store, unless the earlier one has counted the id. */
+/** Commits in the current store, unless the earlier store has already counted the id. */
 async function commitAmong(
   commitIn: Readonly<Record<RecordDurability, (commit: LockCommit) => Promise<LocksCommitted>>>,
   { store, before }: Stores,
@@ -171,12 +171,12 @@ function markerKey(tenantId: TenantId, id: string): string {
   return `{${tenantId}}:commit:${id}`
 }
 
-/** Arbitrary first key of the advisory locks of commits; no other lock with two keys may have it. */
+/** Arbitrary first key of the advisory locks of commits; no other lock with two keys may use this number. */
 const commitLocksOfTenant = 1_702_002
-/** Every marker has this length, so that its bytes are known before the decision. */
+/** Length of every marker. It is fixed, so that the bytes of a marker are known before the decision. */
 const markerChars = 48
 
-/** Commits of a tenant run one after another, so that none exceeds what another leaves. Batches of acquisitions run beside them. */
+/** Commits of a tenant run one after another, so that together they stay within the limits. Batches of acquisitions run concurrently. */
 async function commitInPostgres(
   client: PoolClient,
   { tenantId, id, amount, limits, isSuspended }: LockCommit,

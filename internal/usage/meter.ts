@@ -34,7 +34,7 @@ import {
   usageRowsMax,
 } from './store.ts'
 
-/** Soft limit crossings remembered as reported. Above it all are forgotten, and only Postgres prevents a second report. */
+/** Maximum soft limit crossings remembered as reported. Above it, all are forgotten, and only Postgres prevents a second report. */
 const reportedMax = 10_000
 
 /**
@@ -56,7 +56,7 @@ export class Meter {
       readonly actor: string
       /** Called once for each loss of a tenant's data in Redis. */
       readonly onEpochLost: (tenantId: TenantId) => void
-      /** Checked at each flush for reached soft limits. Undefined for an unknown tenant. Default: no limits. */
+      /** Limits of a tenant, in which each flush finds reached soft limits. Undefined for an unknown tenant. Default: no limits. */
       limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
       /** Called in one process and once per period. Must not throw. */
       onSoftCrossing?(crossing: SoftCrossing): void
@@ -97,7 +97,7 @@ export class Meter {
 
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
-    // A tenant can be deleted before this process learns of its deletion.
+    // Throws for a deleted tenant: a process may call this before it learns of the deletion.
     if (seeding.kind !== 'seeded')
       throw new Error(`cannot create usage meters: the tenant is ${seeding.kind}`)
     // Each of several seeding processes saves the epoch, in case the one that created it dies before saving it.
@@ -225,7 +225,7 @@ export function softCrossings(
   })
 }
 
-// Frees memory, so it runs also when Redis is full.
+// Runs even when Redis is full, because it frees memory.
 const forgetScript = defineScript('forget', 'allow-oom', [forget])
 
 /**

@@ -35,7 +35,7 @@ const lastingMsMax = 366 * 24 * 3_600_000
 /** Maximum characters of the reason of an override. */
 export const overrideReasonCharsMax = 500
 const reasonForm = plainTextForm(overrideReasonCharsMax)
-/** Sum over all tenants, so that all overrides fit into the memory of every process. */
+/** Maximum overrides of all tenants together, so that they fit into the memory of every process. */
 const overridesMax = 10_000
 
 /**
@@ -121,7 +121,7 @@ function validate(
       )
 }
 
-/** Removes expired overrides. The row lock of the version serializes writers. */
+/** Locks the row of the version, so that writers run one after another, and removes expired overrides. */
 async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
   const db = orm(client)
   await db.update(limitOverridesVersion).set({ version: sql`${limitOverridesVersion.version} + 1` })
@@ -135,7 +135,7 @@ export async function readOverridesVersion(pool: Pool): Promise<number> {
   return versionIn(await query.prepare('limit_overrides_version').execute())
 }
 
-/** Reads expired ones as well, and the version in the same snapshot. Skips limits that this version of Latchkey does not know. */
+/** Reads all overrides, also expired ones, and their version in the same snapshot. Skips limits that this release does not know. */
 export async function readOverrides(
   pool: Pool,
 ): Promise<{ readonly version: number; readonly overrides: readonly StoredOverride[] }> {

@@ -70,7 +70,7 @@ describe('reading stats', () => {
     expect(total.latencyMs).toEqual({ p50: 3_600_000, p95: 3_600_000, p99: 3_600_000 })
   })
 
-  test('readStats: returns nothing for no tenants, and only the stats of the requested tenants', async () => {
+  test('readStats: returns only the stats of the requested tenants, and none for an empty list', async () => {
     const hours = (tenants: StatsTenants) => read(tenants, nowMs - 24 * hourMs, nowMs, hourMs)
     expect((await hours([])).total.accepted).toBe(0)
     expect((await hours([first, second])).total.accepted).toBe(24 * (2 + 3))
@@ -110,7 +110,7 @@ describe('ranking tenants', () => {
   const rank = (hours: number, tenants: StatsTenants = 'all', limit = 3) =>
     rankTenants(pool, { tenants, fromMs: nowMs - hours * hourMs, toMs: nowMs, orderBy: 'accepted', limit })
 
-  test('rankTenants: returns the highest tenants first, by minutes or hours, and never the installation', async () => {
+  test('rankTenants: returns the highest tenants first, by minutes or hours, and never the sum over all tenants', async () => {
     const names = async (hours: number) => (await rank(hours)).map(({ tenantId }) => ids.indexOf(tenantId))
     expect(await names(1)).toEqual([99, 98, 97])
     expect(await names(24)).toEqual([99, 98, 97])
@@ -119,7 +119,7 @@ describe('ranking tenants', () => {
     expect((await rank(24, 'all', 1_000)).length).toBe(tenantsCount)
   })
 
-  test('rankTenants: returns only the requested tenants, and of a longer span only the last day', async () => {
+  test('rankTenants: returns only the requested tenants, and reads only the last day of a longer span', async () => {
     expect((await rank(24, [first])).map(({ tenantId }) => tenantId)).toEqual([first])
     expect(await rank(24, [])).toEqual([])
     expect(await rank(240)).toEqual(await rank(24))

@@ -40,7 +40,7 @@ const tenantsMax = 1_000
 const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/** Returns the shortest step of at most 200 points (4 h for 30 days), at least 1 h if it read over 20 000 rows of stats per minute. */
+/** Returns the shortest step with at most 200 points (4 h for 30 days); at least 1 h if over 20 000 rows would be read otherwise. */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
@@ -139,7 +139,7 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * Interpolates linearly within a bucket. Returns the highest limit if the percentile is above all, undefined if all buckets are empty.
+ * Interpolates linearly within a bucket. Returns the highest limit for a percentile above it, and undefined if all buckets are empty.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
@@ -163,7 +163,7 @@ export interface TenantStats extends Readonly<Record<StatName, number>> {
 }
 
 const spanMsMax = 24 * hourMs
-/** Longer spans are read from stats per hour. */
+/** Maximum span that is read from stats per minute. Longer spans are read from stats per hour. */
 const minutesMsMax = 2 * hourMs
 const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})`
 

@@ -128,7 +128,7 @@ export async function usedOf(
   const month = async (kind: OwnKind) => {
     const counted = current[kind] && countAt(current[kind].months, current.nowMs)
     if (counted !== undefined && !(kind === 'locks' && hasMoved)) return counted
-    // Without a meter, the next count creates it from this amount, which is that of both stores.
+    // Reads the amount of both stores in Postgres. If the meter is missing, the next count creates it from this amount.
     const { monthAmount } = await findUsage(pool, tenantId, kind, nowMs)
     return Math.max(counted ?? 0, monthAmount)
   }

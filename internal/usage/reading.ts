@@ -24,7 +24,7 @@ export interface WindowCount {
   readonly count: number
 }
 
-/** Counts of the latest minute and month with counts, which can have ended, and of those before, which have. */
+/** Counts of the latest minute and month with usage, which may have ended, and of the minute and month before them. */
 export interface MeterWindows {
   readonly minutes: readonly WindowCount[]
   readonly months: readonly WindowCount[]

@@ -50,7 +50,7 @@ const accepted = async (tenants: 'all' | readonly TenantId[], stepMs = minuteMs)
   )
 
 describe('stats recorder', () => {
-  test('stats recorder: processes add up minutes by tenant and in total, and hours at the latest when they end', async () => {
+  test('stats recorder: several processes add up to sums per minute by tenant and in total, and to hourly sums at their end', async () => {
     const [first, second] = [createProcess(), createProcess()]
     for (const { clock, tally, recorder } of [first, second]) {
       for (let minute = 0; minute < 4; minute += 1) {

@@ -21,7 +21,7 @@ const cellsMax = 2_000
 const batchesMax = 5
 /** Interval of writing stats per hour; writing them at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
-/** Batches of the final flush: more than a full tally contains. */
+/** Maximum batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**
@@ -113,7 +113,7 @@ export interface StatsBatch {
   readonly minutes: readonly StatsCell[]
   /** Contains at most one cell per tenant and hour. */
   readonly hours: readonly StatsCell[]
-  /** Maxima by the start of the minute in ms since the epoch. */
+  /** Maximum state of the queue in each minute, by the start of the minute in ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
 }
 
@@ -176,7 +176,7 @@ function timeOf(ms: number): string {
 }
 
 const dayMs = 86_400_000
-/** Retention by table. Hours: for a chart of 30 days and some days to compare. Writers: longer than a writer repeats a batch. */
+/** Retention by table. Hours: a chart of 30 days and some days to compare. Writers: longer than a batch is repeated. */
 const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,

@@ -35,7 +35,7 @@ export const minuteMs = 60_000
 export const hourMs = 3_600_000
 
 export interface StatsCell {
-  /** Empty for the whole installation. */
+  /** Empty for the sum over all tenants. */
   readonly tenantId: TenantId | ''
   /** Start of the minute or hour. */
   readonly atMs: number
@@ -66,7 +66,7 @@ export function bucketOf(latencyMs: number): number {
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/** `cellsMax`: one per tenant and minute. `causesMax`: distinct causes of refusals; further causes count as `other`. */
+/** `cellsMax`: cells, one per tenant and minute. `causesMax`: distinct causes of refusals; further causes count as `other`. */
 const usualBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'
@@ -146,7 +146,7 @@ export class StatsTally {
     return taken
   }
 
-  /** Removes and returns maxima by the start of the minute in ms since the epoch. */
+  /** Removes and returns the maximum state of the queue in each minute, by the start of the minute in ms since the epoch. */
   takeQueue(): Map<number, QueueSight> {
     const taken = new Map(this.#queue)
     this.#queue.clear()

@@ -35,7 +35,7 @@ const hourMs = 3_600_000
 /** Rows per statement. Callers split longer lists. */
 export const usageRowsMax = 1000
 
-/** Reads the data from which a meter is seeded. The month of locks includes those of records in Postgres. */
+/** Reads the data from which a meter is seeded. The locks of the month include those of records in Postgres. */
 export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(monthStartMs(nowMs))
@@ -213,7 +213,7 @@ export interface HourAmount {
 
 const hoursReadMax = 20_000
 
-/** Lists hours by time and kind, at most 20 000. Locks are those of both stores; those in Postgres are exact, even without Redis. */
+/** Lists hours by time and kind, at most 20 000. Locks of both stores are added; the count in Postgres is exact, even without Redis. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,

@@ -12,7 +12,7 @@ export const usageHourly = pgTable(
     kind: text('meter').notNull(),
     hourMs: epochMs('hour').notNull(),
     amount: int8('amount').notNull().default(0),
-    /** Locks of records in Postgres, besides `amount`. */
+    /** Locks of records in Postgres, which `amount` does not include. */
     durableAmount: int8('durable_amount').notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.kind, table.hourMs] })],
@@ -62,7 +62,7 @@ export const recordMeters = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.stripe] })],
 )
 
-/** Bytes in Postgres by stripe and by the minute at whose start they are returned. */
+/** Bytes in Postgres by stripe and by the minute at whose start they expire. */
 export const recordBytes = pgTable(
   'record_bytes',
   {
@@ -109,7 +109,7 @@ export const limitOverrides = pgTable(
 )
 
 const statsColumns = {
-  /** Empty for the whole installation. */
+  /** Empty for the sum over all tenants. */
   tenantId: tenantId().notNull(),
   /** Start of the minute or hour. */
   atMs: epochMs('at').notNull(),
@@ -125,7 +125,7 @@ export const statsHourly = pgTable('stats_hourly', statsColumns, (table) => [
   primaryKey({ columns: [table.tenantId, table.atMs] }),
 ])
 
-/** Maxima per minute. */
+/** Maximum state of the queue in each minute. */
 export const statsQueue = pgTable('stats_queue', {
   atMs: epochMs('at').primaryKey(),
   dueCount: integer('due_count').notNull(),

@@ -1,6 +1,6 @@
 import { type Clock, Shares, type TenantId } from '#internal/base/index.ts'
 
-/** Running and waiting calls of a process; a tenant may use a quarter. */
+/** Maximum running and waiting calls of a process. One tenant may use a quarter of them. */
 const callsMax = 800
 const waitMsMax = 5_000
 
@@ -11,7 +11,7 @@ const waitMsMax = 5_000
 export class UsageTurns {
   readonly #clock: Clock
   readonly #calls = new Shares(callsMax)
-  /** Resolves when the last call of each tenant has ended. Never rejects. */
+  /** Per tenant, a promise that resolves when the tenant's last call has ended. It never rejects. */
   readonly #last = new Map<TenantId, Promise<void>>()
 
   constructor(clock: Clock) {
