@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { compiledProgram } from '#test/support/compiled-program.ts'
+import { compiledProgram } from '#test/support/processes/compiled-program.ts'
 
 /** Runs the program in its own process, since the library of completions prints to standard output itself. */
 function complete(...args: readonly string[]) {
