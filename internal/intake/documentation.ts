@@ -133,17 +133,34 @@ const requestBody: Operation['requestBody'] = {
   },
 }
 
-/** Error texts of responses with status 400; all other causes have `invalid signature`. */
-export const invalidTexts: Partial<Record<RefusalCause, string>> = {
-  headers_conflict: 'conflicting headers',
-  event_id_missing: 'missing event id',
-  event_id_malformed: 'invalid event id',
-  event_type_malformed: 'invalid event type',
-  body_not_json: 'invalid payload',
-  body_too_deep: 'payload nested too deeply',
-  body_ambiguous: 'invalid payload',
+/** Error texts of responses with status 400, by the outcome of the call. */
+const invalidTexts = {
+  invalid_signature: 'invalid signature',
+  conflicting_headers: 'conflicting headers',
+  missing_event_id: 'missing event id',
+  invalid_event_id: 'invalid event id',
+  invalid_event_type: 'invalid event type',
+  invalid_payload: 'invalid payload',
+  payload_nested_too_deeply: 'payload nested too deeply',
+} as const
+const invalidErrors = Object.values(invalidTexts)
+
+/** All other causes are an invalid signature. */
+const invalidOutcomes: Partial<Record<RefusalCause, keyof typeof invalidTexts>> = {
+  headers_conflict: 'conflicting_headers',
+  event_id_missing: 'missing_event_id',
+  event_id_malformed: 'invalid_event_id',
+  event_type_malformed: 'invalid_event_type',
+  body_not_json: 'invalid_payload',
+  body_too_deep: 'payload_nested_too_deeply',
+  body_ambiguous: 'invalid_payload',
 }
-const invalidErrors = ['invalid signature', ...new Set(Object.values(invalidTexts))]
+
+/** Returns the outcome of a call that is refused with status 400, and the error text of the response. */
+export function invalidityOf(cause: RefusalCause): { readonly outcome: string; readonly error: string } {
+  const outcome = invalidOutcomes[cause] ?? 'invalid_signature'
+  return { outcome, error: invalidTexts[outcome] }
+}
 
 const invalidSchema = named('WebhookInvalid', {
   type: 'object',

@@ -15,7 +15,7 @@ import type { CallRequest, HandshakeAnswer, RefusalCause } from '#internal/provi
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
-import { answerHandshake, invalidTexts, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
+import { answerHandshake, invalidityOf, receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { type AcceptContext, acceptWebhook, keptHeaders, type LimitedEvent } from './intake.ts'
 import { largeBodyBytes } from './large-bodies.ts'
 import { type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
@@ -317,12 +317,12 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
 
 /** The API contract defines the texts of two cases; other cases have the same form. */
 function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
-  const error = invalidTexts[cause] ?? 'invalid signature'
+  const { outcome, error } = invalidityOf(cause)
   const answer: Answer = {
     kind: 'answer',
     status: 400,
     body: JSON.stringify({ error }),
-    outcome: error.replaceAll(' ', '_'),
+    outcome,
     log: { cause },
     explainedAs: 'invalid_request',
   }
