@@ -1,7 +1,14 @@
 import { type Config, type ProcessName, readConfig } from '#internal/config/index.ts'
 import { ApiClient, type ApiName } from './api-client.ts'
 import { type Cli, type ExitCode, exitCodes, type JsonOption, type Result } from './cli.ts'
-import { chooseApi, chooseConnection, environmentOf, profilesPath, readProfiles } from './profiles.ts'
+import {
+  chooseApi,
+  chooseConnection,
+  environmentOf,
+  type Profiles,
+  profilesPath,
+  readProfiles,
+} from './profiles.ts'
 
 export const profileOption = [
   '--profile <name>',
@@ -28,9 +35,7 @@ export async function withApi<Name extends ApiName>(
     options.profile === undefined && given.url !== undefined && given.credential !== undefined
   const read = isComplete ? { profiles: {} } : await readProfiles(profilesPath(cli.terminal.env))
   if ('problem' in read) return cli.answer(read, options)
-  const connection = chooseConnection(api, { named: options.profile, given, name: config.profile, ...read })
-  if ('problem' in connection) return cli.answer(connection, options)
-  return cli.answer(await use(new ApiClient(api, connection), config), options)
+  return answerFrom(cli, api, options, { config, ...read, use })
 }
 
 /** Runs a use case as `withApi` does, with the internal API if there is a token for it, and otherwise with the public API. */
@@ -45,8 +50,28 @@ export async function withEitherApi(
   if ('problem' in read) return cli.answer(read, options)
   const api = chooseApi(config, { named: options.profile, ...read })
   return api === 'internal'
-    ? withApi(cli, api, options, uses.internal)
-    : withApi(cli, api, options, uses.public)
+    ? answerFrom(cli, api, options, { config, ...read, use: uses.internal })
+    : answerFrom(cli, api, options, { config, ...read, use: uses.public })
+}
+
+async function answerFrom<Name extends ApiName>(
+  cli: Cli,
+  api: Name,
+  options: ClientOptions,
+  {
+    config,
+    profiles,
+    use,
+  }: { readonly config: Config<'latchkey'>; readonly profiles: Profiles; readonly use: Use<Name> },
+): Promise<ExitCode> {
+  const connection = chooseConnection(api, {
+    named: options.profile,
+    given: environmentOf(config, api),
+    name: config.profile,
+    profiles,
+  })
+  if ('problem' in connection) return cli.answer(connection, options)
+  return cli.answer(await use(new ApiClient(api, connection), config), options)
 }
 
 /** Reads the configuration of a process. Prints its problems and returns undefined if it is invalid. */
