@@ -2,7 +2,7 @@ import type { Session } from '#internal/access/index.ts'
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import { type Answer, type AnswerBody, type Call, parseQuery } from '#internal/http/index.ts'
 import type { DashboardParts } from './dashboard.tsx'
-import { link } from './page.ts'
+import { link, type PageContext } from './page.ts'
 import { type Problem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.tsx'
 import {
@@ -16,13 +16,11 @@ import {
   sessionTokenOf,
 } from './request.ts'
 
-export interface SignedInCall {
+export interface SignedInCall extends Pick<PageContext, 'query'> {
   readonly call: Call
   readonly session: Session
   /** Use it only to end the session. */
   readonly token: string
-  /** Query parameters without surrounding white space. Empty ones are omitted. */
-  readonly query: Readonly<Record<string, string>>
 }
 
 export type Answered = Answer<AnswerBody> | ApiError
