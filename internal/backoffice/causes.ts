@@ -1,5 +1,5 @@
 import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
-import type { CallFailureCause } from '#internal/egress/index.ts'
+import { type CallFailureCause, callFailures } from '#internal/egress/index.ts'
 import type { SuspendedCause } from '#internal/events/index.ts'
 
 /** Meaning of a cause, and what the user can do. */
@@ -13,7 +13,7 @@ export interface Advice {
 export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'payload_expired', Advice>> = {
   url_refused: {
     title: 'URL not allowed',
-    means: 'The callback’s URL has a scheme, port or form that is not allowed.',
+    means: callFailures.url_refused,
     todo: 'Change spec.callback.url of the tenant.',
   },
   dns_failed: {
@@ -34,7 +34,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
   connect_timeout: {
     title: 'Connection timed out',
-    means: 'The callback did not accept the connection in time. Nothing was sent.',
+    means: `${callFailures.connect_timeout} Nothing was sent.`,
     todo: 'Check firewalls and network policies on the way, and whether the callback is overloaded.',
   },
   tls_failed: {
@@ -50,8 +50,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
   reset: {
     title: 'Connection lost',
-    means:
-      'The connection ended before the response was complete. The callback may have processed the event.',
+    means: `${callFailures.reset} The callback may have processed the event.`,
     todo: 'Look for restarts of the callback and for timeouts of a proxy in front of it.',
   },
   protocol_error: {
@@ -61,7 +60,7 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
   proxy_failed: {
     title: 'Egress proxy failed',
-    means: 'The platform’s egress proxy could not be reached or refused to connect.',
+    means: callFailures.proxy_failed,
     todo: 'Ask the platform team to check the proxy.',
   },
   aborted: {

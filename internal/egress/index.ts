@@ -6,6 +6,7 @@ export {
   type CallFailureCause,
   type CallResult,
   type CallTrace,
+  callFailures,
   createOutbound,
   type Outbound,
   type OutboundCall,
