@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'bun:test'
+import { type TSchema, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { type JsonObject } from '#internal/base/index.ts'
 import { eventTables } from './built-in/tables.ts'
 import { type Condition, catalogueOf, eventAreas, eventTypes, eventTypeTexts } from './catalogue.ts'
 import { memberAt } from './declared/call.ts'
 import { isDottedType } from './declared/event.ts'
+import { DeclarationSchema } from './declared/schema.ts'
 
 const tables = Object.values(eventTables)
 const table = eventTypes(
@@ -235,23 +238,44 @@ test('catalogue: event types use one spelling, such as `cancelled` and never `ca
   ])
 })
 
+const strict = { additionalProperties: false }
+const members = Type.Record(Type.String(), Type.Unknown())
+/** Row of a declaration's `types` with members that only the catalogue has. */
+const typeRow = Type.Object(
+  {
+    ...DeclarationSchema.properties.types.items.properties,
+    since: Type.Optional(Type.String()),
+    example: Type.Optional(members),
+    without: Type.Optional(Type.Array(Type.String())),
+  },
+  strict,
+)
+const sample = Type.Object(
+  {
+    raw: Type.String(),
+    type: Type.Optional(Type.String()),
+    payload: Type.Optional(members),
+    like: Type.Optional(Type.String()),
+    with: Type.Optional(members),
+  },
+  strict,
+)
+
 describe.each(Object.keys(eventTables))('data of %s', (provider) => {
   const read = async (name: string): Promise<readonly Readonly<Record<string, unknown>>[]> =>
     (await import(`#config/providers/built-in/${provider}/${name}.yaml`)).default
-  const unknownOf = (entries: Awaited<ReturnType<typeof read>>, known: readonly string[]) =>
-    entries.filter((entry) => Object.keys(entry).some((name) => !known.includes(name)))
+  const problemsOf = (schema: TSchema, data: unknown) =>
+    Array.from(Value.Errors(Type.Array(schema), data), ({ path, message }) => `${path}: ${message}`)
 
-  test(`types.yaml of ${provider}: rows have a raw type, a type, and no unknown member`, async () => {
-    const rows = await read('types')
-    expect(unknownOf(rows, ['raw', 'type', 'when', 'since', 'example', 'without'])).toEqual([])
-    expect(rows.filter(({ raw, type }) => typeof raw !== 'string' || typeof type !== 'string')).toEqual([])
+  test(`types.yaml of ${provider}: every row has the form of a declaration's types, with examples`, async () => {
+    expect(problemsOf(typeRow, await read('types'))).toEqual([])
   })
 
   test(`samples.yaml of ${provider}: every entry has a raw type of types.yaml, and either "payload" or a "like" that names an earlier entry`, async () => {
     const raws = (await read('types')).map(({ raw }) => raw)
     const samples = await read('samples')
     const names = samples.map(({ raw, type }) => (type === undefined ? raw : undefined))
-    expect(unknownOf(samples, ['raw', 'type', 'payload', 'like', 'with'])).toEqual([])
+    expect(problemsOf(sample, samples)).toEqual([])
     expect(samples.filter(({ raw }) => !raws.includes(raw))).toEqual([])
     expect(samples.filter(({ payload, like }) => (payload === undefined) === (like === undefined))).toEqual(
       [],

@@ -1,7 +1,6 @@
-import vocabulary from '#config/providers/built-in/vocabulary.yaml'
+import areas from '#config/providers/built-in/vocabulary.yaml'
 import { isJsonObject, type JsonObject } from '#internal/base/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-
 import { typeLookup } from './declared/event.ts'
 
 // Tables that lead from a provider's raw types to normalized types, and the catalogue that publishes them.
@@ -29,16 +28,6 @@ export interface Sample {
   /** Raw type of an earlier entry, from which this one differs in the members of `with`, by dotted path. */
   readonly like?: string
   readonly with?: Readonly<Record<string, unknown>>
-}
-
-/** Does not validate, because a test checks the form of `types.yaml`. */
-export function parseTypeRows(value: unknown): readonly TypeRow[] {
-  return value as readonly TypeRow[]
-}
-
-/** Does not validate, because a test checks the form of `samples.yaml`. */
-export function parseSamples(value: unknown): readonly Sample[] {
-  return value as readonly Sample[]
 }
 
 /** First version of Latchkey that published the catalogue. */
@@ -197,8 +186,6 @@ function conditionText(condition: Condition): string {
   return `${condition.path} is ${condition.values.map(String).join(' or ')}`
 }
 
-const areas = parseVocabulary(vocabulary)
-
 /** Areas of the vocabulary with their nouns in alphabetical order. */
 export const eventAreas = Object.entries(areas).map(([title, nouns]) => ({
   title,
@@ -213,7 +200,3 @@ export const eventTypeTexts: ReadonlyMap<string, string> = new Map(
     ),
   ),
 )
-
-function parseVocabulary(value: unknown) {
-  return value as Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>
-}

@@ -8,13 +8,13 @@ import storefrontSamples from '#config/providers/built-in/storefront/samples.yam
 import storefrontRows from '#config/providers/built-in/storefront/types.yaml'
 import walletSamples from '#config/providers/built-in/wallet/samples.yaml'
 import walletRows from '#config/providers/built-in/wallet/types.yaml'
-import { eventTypes, parseSamples, parseTypeRows } from '../catalogue.ts'
+import { eventTypes } from '../catalogue.ts'
 
 /** Providers without types of their own are absent. */
 export const eventTables = {
-  card: eventTypes('card', parseTypeRows(cardRows), parseSamples(cardSamples)),
-  storefront: eventTypes('storefront', parseTypeRows(storefrontRows), parseSamples(storefrontSamples)),
-  codehost: eventTypes('codehost', parseTypeRows(codehostRows), parseSamples(codehostSamples)),
-  wallet: eventTypes('wallet', parseTypeRows(walletRows), parseSamples(walletSamples)),
-  gateway: eventTypes('gateway', parseTypeRows(gatewayRows), parseSamples(gatewaySamples)),
+  card: eventTypes('card', cardRows, cardSamples),
+  storefront: eventTypes('storefront', storefrontRows, storefrontSamples),
+  codehost: eventTypes('codehost', codehostRows, codehostSamples),
+  wallet: eventTypes('wallet', walletRows, walletSamples),
+  gateway: eventTypes('gateway', gatewayRows, gatewaySamples),
 }
