@@ -157,14 +157,14 @@ describe('processAcknowledged', () => {
     expect(await statesOf(ids)).toEqual(['verified', 'accepted pull'])
   })
 
-  test('processAcknowledged: with a callback, deliveries are not changed, and events that wait for a pull become processed', async () => {
+  test('processAcknowledged: with a callback, changes the events that wait for a pull, but no delivery', async () => {
     const waiting = await lab.accept(tenantId, 1, pulled)
     const due = await lab.accept(tenantId, 1)
     await acknowledge({ hasCallback: true })
     expect(await statesOf([...waiting, ...due])).toEqual(['processed', 'accepted due'])
   })
 
-  test('processAcknowledged: without a callback, waiting deliveries become processed, and a late worker writes nothing', async () => {
+  test('processAcknowledged: without a callback, removes queued deliveries and makes their events processed', async () => {
     const ids = await lab.accept(tenantId, 2)
     await acknowledge()
     expect(await statesOf(ids)).toEqual(['processed', 'processed'])

@@ -5,7 +5,7 @@ import { type FeedFilter, type FeedPosition, pullableText, pullableValues } from
 
 export interface AcknowledgedRange {
   readonly tenantId: TenantId
-  /** Filter under which the subscription returned the events. */
+  /** Filter of the subscription that returned the events. */
   readonly filter: FeedFilter
   readonly after: FeedPosition
   /** Position of the last acknowledged event. */
@@ -16,16 +16,16 @@ export interface AcknowledgedRange {
 
 const examinedMax = 1_000
 
-// The last condition admits the feed's partial index: Postgres does not conclude from row comparisons that a column is not null.
+// The last condition lets Postgres use the feed's partial index: from the row comparisons, it does not infer that the column is not null.
 const rangeText = `
 SELECT id, stored_by::text AS transaction, state = 'accepted' AND ${pullableText(7)} AS "isWaiting" FROM events
 WHERE tenant_id = $1 AND expires_on >= $2::date AND (stored_by, id) > ($3::xid8, $4) AND (stored_by, id) <= ($5::xid8, $6)
   AND stored_by <= $5::xid8
 ORDER BY stored_by, id LIMIT ${examinedMax}`
 
-// The removal of its row of `pulls_due`, or of `deliveries_due` if the tenant has no callback, decides that a waiting event is processed
-// here: other acknowledgements, replays and forwarders then find none. Locks in the order of completions and replays: day by day, these
-// rows before events.
+// A waiting event becomes processed only if this statement removes its row of `pulls_due`, or of `deliveries_due` if the tenant has no
+// callback. Other acknowledgements, replays and forwarders then find no row. Takes locks in the order of completions and replays: day by
+// day, and these rows before events.
 const processText = (day: Day) => `
 WITH pulled AS (
   DELETE FROM pulls_due WHERE event_id = ANY($1::text[]) RETURNING event_id
@@ -40,8 +40,8 @@ WITH pulled AS (
 DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM processed WHERE cycle > 1))`
 
 /**
- * Makes the waiting events of an acknowledged range `processed`: at most the first 1 000 events of the range. Returns the position up to
- * which the range is done. Requires a connection with `eventReadSettings`, in the transaction that moves the subscription there.
+ * Sets the state of the waiting events in an acknowledged range to `processed`. Examines at most 1 000 events and returns the position of
+ * the last one. Requires a connection with `eventReadSettings`, in the transaction that moves the subscription to that position.
  * @throws errors of Postgres
  */
 export async function processAcknowledged(

@@ -104,7 +104,7 @@ describe('claimDue', () => {
     expect(new Set(served).size).toBe(5)
   })
 
-  test('claim: takes no more rows of a tenant than the tenant has room for', async () => {
+  test('claim: takes at most as many rows of a tenant as the process can accept for that tenant', async () => {
     const [full, half, free] = await tenants(3)
     if (!full || !half || !free) throw new Error('no tenant')
     for (const { id } of [full, half, free]) await lab.accept(id, 100)
@@ -122,7 +122,7 @@ describe('claimDue', () => {
     ['first attempts take the rest of few retries', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
     ['first attempts take all rows without retries', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
     ['retries take all rows without first attempts', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
-  ])('claim: shares its rows between first attempts and retries (%s)', async (_what, due, taken) => {
+  ])('claim: divides its rows between first attempts and retries (%s)', async (_what, due, taken) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, due.fresh + due.retries)
@@ -165,7 +165,7 @@ describe('claimDue', () => {
     try {
       await client.query('BEGIN')
       const lease = { token: randomToken(), lengthMs: 90_000 }
-      // Includes earlier transactions of the connection, for up to a second.
+      // These counters can include updates of earlier transactions of the connection, so the test compares them before and after the claim.
       const countUpdates = async () => {
         const { rows } = await client.query<[updated: number, hot: number]>({
           text: `SELECT pg_stat_get_xact_tuples_updated(oid)::integer, pg_stat_get_xact_tuples_hot_updated(oid)::integer
@@ -184,7 +184,7 @@ describe('claimDue', () => {
     }
   })
 
-  test('claim: makes a tenant queue due again immediately when another process has locked a counted retry', async () => {
+  test('claim: makes a tenant queue due again immediately when another process has locked one of its due retries', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     const [retry] = await lab.accept(tenant.id, 30)
@@ -298,7 +298,7 @@ describe('claimDue beside 1 000 suspended tenants with due deliveries', () => {
     expect((await lab.claim({ notified: [callbackQueueOf(tenant.id)] })).claimed).toHaveLength(1)
   })
 
-  test('claim: serves notified tenants in at most half of its tenant queues', async () => {
+  test('claim: at most half of the tenant queues that it serves are notified ones', async () => {
     const all = await tenants(40)
     for (const { id } of all) await lab.accept(id, 1)
     const { claimed } = await lab.claim({ notified: all.map(({ id }) => callbackQueueOf(id)) })
@@ -350,7 +350,7 @@ describe('leases', () => {
     ] as never)
   })
 
-  test('lease: during a grace a tenant queue with expired leases is checked again after the grace, or in 5 s', async () => {
+  test('lease: during a grace, a queue with expired leases is checked again when the grace ends, but after at most 5 s', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
@@ -458,7 +458,7 @@ describe('tenant queues', () => {
     expect((await lab.claim()).claimed).toHaveLength(1)
   })
 
-  test('tenant queue: a queue with future retries only sleeps until the earliest retry is due', async () => {
+  test('tenant queue: a queue whose rows are all future retries sleeps until the earliest retry is due', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 2)
@@ -493,7 +493,7 @@ describe('tenant queues', () => {
     expect(await sweepTenantQueues(lab.pool)).toBe(0)
   })
 
-  test('sweep: wakes stalled tenant queues and creates missing ones, once', async () => {
+  test('sweep: wakes stalled tenant queues and creates missing ones, and a second sweep finds none', async () => {
     const [asleep, missing, well, later] = await tenants(4)
     if (!asleep || !missing || !well || !later) throw new Error('no tenant')
     for (const { id } of [asleep, missing, well, later]) await lab.accept(id, 3)

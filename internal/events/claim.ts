@@ -60,11 +60,11 @@ export interface ClaimRequest {
   readonly queueRowsMax: number
   /** Leases that expired within this time are left to their owners, which can still renew them. Default: 0. */
   readonly graceMs?: number
-  /** Time of sending by the clock of Postgres. Leases that expire later are left to their owners. Default: time of the claim. */
+  /** Time by the clock of Postgres at which the claim was sent. Leases that expire later are left to their owners. Default: now. */
   readonly sentAtMs?: number | undefined
 }
 
-/** `hasMore`: more rows may be due, since a queue filled its whole share or the claim reached its maximum of tenant queues. */
+/** `hasMore`: more rows may be due, since the claim took a queue's maximum of rows or reached its own maximum of tenant queues. */
 export interface ClaimResult {
   readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
@@ -73,18 +73,18 @@ export interface ClaimResult {
 }
 
 const queuesMax = 50
-/** Larger than `queuesMax`, since other processes can have locked the first ones. */
+/** Tenant queues that a claim tries to lock: more than `queuesMax`, since other processes can have locked the first ones. */
 const candidatesMax = 200
 /** Time for which a probe blocks further probes, unless it completes earlier. */
 const probeMs = 30_000
-/** Delay of the second check of an empty queue. Exceeds the duration of an insert, so that it finds rows uncommitted at the first check. */
+/** Delay of the second check of an empty queue. Longer than an insert, so that this check finds rows that were uncommitted at the first. */
 const checkAgainMs = 5_000
 /** Interval between checks of tenant queues whose tenant is suspended, deleted or without a callback. */
 const standStillMs = 10_000
 
 /**
- * Leases that had expired when the claim was sent ($10), and for its grace. Postgres can run a statement that it received before it stalled
- * when it continues, long after the client gave up. Owners of leases that expired in the meantime could not renew them.
+ * SQL condition: the lease expired before the claim was sent ($10), by at least its grace ($9). A Postgres that stalls can run a statement
+ * long after the client gave up; meanwhile, owners could not renew their leases.
  */
 const expired = "leased_until <= least(now(), $10::timestamptz) - $9::integer * interval '1 ms'"
 
@@ -202,7 +202,7 @@ FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM checked) n
 LEFT JOIN claimed c ON true`
 
-/** Each row repeats the columns of `Checked`. A claim of no delivery returns a single row without an event. */
+/** Each row repeats the columns of `Checked`. If a claim takes no delivery, it returns a single row without an event. */
 type ClaimRow = [...Checked, ...TakenRow] | [...Checked, eventId: null, ...null[]]
 
 type Checked = [queues: number, hasFullShare: boolean, ranAtMs: number]
@@ -220,7 +220,7 @@ type TakenRow = [
   isProbe: boolean,
 ]
 
-/** Returns the maximum notified tenants per claim: half of its tenant queues. The other half serves tenants that were not notified. */
+/** Maximum number of notified tenants per claim: half of its tenant queues. The other half serves tenants that were not notified. */
 export function notifiedMaxOf(rowsMax: number): number {
   return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
@@ -374,8 +374,8 @@ function loadedOf([
     : { kind: 'whole', content: { ...content, payload } }
 }
 
-/** Call it before a day becomes part of a statement's text. @throws RangeError for an invalid day */
+/** Returns the day, so that a statement's text can safely contain it. @throws RangeError for a day in another form than `YYYY-MM-DD` */
 export function checkedDay(day: Day): Day {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('a day must have the form YYYY-MM-DD')
   return day
 }

@@ -101,7 +101,7 @@ describe('complete', () => {
     })
   })
 
-  test('complete: a delivery due again later waits as a retry with its attempt counted', async () => {
+  test('complete: a delivery that is to be retried later waits as a retry, and its attempt is counted', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })
     expect(await queue()).toEqual([
@@ -128,7 +128,7 @@ describe('complete', () => {
     expect(await queue()).toMatchObject([{ claims: 3, lease: null }])
   })
 
-  test('complete: a delivery whose event was removed leaves no row', async () => {
+  test('complete: the queue row of a delivery whose event was removed is deleted', async () => {
     const deliveries = await claimed()
     await completeAll(deliveries, { kind: 'expired' })
     expect([await queue(), await tried()]).toEqual([[], []])

@@ -101,7 +101,7 @@ SELECT ${deliveryIdText('id')} FROM ours`
 /**
  * Writes the outcomes of claimed deliveries and returns the ids of those that this process still owned. Skips all others. Requires a pool
  * with `queueSessionSettings`. Safe to repeat.
- * @param completions no delivery twice
+ * @param completions at most one per delivery
  * @throws errors of Postgres; days that were written before the error stay completed
  */
 export async function complete(
@@ -193,7 +193,7 @@ export interface Attempt {
   readonly exchange?: AttemptExchange | undefined
 }
 
-/** Request and response of an attempt, without signatures, credentials and data that the event or the attempt contains. */
+/** Request and response of an attempt. Omits signatures, credentials, and what the stored event or attempt already contains. */
 export interface AttemptExchange extends CallTrace {
   readonly url: string
   readonly signatures: number

@@ -48,7 +48,7 @@ export interface CycleRequest {
   readonly state?: EventState
   /** Required delivery cycle. Default: any cycle. */
   readonly cycle?: number
-  /** Deliveries are claimed as retries, so that a replay of any size leaves three quarters of each claim to new events. Default: true. */
+  /** If true, deliveries are claimed as retries: a replay of any size leaves three quarters of each claim to new events. Default: true. */
   readonly isRetry?: boolean
 }
 
@@ -185,7 +185,7 @@ export async function beginCycles(
   return [...results.values()]
 }
 
-// Skips a delivery that is claimed or due. `clock_timestamp()`, since another call can have made it due after this transaction began.
+// Skips a delivery that is claimed or due. Uses `clock_timestamp()`, since a call after this transaction began can have made it due.
 const hastenText = `
 WITH hastened AS (
   UPDATE deliveries_due SET due_at = now()
@@ -197,8 +197,8 @@ WITH hastened AS (
 SELECT FROM hastened`
 
 /**
- * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false without a waiting
- * delivery, such as during an attempt. Call `notifyForwarders` afterwards. @throws errors of Postgres
+ * Makes the next attempt of a waiting delivery due now; the attempts after it keep their schedule. Returns false if no delivery waits, such
+ * as during an attempt. Call `notifyForwarders` afterwards. @throws errors of Postgres
  */
 export async function hastenDelivery(
   connection: Queryable,
@@ -211,7 +211,7 @@ export async function hastenDelivery(
 /** An event that its provider sent again. */
 export interface RequeueCandidate {
   readonly eventId: EventId
-  /** Replaces a stored payload that retention deleted. Without it, such an event gets no delivery cycle. */
+  /** Replaces a payload that retention deleted. Without this payload, such an event gets no delivery cycle. */
   readonly payload?: string
   readonly payloadExpiresOn?: Day
 }

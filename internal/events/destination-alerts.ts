@@ -9,7 +9,7 @@ export interface DestinationSignal extends DestinationKey {
   readonly lastSuccessAtMs: number | undefined
   /** Status or failure of the last failed attempt, such as `http_503` or `timeout`. */
   readonly cause: string
-  /** True if the failures show new trouble with the callback; false only adds to known trouble. */
+  /** True if the failures are a sign of new trouble. Otherwise they only count for a callback that is already in trouble. */
   readonly isAlarm: boolean
 }
 
@@ -21,7 +21,7 @@ export interface DestinationAlert extends DestinationKey {
   readonly cause: string
   readonly lastFailureAtMs: number
   readonly lastSuccessAtMs: number
-  /** Last notification that a recovery would close. */
+  /** Kind of the last notification, until a notification of recovery follows it. */
   readonly open: 'suspended' | 'failing' | null
   readonly suspendedNotifiedAtMs: number
   readonly failingNotifiedAtMs: number
@@ -44,7 +44,7 @@ const debounceMs = 900_000
 /** Time after the last attempt, after which a callback that is not suspended is forgotten. */
 const forgottenMs = 7 * 86_400_000
 
-/** A callback that fails and succeeds in turns is failing until it has no failure for five minutes, so it causes one notification. */
+/** Decides about one callback. If it fails and succeeds in turns, it counts as failing until it had no failure for five minutes. */
 export function decideAlert(alert: DestinationAlert, nowMs: number): AlertDecision {
   const { isSuspended, open, lastFailureAtMs, lastSuccessAtMs } = alert
   const mayNotifyAfter = (lastMs: number) => nowMs - lastMs >= debounceMs
@@ -69,7 +69,7 @@ export function decideAlert(alert: DestinationAlert, nowMs: number): AlertDecisi
 /** Maximum callbacks whose alerts a process keeps in memory, and maximum signals per statement. */
 export const alertsMax = 10_000
 
-// New trouble begins with an alarm; other signals change rows that exist. Rows are locked in the order of their ids to prevent deadlocks.
+// Only an alarm adds a row; other signals update existing rows. Rows are locked in the order of their ids to prevent deadlocks.
 const noteText = `
 WITH input AS MATERIALIZED (
   SELECT tenant_id, destination, failures::bigint, cause, failed_at::timestamptz, succeeded_at::timestamptz, is_alarm::boolean
@@ -100,7 +100,7 @@ ON CONFLICT (tenant_id, destination) DO UPDATE SET failures = a.failures + exclu
   last_failure_at = greatest(a.last_failure_at, excluded.last_failure_at),
   last_success_at = greatest(a.last_success_at, excluded.last_success_at)`
 
-/** Records outcomes of attempts for callbacks in trouble. @param signals no destination twice @throws errors of Postgres */
+/** Records outcomes of attempts for callbacks in trouble. @param signals at most one per destination @throws errors of Postgres */
 export async function noteDestinationSignals(
   pool: Pool,
   signals: readonly DestinationSignal[],
@@ -146,9 +146,9 @@ const dueColumns = `tenant_id AS "tenantId", destination, is_suspended AS "isSus
   ${atMs('suspended_notified_at')} AS "suspendedNotifiedAtMs", ${atMs('failing_notified_at')} AS "failingNotifiedAtMs"`
 
 /**
- * Decides about callbacks in trouble that are due, at most 500, and stores the notifications of their owners. Each decision is one
- * transaction that holds the lock of its row, so any number of processes store one notification per change. Returns the tenant queues of
- * the notifications. @throws errors of Postgres; a change whose transaction failed is decided again
+ * Decides about callbacks in trouble whose next check is due, at most 500, and stores the notifications of their owners. Each decision is
+ * one transaction that holds the lock of its row, so any number of processes store one notification per change. Returns the tenant queues
+ * of the notifications. @throws errors of Postgres; a change whose transaction failed is decided again
  */
 export async function decideDestinationAlerts(parts: NoticeParts, nowMs: number): Promise<QueueId[]> {
   const { rows } = await parts.pool.query<DestinationKey>({
@@ -165,7 +165,7 @@ export async function decideDestinationAlerts(parts: NoticeParts, nowMs: number)
 }
 
 async function decideUnderLock(parts: NoticeParts, key: DestinationKey, nowMs: number) {
-  // Most decisions are to wait. The decision is repeated under the lock, after partitions for the event exist.
+  // Decides first without a lock, since most decisions are to wait. Decides again under the lock, once the event's partitions exist.
   const seen = await readDue(parts.pool, key, nowMs)
   const seenDecision = seen && decideAlert(seen, nowMs)
   if (!seen || !seenDecision) return undefined
@@ -176,7 +176,7 @@ async function decideUnderLock(parts: NoticeParts, key: DestinationKey, nowMs: n
   const queueId = await withTx(parts.pool, async (client) => {
     const alert = await readDue(client, key, nowMs, 'FOR UPDATE SKIP LOCKED')
     const decision = alert && decideAlert(alert, nowMs)
-    // A signal arrived in between: the next turn decides.
+    // If a signal arrived between the two decisions, the next turn decides.
     const isSame = decision?.kind === seenDecision.kind && alert?.open === seen.open
     if (
       !isSame ||

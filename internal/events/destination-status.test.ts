@@ -86,7 +86,7 @@ describe('callback halts', () => {
     expect(await trouble()).toBeUndefined()
   })
 
-  test('readCallbacksDigest: differs after each suspension, resumption, first success and trouble', async () => {
+  test('readCallbacksDigest: the digest differs after a suspension, a resumption, the first success after it, and trouble', async () => {
     const digests = [await readCallbacksDigest(lab.pool)]
     const note = async (change: Promise<unknown>) => {
       await change

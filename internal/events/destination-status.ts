@@ -10,9 +10,9 @@ import {
 } from './model.ts'
 import { type PausedForwarding, suspendedCauses } from './tenant-queue.ts'
 
-/** Trouble without a suspension. Lasts until the receiver has recovered, while its circuit breaker opens and closes in turns. */
+/** Trouble of a callback that is not suspended. It lasts until the receiver has recovered, even while the breaker is closed in between. */
 export interface CallbackTrouble {
-  /** `resumed`: its suspension has ended, and it has not accepted a delivery since. */
+  /** `resumed`: the callback's suspension has ended, and the callback has not accepted a delivery since. */
   readonly kind: 'failing' | 'resumed'
   readonly breaker: 'closed' | 'open' | 'half_open'
   /** Time of the first failure; undefined if it is no longer known. */
@@ -96,7 +96,7 @@ export async function readDestinationStatus(
 }
 
 /**
- * Lists callbacks that are suspended or in trouble, suspended ones first. Unless `isSuspended`, reads a row per tenant or named tenant.
+ * Lists callbacks that are suspended or in trouble, suspended ones first. Without `isSuspended`, reads one row for each of the tenants.
  * @throws errors of Postgres
  */
 export async function listCallbackStatuses(
@@ -125,7 +125,7 @@ export async function listCallbackStatuses(
   return rows.map((row) => ({ tenantId: row[0], ...statusOf(row) }))
 }
 
-/** Finds the named tenants with a suspended callback. @throws errors of Postgres */
+/** Returns those of the given tenants whose callback is suspended. @throws errors of Postgres */
 export async function findSuspendedTenants(
   pool: Pool,
   tenantIds: readonly TenantId[],
@@ -176,13 +176,13 @@ export async function readCallbacksDigest(pool: Pool): Promise<string> {
   return rows[0]?.digest?.slice(0, 12) ?? 'none'
 }
 
-/** Maximum of `countHeldDeliveries`, which returns one more if there are more. */
+/** Maximum that `countHeldDeliveries` counts. It returns `heldMax + 1` if there are more. */
 export const heldMax = 10_000
 const heldQueuesMax = 1_000
 
 /**
  * Counts due deliveries that are held by a suspension of the tenant or its callback, by paused forwarding, or by a circuit breaker that is
- * not closed. Counts up to `heldMax`, and one more.
+ * not closed. Returns `heldMax + 1` if there are more than `heldMax`.
  * @param tenantIds limits the count to the callbacks of these tenants; undefined for all tenant queues
  * @throws errors of Postgres
  */

@@ -30,7 +30,7 @@ async function markAt(ms: number): Promise<void> {
   ])
 }
 
-test('markFeed: marks at most once in half a minute', async () => {
+test('markFeed: records a transaction number at most once in half a minute', async () => {
   expect(await markFeed(lab.pool)).toBe('marked')
   expect(await markFeed(lab.pool)).toBe('recent')
   await lab.pool.query(`UPDATE feed_marks SET at = at - interval '31 s'`)
@@ -38,7 +38,7 @@ test('markFeed: marks at most once in half a minute', async () => {
   expect(await lab.value('SELECT count(*) FROM feed_marks')).toBe(2)
 })
 
-test('markFeed: removes marks with a higher number than the current one, and reports them once', async () => {
+test('markFeed: removes marks whose transaction number is above the current one, and reports that once', async () => {
   await markAt(Date.now() - dayMs)
   await lab.pool.query(`INSERT INTO feed_marks VALUES (now(), '4611686018427387904')`)
   expect(await markFeed(lab.pool)).toBe('went_back')

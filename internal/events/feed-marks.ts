@@ -2,7 +2,7 @@ import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/ind
 import { type FeedPosition, feedStart } from './feed.ts'
 import type { Queryable } from './list-source.ts'
 
-/** Maximum lead of a receiving process's clock over Postgres. With about this lead, providers' calls are refused as too old. */
+/** Maximum lead of a receiving process's clock over that of Postgres. A process with a greater lead refuses providers' calls as too old. */
 const clockAheadMs = 300_000
 /** Exceeds the maximum time for which an event is kept, 255 days. */
 const keptMs = 256 * 86_400_000
@@ -28,8 +28,8 @@ export async function markFeed(pool: Pool): Promise<'marked' | 'recent' | 'went_
 }
 
 /**
- * Returns a position before all events received at a time or later: the transaction that stores an event has a higher number than those
- * that began before its receipt, and a much higher one for a spooled event. Without an earlier mark, returns the start of the feed.
+ * Returns a position before all events received at a time or later. The transaction that stores an event has a higher number than any that
+ * began before the event was received. Returns the start of the feed if no mark is old enough.
  * @throws errors of Postgres
  */
 export async function findFeedPositionAt(pool: Queryable, fromMs: number): Promise<FeedPosition> {

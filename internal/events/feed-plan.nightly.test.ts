@@ -36,7 +36,7 @@ async function fill(): Promise<void> {
     END LOOP; END $$`)
   for (let ago = days - 1; ago >= 0; ago -= 1) {
     await fillDay(nowMs - ago * dayMs, large, perDay)
-    // Uses times one millisecond later for other ids, since the time is most of an id.
+    // One millisecond later, so that the ids differ from those above: an id consists mostly of its time.
     await fillDay(nowMs - ago * dayMs + 1, small, 1)
   }
   await pool.query('INSERT INTO pulls_due SELECT id, tenant_id, expires_on FROM events')
@@ -135,7 +135,7 @@ describe('plans beside 90 000 events of one tenant', () => {
     expect(Math.max(...nodes.map((node) => node['Actual Rows']))).toBeLessThanOrEqual(1_001)
     expect(Math.max(...plans.map(blocksOf))).toBeLessThanOrEqual(blocksMax)
   })
-  test('processAcknowledged: 1 000 events of a day are processed by their keys', async () => {
+  test('processAcknowledged: finds 1 000 events of one day by their keys', async () => {
     const range = { tenantId: large, filter: all, after: middle, upTo: endOfMiddle(), hasCallback: false }
     const client = await pool.connect()
     try {

@@ -40,8 +40,8 @@ export interface FeedEvent {
 const examinedMax = 1_000
 
 /**
- * Returns the SQL condition on the events of a subscription: its filter, with four parameters from number `first` on (`pullableValues`),
- * without verified events (not delivered), test events (sent once) and notifications (own receiver).
+ * Returns the SQL condition on the events of a subscription: they match its filter and are no verified events, test events or
+ * notifications. The four parameters of the filter (`pullableValues`) begin at number `first`.
  */
 export function pullableText(first: number): string {
   const [from, providers, types, prefixes] = [first, first + 1, first + 2, first + 3]
@@ -79,7 +79,7 @@ interface FeedRow {
   readonly isBeyondEnd: boolean
   readonly lastTransaction: string | null
   readonly lastId: string | null
-  /** Null, as the columns after it, if no event matches. */
+  /** Null, like the columns after this one, if no event matches. */
   readonly id: EventId | null
   readonly transaction: string
   readonly payloadExpiresOn: Day
@@ -139,7 +139,7 @@ export async function readFeed(
 /** Position before all events of a feed. */
 export const feedStart: FeedPosition = { transaction: '0', eventId: '' }
 
-/** Returns a position before all events of unfinished transactions; some events of finished ones can follow it. */
+/** Returns a position before all events of unfinished transactions; some events of finished transactions can follow it. */
 export async function findFeedEnd(pool: Queryable): Promise<FeedPosition> {
   const { rows } = await pool.query<{ transaction: string }>(
     'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS transaction',

@@ -8,7 +8,7 @@ const [queueA, queueB] = [queue('ten_a'), queue('ten_b')]
 const tenants = ['ten_a', 'ten_b'] as TenantId[]
 
 describe('messages of due work', () => {
-  test('due message: names a few tenants', () => {
+  test('due message: a message about few tenants lists them', () => {
     expect(decodeDue(encodeDue([queueA, queueB]))).toEqual([queueA, queueB])
   })
 
@@ -51,7 +51,7 @@ test('HandedNews: for more than 50 tenants, readers of feeds decode the message 
   expect(dueOf(decoded)).toEqual([])
 })
 
-test('due message: tenants with work are for forwarders and for readers of feeds', () => {
+test('due message: forwarders and readers of feeds both get the tenants with work', () => {
   const decoded = decodeDue(encodeDue([queueA]))
   expect([dueOf(decoded), storedOf(decoded)]).toEqual([[queueA], tenants.slice(0, 1)])
   expect([dueOf('all'), storedOf('all')]).toEqual(['all', 'all'])

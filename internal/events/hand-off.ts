@@ -25,8 +25,8 @@ import {
 // Messages may be lost: the lease then ends, and the delivery is claimed.
 
 /**
- * Returns a function that finds the Redis channel of forwarders' offers. It reads the id of the database until that has succeeded once:
- * installations can share a Redis, and an event must not reach a forwarder of another one.
+ * Returns a function that finds the Redis channel of forwarders' offers. The name contains the id of the database, since installations can
+ * share a Redis, and an event must not reach another installation's forwarder. The function keeps the id after its first success.
  */
 export function offersChannelFrom(pool: Pool): () => Promise<string> {
   let channel: string | undefined
@@ -42,7 +42,7 @@ export function handOffChannelOf(leaseToken: string): string {
 export interface HandOffOffer {
   /** Owner token of the forwarder's leases. */
   readonly leaseToken: string
-  /** Sequence number. A hand-off names its offer: the forwarder counts the lease from the offer, which is always older. */
+  /** Sequence number. A hand-off repeats it, so that the forwarder counts the lease from this offer, which is older than the hand-off. */
   readonly number: number
   readonly leaseMs: number
   /** Tenant queues whose deliveries the forwarder does not accept, or `all`. */
@@ -58,7 +58,7 @@ const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
 const perQueueMax = 32
 const messageCharsMax = 8 * 1024 * 1024
-/** Time after which a forwarder that makes no offers gets nothing more. It makes one each second. */
+/** Time without an offer after which a forwarder gets no more events. Forwarders make an offer each second. */
 const offerMsMax = 2_500
 const forwardersMax = 256
 
@@ -84,7 +84,7 @@ function isOfferNumber(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 1
 }
 
-/** A longer lease would keep all forwarders from the delivery for as long. */
+/** Bounds the lease, since no other forwarder can claim the delivery until it ends. */
 function isLeaseMs(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= leaseMsMax
 }
@@ -153,7 +153,7 @@ function isHandedRow(row: unknown): row is unknown[] {
   )
 }
 
-/** @param row as `isHandedRow` accepts it */
+/** @param row one that `isHandedRow` accepts */
 function parseHandedRow(row: readonly unknown[]): { claim: ClaimedDelivery; content: EventContent } {
   const [
     id,
@@ -217,7 +217,7 @@ function parsedArray(message: string): unknown[] | undefined {
 
 export interface HandOffPlan {
   readonly leaseTokens: ReadonlyMap<EventId, string>
-  /** Numbers of the offers as of the plan, by lease token. By the number of a later offer, the forwarder would count the lease too late. */
+  /** Offers of the plan's time, by lease token. With a later offer's number, the forwarder would assume that its lease ends later. */
   readonly offerNumbers: ReadonlyMap<string, number>
   readonly leaseMs: number
 }
@@ -280,7 +280,7 @@ export class HandOffs {
     return leaseTokens.size === 0 ? undefined : { leaseTokens, offerNumbers, leaseMs }
   }
 
-  /** Call it after the commit. A forwarder that does not listen gets nothing more. Never throws. */
+  /** Sends the events of a plan. Call it after the commit. A forwarder that does not listen gets no more events. Never throws. */
   send({ leaseTokens, offerNumbers, leaseMs }: HandOffPlan, events: readonly ReceivedEvent[]): void {
     for (const [leaseToken, group] of Map.groupBy(events, ({ id }) => leaseTokens.get(id) ?? '')) {
       const message = encodeHandOff(offerNumbers.get(leaseToken) ?? 0, leaseMs, group)
@@ -307,11 +307,11 @@ function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
 /** Redis channel for ids of tenant queues with new work, published after the commit. A lost message delays the work until the next poll. */
 export const dueChannel = 'latchkey:due'
 
-/** Ids of tenant queues with new work, or `all` if any can have some. */
+/** Ids of tenant queues with new work, or `all` if any tenant queue can have new work. */
 export type DueNews = readonly QueueId[] | 'all'
 
 const queueIdsMax = 50
-/** Marks a tenant queue whose new events were handed to a forwarder, so that only readers of its feed need the message. */
+/** Prefix of a tenant queue whose new events were all handed to a forwarder, so that only readers of its feed need the message. */
 const handedMark = '='
 const everyone = '*'
 const dueMessageCharsMax = 4_096
@@ -324,7 +324,7 @@ export async function notifyForwarders(redis: RedisConnection, queueIds: readonl
   if (queueIds.length > 0) await redis.publish(dueChannel, encodeDue(queueIds))
 }
 
-/** Time during which news of handed events is gathered for one message. It delays readers of feeds by at most this time. */
+/** Time during which news of handed events is gathered for one message. Readers of feeds learn of the events later by at most this time. */
 const gatherMs = 10
 
 /** Notifies readers of feeds about events that were handed to forwarders. */

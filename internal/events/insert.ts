@@ -26,9 +26,9 @@ const leaseEndText = "now() + $22::integer * interval '1 ms'"
 // One statement and commit for dedupe key, event, payload, and first delivery or waiting pull. The unique dedupe key decides between
 // concurrent callers: the statement waits while another transaction inserts the same key, so a conflict means that the original event is
 // committed. Rows and tenant queues are sorted to prevent deadlocks. Safe to repeat: existing rows are not changed, and a batch of
-// duplicates wakes no tenant queue. Hot: intake in `npm run bench -- webhooks`. A single statement for the reason of `claimText`. A
-// delivery that intake hands to a forwarder is inserted under that forwarder's lease (`due`) if its tenant queue has no backlog, no
-// suspension and a closed breaker (`clear_queues`: a queue with due rows is itself due). If the hand-off is lost, a claim finds the row:
+// duplicates wakes no tenant queue. Hot: intake in `npm run bench -- webhooks`. It is a single statement for the reason that `claimText`
+// states. A delivery that intake hands to a forwarder is inserted under that forwarder's lease (`due`) if its tenant queue has no backlog,
+// no suspension and a closed breaker (`clear_queues`: a queue with due rows is itself due). If the hand-off is lost, a claim finds the row:
 // its queue is checked when the lease ends, and again later if that check can have missed the row (idle_checks = 0).
 const insertText = `
 WITH input AS MATERIALIZED (
@@ -90,7 +90,7 @@ export async function insertEvents(
 
 const noHandOff: HandOffPlan = { leaseTokens: new Map(), offerNumbers: new Map(), leaseMs: 0 }
 
-/** Stores events like `insertEvents`, and those of the plan under their forwarders' leases, as far as their tenant queues are clear. */
+/** Stores events like `insertEvents`. Deliveries in the plan get the leases of its forwarders if their tenant queues are clear. */
 export async function insertAndHandOff(
   pool: Queryable,
   events: readonly ReceivedEvent[],
@@ -187,7 +187,7 @@ export interface StoreBatchOptions {
   readonly pool: Pool
   /**
    * Called after the commit with the tenant queues that have new events. Must not throw.
-   * @param handedQueueIds tenant queues all of whose new events were handed to a forwarder
+   * @param handedQueueIds tenant queues of which every new event was handed to a forwarder
    */
   wake(queueIds: readonly QueueId[], handedQueueIds?: readonly QueueId[]): void
   /** Default: no event is handed off, so all are claimed. */
@@ -196,7 +196,7 @@ export interface StoreBatchOptions {
   onStored?(events: readonly ReceivedEvent[]): void
   /** Called once for each rejected event and each failure of Postgres. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
-  /** False ignores `retriesOnRedelivery`, as the drain of the spool does: duplicates then begin no delivery cycle. Default: true. */
+  /** If false, `retriesOnRedelivery` is ignored and no duplicate begins a delivery cycle; the spool's drain passes false. Default: true. */
   readonly requeues?: boolean
 }
 
@@ -246,7 +246,7 @@ async function storePart(
   return await completeBatch(options, events, stored, onCompleted)
 }
 
-/** Reports new events at once, before it finds the originals of duplicates. */
+/** Reports new events immediately, then finds the originals of duplicates. */
 async function completeBatch(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],

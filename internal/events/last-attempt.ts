@@ -32,7 +32,7 @@ export interface LastAttemptFilter {
   readonly slowerThanMs?: number
 }
 
-/** Returns SQL conditions on an event `e`. They read by key: microseconds per event. `add` adds a parameter, returns its placeholder. */
+/** Returns SQL conditions on an event `e`, which take microseconds per event. `add` adds a parameter and returns its placeholder. */
 export function lastAttemptConditions(
   {
     status,
@@ -72,9 +72,9 @@ export interface DeliveryFacts {
   readonly lastStatus: number | null
   /** Reason for a missing response to the last attempt, or for the failure of the event. */
   readonly lastCause: string | null
-  /** Null without an attempt. */
+  /** Null if no attempt was made. */
   readonly lastDurationMs: number | null
-  /** Earliest time: suspensions, an open circuit breaker and pauses delay it. Null if none is planned, or while one is in progress. */
+  /** Earliest time; a suspension, an open breaker or a pause can delay the attempt. Null if none is planned, and during an attempt. */
   readonly nextAttemptAtMs: number | null
 }
 
@@ -100,7 +100,7 @@ interface FactsRow extends Omit<DeliveryFacts, 'attemptCount'> {
 }
 
 /**
- * Adds facts that may be newer than the events. Requires a connection with `eventReadSettings`.
+ * Adds the facts of their delivery to events. The facts may be newer than the events. Requires a connection with `eventReadSettings`.
  * @param events at most 100
  * @throws errors of Postgres
  */

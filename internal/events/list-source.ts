@@ -22,8 +22,8 @@ export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verifie
 export type EventState = (typeof eventStates)[number]
 
 /**
- * Filter of events; an event must match all members. With a status that only failed attempts have and without a state, it covers pending
- * and failed events only: of other events the last attempt has succeeded, unless a subscription acknowledged them.
+ * Filter of events; an event must match all members. Without a state, a filter by a status that only failed attempts have finds accepted
+ * and failed events only. The last attempt of other events succeeded, unless a subscription acknowledged them.
  */
 export interface EventFilter extends LastAttemptFilter {
   readonly tenantId?: TenantId
@@ -121,8 +121,8 @@ export const eventColumns = `id, expires_on, tenant_id, provider, source_event_i
   payload_expires_on, state, cycle, completed_at, origin, origin_by`
 
 /**
- * Maximum length of a tenant queue, with waiting pulls, that is read whole. Instead of a longer queue, the tenant's events are scanned,
- * which finds matches quickly, since most of the latest events are then probably queued.
+ * Maximum length of a tenant queue, including waiting pulls, that is read as a whole. If it is longer, the tenant's events are scanned
+ * instead. The scan finds matches quickly, since most of the latest events are then probably queued.
  */
 const shortQueueMax = 2_000
 /** Every accepted event has a row in one of these tables. */
@@ -133,7 +133,7 @@ const ofTenant = {
 }
 const idsMax = 1_000
 
-/** Returns an SQL condition per filter, undefined without a value. `add` adds a parameter and returns its placeholder. */
+/** Returns an SQL condition for each filter, undefined if it has no value. `add` adds a parameter and returns its placeholder. */
 function columnConditions(
   { tenantId, provider, type, state, origin }: Rest,
   add: (value: unknown) => string,

@@ -61,7 +61,7 @@ describe('listEvents', () => {
     ])
   })
 
-  test('listEvents: an id or a provider’s id finds the event within its tenant', async () => {
+  test('listEvents: finds an event of a tenant by its id and by the provider’s id', async () => {
     const sourceEventId = 'evt "ü" 1'
     const dedupeKey = createHash('sha256')
       .update(`${tenantId}\ngeneric\n${sourceEventId}`)

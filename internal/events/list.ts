@@ -33,7 +33,7 @@ export interface EventListRequest extends EventFilter {
   readonly limit: number
 }
 
-/** A tenant whose events are searched for a provider's id: those of built-in providers, and of these declared ones. */
+/** A tenant whose events are searched for a provider's id: events of built-in providers and of the declared providers listed here. */
 export interface SourceTenant {
   readonly id: TenantId
   /** Names of declared providers as events have them, without aliases. */

@@ -39,7 +39,7 @@ export function sizeOfEvent({ payloadBytes, headers }: ReceivedEvent): number {
   return payloadBytes + headers.length
 }
 
-/** Completes a new event. Each call makes another id. The dedupe key is kept for `dedupeDaysMin` or longer. */
+/** Adds a new id, the dedupe key and the days of expiry to a new event. The dedupe key is kept for at least `dedupeDaysMin` days. */
 export function createEvent(
   fields: Omit<
     ReceivedEvent,
@@ -62,7 +62,7 @@ export function createEvent(
   }
 }
 
-/** Returns the first events, up to the maximum bytes of payloads, but at least one. */
+/** Returns as many of the first events as fit into the maximum bytes of payloads, but at least one. */
 export function withinBytes<Event extends { readonly payloadBytes: number }>(
   events: readonly Event[],
   bytesMax: number,
@@ -81,7 +81,7 @@ export const ownProvider = reservedProviderName
 export type OwnProvider = typeof ownProvider
 
 /**
- * Kinds of origins. `provider`: a call with a verified signature. `service`: another service handed the event in over the internal API.
+ * Kinds of origins. `provider`: a call with a verified signature. `service`: another service submitted the event over the internal API.
  * `simulation`: a simulation made it. `test`: it tests a callback. `notification`: this service made it, about the tenant's operation; only
  * `spec.notifications` receives it. Versions before the column `origin` stored every event as `provider`.
  */
@@ -104,7 +104,7 @@ export const fromProvider: EventOrigin = { kind: 'provider' }
  * endless loop.
  */
 export const hopsHeader = 'latchkey-hops'
-/** Absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
+/** Header with the kind of origin, absent for a provider's call. Callers cannot set headers that begin with `latchkey-`. */
 const originHeader = 'latchkey-origin'
 const simulationHeader = 'latchkey-simulation'
 
@@ -181,7 +181,7 @@ export function deliveryIdOf(delivery: {
 
 /** SQL of the id of a tenant queue. @param alias prefix of the columns, such as `q.` */
 export const queueIdText = (alias = '') => `${alias}tenant_id || '/' || ${alias}destination`
-/** SQL condition that the index `deliveries_due_queue` alone serves. @param alias prefix of the columns of the queue, such as `q.` */
+/** SQL condition on a tenant queue's rows; only the index `deliveries_due_queue` serves it. @param alias columns' prefix, such as `q.` */
 export const isInQueueText = (alias: string) => `${queueIdText()} = ${queueIdText(alias)}`
 /** SQL condition on the rows of `deliveries_due` of a tenant. @param tenantId SQL of the tenant's id, as text */
 export const isOfTenantText = (tenantId: string) =>

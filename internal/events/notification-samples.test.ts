@@ -4,7 +4,7 @@ import { type NoticeType, noticeProblems, noticeSamples, testNoticeType } from '
 
 const types = Object.keys(noticeSamples) as NoticeType[]
 
-test('samples of notifications: exactly the notification types have a sample', () => {
+test('samples of notifications: every notification type has a sample, and no other type has one', () => {
   expect(new Set<string>(types)).toEqual(new Set([...notificationTypes, testNoticeType]))
 })
 

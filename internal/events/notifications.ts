@@ -25,7 +25,7 @@ import { type NoticeType, testNoticeType } from './notification-samples.ts'
 export interface Notice {
   readonly tenantId: TenantId
   readonly type: NotificationType
-  /** A tenant gets one notification per type and id. At most 200 characters. */
+  /** Id of the occasion, at most 200 characters: a tenant gets one notification per type and id. */
   readonly sourceId: string
   readonly occurredAtMs: number
   /** Facts for the owner. Contains no secret, no URL and no content of an event. */
@@ -44,7 +44,7 @@ export interface NoticeParts {
 }
 
 const origin: EventOrigin = { kind: 'notification' }
-/** Minimum retention of dedupe keys in days. Exceeds the month in which a limit causes one notification. */
+/** Minimum retention of dedupe keys in days: longer than a month, since a limit causes one notification per month. */
 const dedupeDaysMin = 40
 
 /** Returns whether a tenant wants notifications of this type. Uses memory only. */
@@ -58,8 +58,8 @@ export function wantsNotice(
 }
 
 /**
- * Creates the event of a notification and its partitions; undefined if its tenant does not want it. Call it before the transaction that
- * stores the event. @throws errors of Postgres
+ * Creates the event of a notification, and partitions for the event. Returns undefined if its tenant does not want the notification. Call
+ * it before the transaction that stores the event. @throws errors of Postgres
  */
 export async function prepareNotice(
   parts: Pick<NoticeParts, 'pool' | 'directory' | 'retentionDefaults'>,
@@ -93,8 +93,8 @@ export async function prepareNotice(
 }
 
 /**
- * Stores a notification with its delivery, in the transaction of the change that it reports. Returns the tenant queue to notify forwarders
- * of after the commit, or undefined if the notification was stored before. @throws errors of Postgres
+ * Stores a notification with its delivery, in the transaction of the change that it reports. Returns its tenant queue, for
+ * `notifyForwarders` after the commit, or undefined if the notification was already stored. @throws errors of Postgres
  */
 export async function storeNotice(connection: Queryable, event: ReceivedEvent): Promise<QueueId | undefined> {
   const isNew = (await insertEvents(connection, [event])).has(event.id)
@@ -102,7 +102,7 @@ export async function storeNotice(connection: Queryable, event: ReceivedEvent): 
 }
 
 /**
- * Stores a notification, if its tenant wants it and it was not stored before. Returns the tenant queue to notify forwarders of. Safe to
+ * Stores a notification, if its tenant wants it and it was not stored before. Returns its tenant queue, for `notifyForwarders`. Safe to
  * repeat. @throws errors of Postgres; then nothing was stored
  */
 export async function notifyOwner(
@@ -120,8 +120,8 @@ export async function notifyOwner(
 export const testNoticeEveryMs = 10_000
 
 /**
- * Creates the notification that tests the receiver of a tenant; undefined if it has none. All of an interval are the same event, which
- * bounds how often a receiver is called. @throws errors of Postgres
+ * Creates the notification that tests the receiver of a tenant; undefined if it has none. All test notifications of an interval are the
+ * same event, which bounds how often a receiver is called. @throws errors of Postgres
  */
 export function prepareTestNotice(
   parts: Parameters<typeof prepareNotice>[0],

@@ -7,7 +7,7 @@ import { hasCome } from './view.ts'
 
 /** Bounds of a scan. Time is checked between statements. */
 const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
-/** Bytes of payloads that are examined at once: the event loop waits for them. */
+/** Maximum bytes of payloads that are examined in one turn of the event loop, which is blocked meanwhile. */
 const batchBytes = 512 * 1024
 /** Larger payloads are skipped. */
 const payloadBytesMax = 1024 * 1024
@@ -96,7 +96,7 @@ export async function scanPayloads(
   return stopped(undefined)
 }
 
-/** Excludes too large and expired payloads. An expired one can still be stored until retention removes it. */
+/** Excludes payloads that are too large or expired. An expired payload is stored until retention removes it. */
 function isSearched({ payloadBytes, payloadExpiresOn }: EventSummary, nowMs: number): boolean {
   return payloadBytes <= payloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
 }

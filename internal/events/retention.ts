@@ -20,9 +20,9 @@ WITH seen AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
 
-/** Creates a repeating scan that removes expired deliveries. Those of suspended callbacks and tenants stay queued until then. */
+/** Creates a repeating scan that removes expired deliveries. Those of suspended callbacks and tenants stay queued until they expire. */
 export function createQueueExpiry(): {
-  /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore`: the scan has not reached their end. */
+  /** Examines the next 5 000 deliveries of events that are older than a day. `hasMore`: the scan has not reached the last of them. */
   removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
 } {
   let after = ''
@@ -53,7 +53,7 @@ export function forgetWaitingPulls(pool: Pool, nowMs: number): Promise<RemovedRo
   return removeOldest(pool, { table: 'pulls_due', lastDay: lastExpiredDay(nowMs) })
 }
 
-/** Removes at most 5 000 expired keys; a repeated event is new then. Safe to repeat and to run concurrently. @throws errors of Postgres */
+/** Removes at most 5 000 expired keys; repeated events are then new. Safe to repeat and to run concurrently. @throws errors of Postgres */
 export function forgetDedupeKeys(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'dedupe_keys', lastDay: lastExpiredDay(nowMs) })
 }

@@ -56,7 +56,7 @@ describe('plans beside a tenant queue of 100 000 rows', () => {
     ['a table of no pages', 20, 'VACUUM ANALYZE deliveries_due'],
     ['pages that nothing is left in', 20, 'ANALYZE deliveries_due'],
     ['partitions of one row', 1, 'ANALYZE'],
-  ])('queue statements: use indexes only when prepared on %s', async (_what, count, learn) => {
+  ])('queue statements: prepared on %s, they use only indexes', async (_what, count, learn) => {
     await truncateEvents(lab.pool)
     const [dead, ...others] = await Promise.all(Array.from({ length: 10 }, () => lab.addTenant()))
     if (!dead) throw new Error('no tenant')

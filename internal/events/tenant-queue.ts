@@ -176,7 +176,7 @@ export function wakeTenantQueuesText(keys: string): string {
   })
 }
 
-/** An unclaimed due row is stalled after this time: a check that can miss rows is followed by another check within 5 s. */
+/** Time after which an unclaimed due row counts as stalled. Longer than the 5 s within which a check that can miss rows is repeated. */
 const graceMs = 8_000
 const sweptMax = 100_000
 

@@ -51,7 +51,7 @@ interface ViewRow extends EventRow {
   readonly dueAtMs: number | null
   readonly isClaimed: boolean
   readonly attemptCount: number | null
-  /** Present in `progressText` only. */
+  /** Only `progressText` selects this column and the next two. */
   readonly lastAttempt?: number | null
   readonly lastStatus?: number | null
   readonly lastCause?: string | null
