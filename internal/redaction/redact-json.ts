@@ -106,7 +106,7 @@ class JsonWalk {
     return pieces.join('')
   }
 
-  /** Moves `#at` beyond the end of the text if the token may be incomplete. @returns whether the token is a name */
+  /** Reads one token. If the cut may have shortened it, moves `#at` beyond the end of the text. @returns whether the token is a name */
   #readToken(): boolean {
     const start = this.#at
     const first = this.#text[start]

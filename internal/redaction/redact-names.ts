@@ -1,7 +1,7 @@
 /** Decides whether the value under a name is redacted. `value` is the text of a scalar value. Never throws. */
 export type HidesValue = (name: string, value?: string) => boolean
 
-/** Matched alone or as the end of a longer name. */
+/** Secret names. A longer name that ends in one of them is secret as well. */
 const endings = wordsOf(`
   password passwd passphrase passcode pwdhash secret secrets passwords token tokens authorization
   authorizationcode credential credentials cookie cookies apikey apikeys secretkey privatekey accesskey
@@ -13,10 +13,10 @@ const endings = wordsOf(`
   clientassertion samlresponse samlassertion sessid
 `)
 
-/** Matched alone or as the last word of a longer name. */
+/** Secret names. A longer name whose last word is one of them is secret as well. */
 const words = wordsOf('pan pin ssn otp totp jwt pwd pass csc csrf xsrf bearer salt')
 
-/** Matched only as a whole. */
+/** Secret names. A longer name that contains one of them is not secret. */
 const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'track2', 'userpass', 'sid2fa']
 
 /** Suffixes of secret names: `passwordHash`, `new_password_2`, `secret.value`. */

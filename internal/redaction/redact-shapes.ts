@@ -66,7 +66,7 @@ export function hideTokens(text: string): string {
   return shown.includes('/') ? shown.replace(hookUrl, `$1${hiddenMark}`) : shown
 }
 
-/** A run without two dots after the first possible start contains no token. */
+/** Hides the rest of `run` from the start of a JSON Web Token on, which is recognized by the two dots after its start. */
 function hideWebToken(run: string): string {
   const at = webToken.exec(run)?.index
   if (at === undefined) return run
@@ -78,7 +78,7 @@ function hideWebToken(run: string): string {
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
-/** Parameters of HTTP authentication schemes that use several and not one credential. */
+/** Parameters of an HTTP authentication scheme that has several parameters in place of one credential. */
 const parameters = /(?:[\w-]{1,32}=[^\r\n]*)/y
 const schemesOfMany = /^(?:digest|hawk|aws4-hmac-sha256|googlelogin)$/i
 
@@ -182,7 +182,7 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /\p{L}/u.test(character)
 }
 
-/** Each group can be the start of a card number. */
+/** Hides card numbers in groups of digits. A card number can start at any group. */
 function hideGroups(match: string): string {
   const groups = match.split(separators)
   const between = match.match(separators) ?? []

@@ -5,7 +5,7 @@ import { endOf, hiddenMark, hideSpans } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** Words of a name that contains spaces. */
+/** Maximum words of a name that contains spaces. */
 const wordsMax = 3
 /** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
@@ -34,7 +34,7 @@ export function hidePairs(text: string, hides: HidesValue): string {
     : shown
 }
 
-/** The value itself can contain separators. */
+/** Returns the value after a separator if the name before it is secret. Separators inside the value belong to the value. */
 function assignedSecret(
   text: string,
   separatorAt: number,
@@ -65,7 +65,7 @@ function isQuoteOrSpace(code: number): boolean {
   return code === 34 || code === 39 || code === 92 || code === 32 || (code >= 9 && code <= 13)
 }
 
-/** Tries the last one to three words. A redaction mark is not part of a name. */
+/** Returns the secret name that ends at `end`: the last one, two or three words. A redaction mark is not part of a name. */
 function nameBefore(text: string, end: number, hides: HidesValue): string | undefined {
   const isSecret = (name: string) => hides(name)
   const name = namesBefore(text, 0, end).find(isSecret)
@@ -158,7 +158,7 @@ const escaped = /\\(?:u[\da-f]{4}|["\\/nrt])/i
 const escapes = /\\(?:u([\da-f]{4})|(["\\/nrt]))/gi
 const letters: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
-/** Redacts base64, URL encoding, hexadecimal and JSON string escapes with a secret as a whole, so that no part of it can be decoded. */
+/** Redacts a whole text in base64, hexadecimal, URL encoding or JSON string escapes if decoding it would reveal any part of a secret. */
 export function hideEncoded(text: string, shows: ShowsInner): string {
   let shown = text
   if (shown.length >= 12) {
@@ -205,7 +205,7 @@ const sextets = Uint8Array.from({ length: 128 }, (_none, code) =>
 )
 
 const never = -2
-/** Number of UTF-8 continuation bytes: -1 for a continuation byte itself, `never` for bytes that do not occur in text. */
+/** Per byte: how many UTF-8 continuation bytes follow; -1 for a continuation byte, `never` for a byte that does not occur in text. */
 const follows = Int8Array.from({ length: 256 }, (_none, byte) => {
   if (byte === 127 || (byte < 32 && byte !== 9 && byte !== 10 && byte !== 13)) return never
   if (byte < 0xc2) return byte < 0x80 ? 0 : byte < 0xc0 ? -1 : never

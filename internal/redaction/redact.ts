@@ -6,8 +6,8 @@ import { hideEncoded, hidePairs } from './redact-text.ts'
 /** Redacts secrets. Never throws. Idempotent: redacting a redacted text again does not change it. */
 export interface Redactor {
   /**
-   * Redacts a payload, or its first `charsMax` characters (default 65 536), and omits a token that the limit cuts. Truncated JSON is not
-   * closed.
+   * Redacts a payload, or its first `charsMax` characters (default 65 536), and omits a token that the limit cuts. Does not add closing
+   * brackets to truncated JSON.
    */
   payload(
     text: string,
