@@ -38,7 +38,7 @@ describe('form of the documents', () => {
   )
 
   test.each(documents)(
-    '$title document: no title outside the components produces a class name',
+    '$title document: only components have a title, from which generators make class names',
     ({ document }) => {
       const { components: _components, info: _info, ...inline } = document
       expect(keywordsOf(inline, 'title')).toEqual([])

@@ -80,11 +80,11 @@ test('growing sets: the check finds sets of values in responses, in nested objec
     expect(places).toContain(at)
 })
 
-test('growing sets: a new variant may be added to the origins of events', () => {
+test('growing sets: the schema of an event’s origin states that variants may be added', () => {
   expect(internalDocument().components.schemas['EventOrigin']).toHaveProperty('x-may-grow', true)
 })
 
-test('growing sets: every set of values that is sent has `x-may-grow` or is listed as closed', () => {
+test('growing sets: every set of values that Latchkey sends has `x-may-grow` or is listed as closed', () => {
   const withoutMark = sets.filter(({ schema }) => schema['x-may-grow'] !== true).map(({ at }) => at)
   expect([...new Set(withoutMark)].toSorted()).toEqual(closed)
 })

@@ -100,7 +100,7 @@ describe('vocabulary of both documents', () => {
       expect(names).toContain(name)
   })
 
-  test.each(Object.entries(replaced))('vocabulary: nothing is called %s, which is %s', (former) => {
+  test.each(Object.entries(replaced))('vocabulary: no document uses %s, the former name of %s', (former) => {
     expect(words.filter(({ name }) => name === former).map(({ place }) => place)).toEqual([])
   })
 

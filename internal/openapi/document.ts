@@ -173,24 +173,24 @@ export class DocumentBuilder {
       this.#schemas[name] ??= this.#convert(rest) as JsonSchema
       return { $ref: `#/components/schemas/${name}` }
     }
-    // Omits the error text of the server's parser. A property with the name `expected` is an object.
+    // Omits `expected`, the error text of the server's parser, but keeps a property of that name, whose value is an object.
     const kept = Object.entries(rest).filter(
       ([key, inner]) => key !== 'expected' || typeof inner === 'object',
     )
     const fields = Object.fromEntries(kept.map(([key, inner]) => [key, this.#convert(inner)]))
     if (fields['type'] === 'RegExp') return textSchema(fields)
-    // Generators read an object without known names as one without any.
+    // Allows any property explicitly: otherwise, generators read an object without listed properties as an empty object.
     const isOpen =
       fields['type'] === 'object' && !('properties' in fields || 'additionalProperties' in fields)
     if (isOpen) return { ...fields, additionalProperties: true }
-    // The parser of requests does not check `enum` and reads the same words from `pattern`.
+    // Omits `pattern` next to `enum`: both list the same words, and only the parser of requests needs the pattern.
     const { pattern, ...withoutPattern } = fields
     return Array.isArray(fields['enum']) && typeof pattern === 'string' ? withoutPattern : fields
   }
 
   #resolve<Part>(part: Documented<Part>): Part {
     if (!isResolver(part)) return part
-    if (this.#limits === undefined) throw new Error('this document shows no limits')
+    if (this.#limits === undefined) throw new Error('the document builder needs `limits`')
     return part(this.#limits)
   }
 }
@@ -274,7 +274,7 @@ export const errorLink = {
   schema: { type: 'string' },
 }
 
-/** Describes `unroutedResponses` in the text of a document. */
+/** Text of a document about the responses to calls without an operation (`unroutedResponses`). */
 export const unroutedText =
   'Calls without an operation also get a response: `RouteUnknown` for another path, `MethodNotAllowed` for another method, `HeadTooLong` for a request line and headers over 16 KiB. HEAD is handled like GET, without the response body.'
 

@@ -201,7 +201,7 @@ function sendExample(
 }
 
 test('public contract: the server responds to every example of a record call as documented', async () => {
-  // Makes the second key of the batch busy.
+  // Locks the second key of the batch, so that the example call finds it busy.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
   const left = new Set(

@@ -54,7 +54,7 @@ export interface ContractConfig extends LimitsInDocument {
   readonly publicUrl?: string | undefined
 }
 
-/** Returns the limits of a service without settings. */
+/** Returns the limits that apply if no setting changes them. */
 export function defaultLimits(): LimitsInDocument {
   const read = readConfig({}, { process: 'dev' })
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
@@ -131,7 +131,7 @@ export function contractRoutes(config: ContractConfig): readonly PublicRoute[] {
   return [serveDocument(publicDocumentPath, () => publicContract(config))]
 }
 
-/** Requires no authentication. The first request makes the document, because few processes get one. */
+/** Serves a document without authentication. Makes it at the first request, because most processes get no request for it. */
 export function serveDocument(path: string, make: () => object): PublicRoute {
   let body: StaticBody | undefined
   return {
