@@ -218,8 +218,8 @@ describe('unavailable API server', () => {
         const { resourceAttributes } = (body as { spec: { resourceAttributes: object } }).spec
         if (!('namespace' in resourceAttributes)) return tokenAnswer({ allowed: false })
         waitingMost = Math.max(waitingMost, (waiting += 1))
-        // Answers six waiting reviews only after a ping: a seventh concurrent review would arrive before the ping. The last two reviews are
-        // answered after the last one arrives.
+        // Six waiting reviews get their answers only after a ping, before which a seventh concurrent review would arrive. The last two
+        // reviews, which no others join, get theirs once both have arrived.
         if (waiting === 6 || askedCount() === 1 + namespacesMax)
           void fetch(`${server.endpoint.server}/ping`, { tls: { ca } }).then(() => gate.resolve())
         await gate.promise

@@ -32,7 +32,7 @@ export type Authenticated =
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' | 'keyScope' | 'tenantSuspended' }
   | Unavailable
 
-/** Unavailable API server or directory. Callers respond 503 and never treat it as allowed. */
+/** The API server or the directory is unavailable. Callers respond 503 and never treat this result as permission. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly retryAfterMs: number
@@ -65,7 +65,7 @@ export interface AccessObserver {
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock
-  /** Without it, Kubernetes tokens are refused. */
+  /** Connection to the API server. If undefined, Kubernetes tokens are refused. */
   readonly transport?: Transport | undefined
   /** Operators with tokens of their own, outside of a cluster. Default: none. */
   readonly operators?: Operators | undefined
@@ -78,7 +78,7 @@ const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** Higher than what a dashboard page needs. */
+/** Maximum pending reviews of one user, more than a page of the dashboard needs. */
 const pendingPerUserMax = 20
 /** Maximum pending reviews of tokens that no earlier review has accepted. Low, because any caller can invent tokens. */
 const pendingUnprovenMax = 50
@@ -154,7 +154,7 @@ export function createAccess(options: AccessOptions) {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Stops at the first unavailable review. */
+/** Returns the namespaces that the reviews allow, or `unavailable` if one of the reviews is. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,
@@ -284,7 +284,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Finds the key of an actor if it has a scope of the API in which it is used, and its tenant is not suspended. */
+/** Finds the key of an actor. Returns undefined if the key has no scope of `actor.api`, or if its tenant is suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

@@ -1,7 +1,7 @@
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import type { ApiKeyScope, Directory, DirectoryKey, DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** Has all attributes that the API server uses for authorization. */
+/** User of the cluster, with all attributes that the API server uses for authorization. */
 export interface KubeUser {
   readonly kind: 'user'
   readonly username: string
@@ -10,7 +10,7 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** API in which a tenant's key is used. Each has its own scopes. */
+/** API in which a tenant's key is used. Each API has its own scopes. */
 export type KeyApi = 'backoffice' | 'public'
 
 /** API key of a tenant. Contains the digest, never the key. */
@@ -78,7 +78,7 @@ export const actionRules = {
   pull: { verb: 'create', subresource: 'subscriptions' },
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
-  // For services that ingest events they have verified and report their own usage.
+  // For services that verify events themselves before they ingest them, and that report their own usage.
   ingestEvents: { verb: 'create', subresource: 'events' },
   emitUsage: { verb: 'create', subresource: 'usage' },
 } as const satisfies Readonly<
@@ -97,9 +97,9 @@ const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads',
 const simulatingActions: ReadonlySet<Action> = new Set<Action>([...fullActions, 'simulate'])
 
 /**
- * Returns the actions that a tenant's API key may perform on its own tenant; an empty set without a scope of the API. Default: the back
- * office, where payloads, replays, test events and simulations need the scope `dashboard`. No API key may change settings, limits or
- * pauses, since those belong to the platform.
+ * Returns the actions that a tenant's API key may perform on its own tenant; an empty set if the key has no scope of `api`. In the back
+ * office, payloads, replays, test events and simulations need the scope `dashboard`. No API key may change settings, limits or pauses,
+ * since those belong to the platform.
  */
 export function keyActions(
   scopes: ReadonlySet<ApiKeyScope>,

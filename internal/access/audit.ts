@@ -21,7 +21,7 @@ const auditSubjects = {
 export type AuditAction = {
   [Subject in keyof typeof auditSubjects]: `${Subject}.${(typeof auditSubjects)[Subject][number]}`
 }[keyof typeof auditSubjects]
-/** Action, or a subject with a dot for all its actions, such as `replays.`. */
+/** Action, or all actions of a subject, written as the subject and a dot, such as `replays.`. */
 export type AuditActionFilter = AuditAction | `${keyof typeof auditSubjects}.`
 /** All values of the filter by action. */
 export const auditActionFilters = Object.entries(auditSubjects).flatMap(([subject, done]) => [
@@ -43,7 +43,7 @@ export interface AuditEntry {
 export interface AuditRecord extends Omit<AuditEntry, 'action'> {
   readonly id: number
   readonly occurredAtMs: number
-  /** `AuditAction`, or an action of another version. */
+  /** `AuditAction`, or an action that only another version of Latchkey knows. */
   readonly action: string
 }
 
@@ -91,8 +91,8 @@ export async function writeAudit(
 }
 
 /**
- * Appends the entry of a commit of locks, unless the log has one of the same tenant, `detail.id` and `detail.committedAt`. Repeating the
- * call is safe. @throws errors of Postgres
+ * Appends an entry about the commit of a tenant's locks, unless the log already has an entry with the same tenant, `detail.id` and
+ * `detail.committedAt`. Repeating the call is safe. @throws errors of Postgres
  */
 export async function writeLockCommitAudit(
   connection: Pick<PoolClient, 'query'>,

@@ -4,12 +4,12 @@ import { Value } from '@sinclair/typebox/value'
 import { parseDocument } from 'yaml'
 import type { Action } from './actor.ts'
 
-/** Roles like those of the chart for the users of a cluster, with the actions that each permits. */
+/** Roles of operators, with the actions that each permits. The chart has similar roles for the users of a cluster. */
 export const operatorRoles = {
   viewer: ['see'],
   support: ['see', 'replay', 'simulate'],
   admin: ['see', 'replay', 'simulate', 'readPayloads', 'changeSettings'],
-  // For services that ingest events they have verified and report their own usage.
+  // For services that verify events themselves before they ingest them, and that report their own usage.
   service: ['see', 'ingestEvents', 'emitUsage'],
 } as const satisfies Readonly<Record<string, readonly Action[]>>
 
@@ -26,9 +26,9 @@ export interface Operator {
   readonly roles: readonly OperatorRole[]
   /** Standard base64. */
   readonly tokenSha256: string
-  /** Undefined for all tenants and the data without a tenant. */
+  /** Namespaces of the tenants that the operator may use. If undefined: all tenants, and the data without a tenant. */
   readonly namespaces: readonly string[] | undefined
-  /** Expiry of the token, in milliseconds since the epoch; null without one. */
+  /** Expiry of the token, in milliseconds since the epoch; null if the token does not expire. */
   readonly endsAtMs: number | null
 }
 
@@ -37,7 +37,7 @@ export interface Operators {
   find(tokenSha256: string): Operator | undefined
 }
 
-/** Returns operators that do not change. */
+/** Returns `Operators` with a constant list. */
 export function fixedOperators(operators: readonly Operator[]): Operators {
   const byToken = new Map(operators.map((each) => [each.tokenSha256, each]))
   return { find: (tokenSha256) => byToken.get(tokenSha256) }
@@ -129,11 +129,11 @@ export function parseOperators(text: string):
 
 export interface OperatorsInFileOptions {
   readonly path: string
-  /** Called when the file has become valid, or invalid with the problem. While it is invalid, its last valid content applies. */
+  /** Called when the file has become valid or invalid. While the file is invalid, its last valid content applies. */
   onRead(result: { readonly count: number } | { readonly problem: string }): void
 }
 
-/** Operators of a file, which is read again when it has changed. */
+/** Operators from a file. `refresh` reads the file again if it has changed. */
 export class OperatorsInFile implements Operators {
   readonly #options: OperatorsInFileOptions
   #operators = fixedOperators([])
@@ -147,7 +147,7 @@ export class OperatorsInFile implements Operators {
     return this.#operators.find(tokenSha256)
   }
 
-  /** Reads the file, and does nothing unless it has changed. Never rejects. */
+  /** Reads the file if it has changed since the last read. Never rejects. */
   async refresh(): Promise<void> {
     const { path, onRead } = this.#options
     const read = await this.#read(path).catch((error: unknown) => {
@@ -168,11 +168,11 @@ export class OperatorsInFile implements Operators {
     const { size, mtimeNs, ctimeNs, ino, mode } = found
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (signature === this.#signature) return { kind: 'same' as const, signature }
-    // Reading a pipe could wait forever.
+    // Refuses a pipe, since reading one could wait forever.
     if (!found.isFile()) return { kind: 'invalid' as const, signature, problem: 'is not a file' }
     if (size > fileBytesMax)
       return { kind: 'invalid' as const, signature, problem: `is larger than ${fileBytesMax} bytes` }
-    // A file that other users can write gives them every right.
+    // Refuses a file that other users can write, since they could give themselves every right.
     if (mode & 0o022n) {
       const problem = 'is writable by other users: run chmod go-w on it'
       return { kind: 'invalid' as const, signature, problem }

@@ -63,7 +63,7 @@ function userOf(value: unknown): KubeUser | undefined {
   }
 }
 
-/** Reads the claims of a token without verifying them, which the API server does. Returns undefined if it is no JSON web token. */
+/** Reads the claims of a token. Does not verify them: the API server does. Returns undefined if the token is not a JSON Web Token. */
 function claimsOf(token: string):
   | {
       readonly audiences: readonly string[]
@@ -96,9 +96,9 @@ function textsOf(value: unknown): string[] {
 }
 
 export interface AccessPlace {
-  /** Absent for the whole cluster. */
+  /** If absent, the review is about the whole cluster. */
   readonly namespace?: string | undefined
-  /** Absent for all tenants. */
+  /** Name of the tenant. If absent, the review is about all tenants. */
   readonly name?: string | undefined
 }
 

@@ -3,11 +3,11 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import { savedViews as table } from './tables.ts'
 
-/** Filter of the event list that its owner has named. */
+/** Filter of the event list, saved under a name. */
 export interface SavedView {
   /** 1 to 60 characters, unique among the owner's views. */
   readonly name: string
-  /** Query of an address with the fields of the filter; at most 2 000 characters. */
+  /** The fields of the filter as the query of a URL; at most 2 000 characters. */
   readonly query: string
 }
 

@@ -94,8 +94,8 @@ export function createSessions({
       return { kind: 'started', token, session: sessionOf(token, { ...row, startedAt: now }) }
     },
     /**
-     * Finds a session that has not ended: at `endsAtMs`, after an hour without use, by signing out, or because its API key became invalid.
-     * `isUse: false` (automatic page refreshes) does not extend the idle timeout.
+     * Finds a session unless it has ended. It ends at `endsAtMs`, after an hour without use, at sign-out, or when its API key becomes
+     * invalid. `isUse: false` (automatic page refreshes) does not extend the idle timeout.
      */
     async find(
       token: string,
@@ -184,7 +184,7 @@ function sessionOf(
   return { actor, name, startedAtMs: startedAt.getTime(), endsAtMs: endsAt.getTime(), csrfToken }
 }
 
-/** Returns the digest of a token, which is stored instead of it, so that the table's contents do not allow signing in. */
+/** Returns the digest of a token. Only the digest is stored, so that nobody can sign in with the contents of the table. */
 function idOf(token: string): Buffer {
   return Buffer.from(Bun.SHA256.hash(token) as Uint8Array)
 }

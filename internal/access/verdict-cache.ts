@@ -3,7 +3,7 @@ import { type Clock, setNewest } from '#internal/base/index.ts'
 export interface VerdictCacheOptions {
   readonly clock: Clock
   readonly msMax: number
-  /** The oldest is evicted first. */
+  /** Maximum results in the cache; the oldest result is evicted first. */
   readonly entriesMax: number
   /** Maximum pending reviews of all callers. */
   readonly pendingMax: number
@@ -15,12 +15,12 @@ export interface Verdict<T> {
   readonly keepUntilMs: number
 }
 
-/** Concurrent requests for the same key share one review. */
+/** Cache of review results. Concurrent requests for the same key wait for one review. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** Number of pending reviews by share. */
+  /** Number of pending reviews by the name of their `share`. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -28,8 +28,8 @@ export class VerdictCache<T> {
   }
 
   /**
-   * Returns undefined if the maximum of pending reviews is reached, in total or for the share: a group of callers with a maximum of its
-   * own, so that it cannot use up that of all. @throws errors of `ask`
+   * Returns undefined if too many reviews are pending, in total or for `share`. A share is a group of callers with a maximum of its own, so
+   * that no group can use up the maximum of all callers. @throws errors of `ask`
    */
   async get(
     key: string,
