@@ -137,7 +137,7 @@ async function credentialsOf({
   tokenFile,
   plugins,
 }: {
-  /** Relative paths start here. */
+  /** Folder to which relative paths refer. */
   readonly folder: string
   readonly cluster: Cluster
   readonly user: User | undefined
@@ -168,7 +168,7 @@ async function credentialsOf({
   }
 }
 
-/** `ExecAuth` caches the plug-in's credentials until they expire. */
+/** Returns the credentials of the user's exec plug-in, which `ExecAuth` caches until they expire. */
 async function runPlugin(
   plugins: ExecAuth,
   user: User,

@@ -137,7 +137,7 @@ function countOf({ count, lastAtMs }: EventSeries) {
   return { count, lastObservedTime: formatMicroTime(lastAtMs) }
 }
 
-/** The API requires `default` for events about cluster-scoped objects. */
+/** Returns the namespace of the object, or `default`, which the API requires for events about cluster-scoped objects. */
 function namespaceOf({ occurrence }: EventSeries): string {
   return occurrence.regarding.namespace ?? 'default'
 }
@@ -146,7 +146,7 @@ function nameOf({ regarding }: Occurrence): string {
   const random = randomToken(9)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, '0')
-  // Some kinds allow names that are invalid for an event, such as `system:node`.
+  // Replaces characters that some kinds allow in names, but events do not, such as the colon of `system:node`.
   const name = regarding.name
     .toLowerCase()
     .slice(0, 200)

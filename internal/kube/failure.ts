@@ -58,7 +58,7 @@ const retryAfterMsMax = 60_000
 /** Never throws. Ignores a body that is not a `Status`, such as the HTML page of a proxy. */
 export function readFailure(answer: {
   readonly status: number
-  /** Possibly truncated. A `Status` object if the API server itself responded. */
+  /** Body of the response, possibly truncated: a `Status` object if the API server itself responded. */
   readonly body: string
   readonly retryAfter: string | null
   /** Leaves the server's message out of the failure. */
@@ -95,7 +95,7 @@ export function exhausted(message: string): KubeFailure {
   return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
 }
 
-/** The error's message is not used, because it could quote the request. */
+/** Returns the code of an error. Never returns its message, which could quote the request. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
@@ -133,7 +133,7 @@ const byStatus: Readonly<Record<number, KubeFailureKind>> = {
 function kindOf(status: number, reason: string): KubeFailureKind {
   const known = byReason[reason] ?? byStatus[status]
   if (known !== undefined) return known
-  // A gateway sends 408 and 3xx, so the API server has made no decision.
+  // 408 and 3xx come from a gateway, which means that the API server has made no decision.
   return status >= 400 && status < 500 && status !== 408 ? 'badRequest' : 'unavailable'
 }
 

@@ -186,7 +186,7 @@ export class Election {
     onEvent({ kind: 'released', fence, ...failed })
   }
 
-  /** Returns the reason if the lease is lost before `signal` fires. */
+  /** Renews the lease until `signal` fires (returns undefined) or the lease is lost (returns the reason). */
   async #keep(held: Held, signal: AbortSignal): Promise<'deadline' | 'taken' | undefined> {
     while (!signal.aborted) {
       this.#heartbeat?.beat()

@@ -83,7 +83,7 @@ export function released(lease: Lease, wallMs: number): Lease {
   }
 }
 
-/** `leaseTransitions` increase with each acquisition. */
+/** Returns the fence of a lease: `leaseTransitions`, which increases with each acquisition. */
 export function fenceOf(lease: Lease): number {
   return lease.spec?.leaseTransitions ?? 0
 }

@@ -232,7 +232,7 @@ test('reflector: the delay of Retry-After gets jitter, so that watches refused t
 test('reflector: at the maximum number of watches, the reflector retries the watch without listing again', async () => {
   const first = follow()
   first.lists.push(() => listOf(10, []))
-  // Opens a watch of the reflector that comes with the server, and the watch that occupies the only place.
+  // Lets the server accept two watches: that of the reflector in `first`, and `held`, which uses up `watchesMax`.
   first.open()
   first.open()
   const timing = createMovedClock()
@@ -335,7 +335,7 @@ test('reflector: stop ends a list, a watch or a delay, reports no more changes a
   expect(pausing.timing.sleeping()).toEqual([])
 })
 
-test('reflector: stop makes the name of its heartbeat available immediately', async () => {
+test('reflector: after stop, another reflector can use the name of its heartbeat immediately', async () => {
   const clock = createMovedClock()
   const health = createHealth({ clock })
   const first = follow({ health })

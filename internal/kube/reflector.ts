@@ -76,7 +76,7 @@ export class Reflector<T extends KubeObject> {
     this.#ended = this.#follow()
   }
 
-  /** Stays true while the server is unavailable. */
+  /** Returns whether a list has succeeded. Stays true while the server is unavailable. */
   hasSynced(): boolean {
     return this.#synced
   }
@@ -91,7 +91,7 @@ export class Reflector<T extends KubeObject> {
     return this.#failure
   }
 
-  /** No further changes are reported. The name can be reused immediately. Idempotent; never rejects. */
+  /** Stops the reflector, which reports no further changes. Its name can be reused immediately. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
@@ -305,7 +305,7 @@ function isSame(one: KubeObject, other: KubeObject): boolean {
   )
 }
 
-/** `managedFields` is often half of an object's size. */
+/** Removes `managedFields`, which are often half of an object's size. */
 export function withoutManagedFields<T extends KubeObject>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata as T['metadata'] & { managedFields?: unknown }
   return { ...object, metadata }

@@ -10,7 +10,7 @@ export interface KubeRequest {
   readonly contentType?: string
   /** Leaves the server's message out of failures, because it may quote a Secret. */
   readonly secret?: boolean
-  /** Includes the wait for a slot; default 30 s. A list can wait another 60 s for its slot. */
+  /** Timeout that includes the wait for a slot; default 30 s. A list can wait another 60 s for its slot. */
   readonly msMax?: number
   /** Limit after decompression; default 64 MiB. */
   readonly bytesMax?: number
@@ -34,7 +34,7 @@ export function queryOf(query: KubeRequest['query']): string {
   return `?${new URLSearchParams(query).toString()}`
 }
 
-/** Closes a stream longer than `bytesMax` and returns undefined. @throws errors of `read` */
+/** Reads a stream as text. If it is longer than `bytesMax`, closes it and returns undefined. @throws errors of `read` */
 export async function readBounded(stream: KubeStream, bytesMax: number): Promise<string | undefined> {
   const chunks: Uint8Array[] = []
   let bytes = 0

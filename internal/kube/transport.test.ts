@@ -111,7 +111,7 @@ test('transport: a response larger than bytesMax is not read to its end', async 
   expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('1000 bytes') })
 })
 
-test('transport: the pools together use half of the lowest BUN_CONFIG_MAX_HTTP_REQUESTS that the settings accept', () => {
+test('transport: all pools together allow half as many calls as the lowest valid BUN_CONFIG_MAX_HTTP_REQUESTS', () => {
   const all = Object.values(callsMax).reduce((sum, share) => sum + share, 0)
   expect(all).toBe(64)
   const problemsAt = (calls: number) => {

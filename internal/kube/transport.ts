@@ -37,9 +37,9 @@ export interface TransportOptions {
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
-/** Each watch lists once when the process starts, so lists can queue for a long time. */
+/** Maximum wait of a list for a slot: long, because every watch lists once when the process starts. */
 const listWaitMsMax = 60_000
-/** Per pool: more than two for each of at most 3 000 watches. */
+/** Maximum waiting calls per pool: more than two for each of at most 3 000 watches. */
 const waitersMax = 8_192
 /** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each counts towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. */
 const plainStreamsMax = 32

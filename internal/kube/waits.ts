@@ -10,7 +10,7 @@ export interface Timing {
 
 export const systemTiming: Timing = { now: () => performance.now(), sleep, random: Math.random }
 
-/** For operations that do not accept a signal. */
+/** Rejects when the signal fires, for operations that do not accept a signal. */
 export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(new Error('aborted'))
@@ -20,7 +20,7 @@ export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promi
   })
 }
 
-/** `stop` fires the new signal; `done` removes its timer and listener. */
+/** Returns a signal that fires with `signal`, after `msMax` or at `stop`. `done` removes its timer and its listener. */
 export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
   const ended = new AbortController()
   const stop = () => ended.abort('aborted by the caller')
@@ -59,7 +59,7 @@ export class Slots {
     return this.#waiters.size
   }
 
-  /** Undefined if the signal fires first or the queue is full. Calling the returned function again is harmless. Never rejects. */
+  /** Returns a function that releases the slot, once only; undefined if the signal fires first or the queue is full. Never rejects. */
   async take(signal: AbortSignal): Promise<(() => void) | undefined> {
     if (signal.aborted) return undefined
     if (this.#taken < this.#slotsMax) {

@@ -50,7 +50,7 @@ const never = new AbortController().signal
 const open = (pool: WatchPool, path = '/w') => pool.open({ path }, never)
 const openOk = async (pool: WatchPool, path = '/w') => expectOk('opening', await open(pool, path))
 
-test('watch pool: 60 watches at 10 streams per connection use 10 connections, which close after the last watch', async () => {
+test('watch pool: a connection that allows 10 streams carries 6 watches, and closes after its last watch', async () => {
   const { server, pool } = start({ server: { streamsMax: 10 } })
   const streams = await Promise.all(Array.from({ length: 60 }, (_none, nth) => openOk(pool, `/w/${nth}`)))
   expect(pool.stats()).toEqual({ watches: 60, connections: 10 })

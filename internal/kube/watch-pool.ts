@@ -21,7 +21,7 @@ export const watchBounds = {
   watchesMax: 3_000,
   /** Includes those that drain after a GOAWAY. */
   connectionsMax: 40,
-  /** An API server responds with 429 to a thousand concurrent attempts. */
+  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand. */
   opensMax: 64,
   /** The connection ends after two PINGs without a response. */
   pingMs: 5_000,
@@ -35,7 +35,7 @@ export interface WatchPoolOptions {
 
 const errorBytesMax = 64 * 1024
 
-/** Opens another connection, one at a time, when all others are full. Closes a connection with its last watch. */
+/** Shares HTTP/2 connections among watches. Opens another connection when all are full, and closes a connection with its last watch. */
 export class WatchPool {
   readonly #options: WatchPoolOptions
   readonly #origin: string

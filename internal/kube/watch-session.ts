@@ -21,7 +21,7 @@ export interface WatchSessionOptions {
 }
 
 const connectMsMax = 10_000
-/** The server still counts a stream that this process has reset until it receives the reset. */
+/** Streams of a connection left unused, because the server counts a reset stream until it has received the reset. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
@@ -164,7 +164,7 @@ function usableOf(streamsMax: number): number {
   return streamsMax > streamsSpare ? streamsMax - streamsSpare : streamsMax
 }
 
-/** Above it, the stream is paused (back-pressure). */
+/** Unread bytes above which the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 

@@ -19,7 +19,7 @@ export interface WatchOptions<T extends KubeObject> {
   readonly of: Resource<T>
   readonly selection: Selection
   readonly resourceVersion: string
-  /** A value from 300 to 600 limits both the delay after an unnoticed loss of the connection and the load of restarted watches. */
+  /** Duration of the watch: 300 to 600 limits the delay after an unnoticed loss of the connection, and the load of restarted watches. */
   readonly timeoutSeconds: number
   /** Called in order. */
   readonly onEvent: (event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }) => void
@@ -32,10 +32,10 @@ export interface WatchOptions<T extends KubeObject> {
 
 /** Added to `timeoutSeconds` before the watch counts as stalled. */
 const graceMs = 30_000
-/** The server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
+/** Maximum silence after a bookmark. The server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/** etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size. */
+/** Maximum line. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size. */
 const lineBytesMax = 16 * 1024 * 1024
 
 /** Never rejects; always closes its stream. `stalled`: after `timeoutSeconds` + 30 s, or 3 min without data after a bookmark. */

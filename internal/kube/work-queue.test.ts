@@ -90,7 +90,7 @@ test('work queue: a key that is added during its run gets one more run afterward
 test('work queue: each failed key is retried with its own backoff, which a success resets', async () => {
   const { queue, timing, begun, errors, turn } = start({ backoff: { firstMs: 100, maxMs: 350 } })
   queue.add('a')
-  // The random number of the clock is 0, so the waits are the lower half of 100, 200 and 350.
+  // The clock's random number is 0, so each wait is half of the backoff: 100, 200, then the maximum of 350.
   for (const [failures, waitMs] of [50, 100, 175, 175].entries()) {
     turn('a').fail()
     await timing.advance(waitMs - 1)

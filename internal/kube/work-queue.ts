@@ -60,7 +60,7 @@ export class WorkQueue {
   }
 
   /**
-   * A repeated call before the run has no effect, one during the run causes another run. Ignored after `stop`.
+   * Queues a key. Repeating the call before the run of the key has no effect; during the run, it causes another run. Ignored after `stop`.
    * @throws RangeError beyond `keysMax`
    */
   add(key: string): void {
@@ -182,7 +182,7 @@ export class WorkQueue {
     this.#wakeTimer()
   }
 
-  /** One timer serves all keys. */
+  /** Queues delayed keys when they are due, with one timer for all keys. */
   async #queueDue(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const now = this.#timing.now()
@@ -191,7 +191,7 @@ export class WorkQueue {
       const nextMs = this.#delayed.first() ?? Infinity
       const woken = new AbortController()
       this.#wakeTimer = () => woken.abort()
-      // A setTimeout of more than 2^31 ms would fire immediately.
+      // Sleeps at most 2^30 ms, because a setTimeout of more than 2^31 ms would fire immediately.
       await this.#timing.sleep(Math.min(nextMs - now, 2 ** 30), woken.signal)
     }
   }
