@@ -5,7 +5,7 @@ import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 const queue = (name: string) => name as QueueId
 const mb = 1024 * 1024
 
-test('capacity: a tenant has room for 64 deliveries, regardless of how many deliveries other tenants have', () => {
+test('capacity: a tenant has 64 free places for deliveries, regardless of how many deliveries other tenants have', () => {
   const capacity = new Capacity()
   for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take(queue('a'))
   capacity.take(queue('b'))
@@ -77,7 +77,7 @@ test('capacity: formerly responsive callbacks that now hang occupy at most 2 048
   expect([capacity.room, capacity.reservedRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
-test('capacity: a tenant whose breaker has just opened has no room', () => {
+test('capacity: a tenant whose circuit breaker has just opened has no free places', () => {
   const capacity = new Capacity()
   capacity.take(queue('a'))
   capacity.holdBack(queue('a'))

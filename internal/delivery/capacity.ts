@@ -3,9 +3,9 @@ import type { QueueId } from '#internal/events/index.ts'
 
 /** Shared places of a process. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
-/** Additional places for responsive and uncalled callbacks, free while hanging callbacks occupy all shared places until their timeout. */
+/** Additional places for responsive and uncalled callbacks. They stay free while hanging callbacks occupy all shared places. */
 const reservedMax = 512
-/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it responds within `answerMs`. */
+/** A longer delivery loses its reserved place, and its callback counts as unresponsive until a response arrives within `answerMs`. */
 const responsiveMs = 500
 /** Maximum time from claim to response of a responsive callback. Above `responsiveMs`, since all responses are late on a busy machine. */
 const answerMs = 2_000
@@ -17,7 +17,7 @@ export const rememberedMax = 10_000
 export const tenantDeliveriesMax = 64
 /** Payload memory of a process. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** Exclusion of a tenant from claims while the circuit breaker that this process opened is being written to Postgres. */
+/** Time for which a tenant is not claimed after this process opened its circuit breaker, while the breaker is written to Postgres. */
 const holdBackMs = 2_000
 
 /** `responsive`: the last call ended in time. `unresponsive`: a call is late, or the last one ended late. `unknown`: not called yet. */
@@ -34,7 +34,7 @@ export interface Place {
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<QueueId, number>()
-  /** Places that `#age` has not found older than `responsiveMs`, oldest first. */
+  /** Places held for less than `responsiveMs` at the last call of `#age`, oldest first. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<QueueId, Responsiveness>()
   readonly #heldBackUntilMs = new Map<QueueId, number>()
@@ -90,7 +90,7 @@ export class Capacity {
     this.#heldBackUntilMs.set(queueId, this.#now() + holdBackMs)
   }
 
-  /** Hand-offs during a claim can exceed the limits by the rows of that claim. */
+  /** Takes a place without a check of the limits: hand-offs during a claim can exceed them by the rows of the claim. */
   take(queueId: QueueId): Place {
     const place: Place = { queueId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
@@ -112,7 +112,7 @@ export class Capacity {
     return held >= tenantDeliveriesMax
   }
 
-  /** Returns false if too little is free or if the queue has used its quarter, which one payload may exceed. */
+  /** Returns false if too little memory is free or the queue has used its quarter. A single payload may exceed the quarter. */
   takeBytes(bytes: number, queueId: QueueId): boolean {
     return this.#bytes.take(bytes, queueId)
   }

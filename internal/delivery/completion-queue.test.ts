@@ -198,7 +198,7 @@ describe('completion queue', () => {
     },
   )
 
-  test('completion queue: a row claimed again before its statement is written under the new claim', async () => {
+  test('completion queue: after a row is claimed again before its statement, its outcome is written under the new claim', async () => {
     const pool = narrowPool()
     const { queue, observed } = queueOn(pool)
     const [delivery] = await answered(1)
@@ -219,7 +219,7 @@ describe('completion queue', () => {
     await pool.end()
   })
 
-  test('completion queue: a row claimed again during its statement is written once more', async () => {
+  test('completion queue: after a row is claimed again during its statement, its outcome is written a second time', async () => {
     const { queue, observed } = queueOn(lab.pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')

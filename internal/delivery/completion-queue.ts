@@ -37,7 +37,7 @@ const secondStatementRows = 256
  * outcomes are repeated after a kill. An outcome costs Postgres 51 µs with 10 rows, 22 µs with 64 and 18 µs with 500 (2 cores, 2026-11).
  */
 const gather = { ms: 100, items: 64 }
-/** Maximum tries: about one minute. Leases are renewed meanwhile; then they expire, and other processes repeat the deliveries. */
+/** Maximum tries, about one minute, in which leases are renewed. Afterwards they expire, and other processes repeat the deliveries. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
@@ -68,7 +68,7 @@ export class CompletionQueue {
     return this.#writer.size
   }
 
-  /** True while a failed statement is being retried; further outcomes would fail like it. */
+  /** True while a failed statement is being retried: statements for further outcomes would probably fail as well. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
@@ -133,7 +133,7 @@ export class CompletionQueue {
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  /** Changes the tenant queues before it completes the events: a failed change is only retried while the events are not completed. */
+  /** Changes the tenant queues before it completes the events: after a failed change, the retry repeats both. */
   async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
     const { pool, leaseToken } = this.#options
     await this.#changeQueues(part)

@@ -100,7 +100,7 @@ describe('concludeAttempt', () => {
     expect(decide(result)).toEqual(decision)
   })
 
-  test('concludeAttempt: a failure waits as scheduled, and the last failure ends the event', () => {
+  test('concludeAttempt: after a failure the next attempt waits as scheduled, and the last failure ends the delivery cycle', () => {
     expect(decide(unanswered, 1)).toEqual(retryIn(5_000))
     expect(decide(unanswered, 2)).toEqual(retryIn(300_000))
     expect(decide(unanswered, 3)).toEqual(failed('timeout'))
@@ -108,11 +108,11 @@ describe('concludeAttempt', () => {
     expect(decide(answered(200), 3)).toEqual(processed)
   })
 
-  test('concludeAttempt: a failure beyond a schedule that was shortened during the attempt ends the event', () => {
+  test('concludeAttempt: if the schedule was shortened to fewer attempts than were made, a failure ends the delivery cycle', () => {
     expect(decide(answered(500), 9)).toEqual(failed('attempts_exhausted'))
   })
 
-  test('concludeAttempt: the wait after any failure stays within the jitter, or within 10 h if the callback asks for more time', () => {
+  test('concludeAttempt: the wait after a failure is within the jitter of the schedule, or up to 10 h if the callback asks for it', () => {
     const results = fc.oneof(
       fc.constant(unanswered),
       fc
@@ -175,7 +175,7 @@ test.each([
   expect(changesOf(['a', weaker], ['a', stronger])).toEqual({ a: stronger })
 })
 
-test('changes of a tenant queue: of two suspensions, the first is kept', () => {
+test('changes of a tenant queue: the first of two suspensions is kept', () => {
   expect(changesOf(['a', suspend], ['a', { kind: 'suspend', cause: 'disabled' }])).toEqual({ a: suspend })
 })
 

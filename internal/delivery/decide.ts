@@ -31,7 +31,7 @@ export interface MadeCall {
   readonly startedAtMs: number
 }
 
-/** Longer values of `Retry-After` are shortened to it. */
+/** Maximum wait that a callback can ask for: longer values of `Retry-After` are shortened to this time. */
 const retryAfterMsMax = 36_000_000
 
 /**
@@ -96,7 +96,7 @@ export function concludeWithoutPayload(nowMs: number): AttemptEnding {
   return { kind: 'failed', attempt: { startedAtMs: nowMs, durationMs: 0, ...end } }
 }
 
-/** Returns undefined if no call was made. */
+/** Returns whether the call succeeded; undefined if no call was made. */
 export function callSucceeded(result: AttemptResult): boolean | undefined {
   if (result.kind === 'not_sent') return undefined
   return result.kind === 'answered' && result.status >= 200 && result.status < 300

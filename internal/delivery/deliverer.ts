@@ -44,7 +44,7 @@ export interface DelivererOptions extends SendParts {
   readonly signals: DestinationSignals
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Called when a delivery releases its place. `tenantWasFull`: its tenant had no free place before. */
+  /** Called when a delivery releases its place. `tenantWasFull`: until then, its tenant had no free place. */
   readonly onRoom: (tenantWasFull: boolean) => void
 }
 
@@ -55,17 +55,17 @@ type Plan =
 
 /** Above this number of claims without a completion, a delivery is a poison message: its attempt fails without a call. */
 const claimsMax = 5
-/** Snooze for an unknown tenant. Exceeds the maximum delay after which the tenant directory of this process contains a new tenant. */
+/** Snooze for an unknown tenant. Longer than it takes until the tenant directory of this process contains a new tenant. */
 const unknownTenantMs = 5_000
 /** Snooze while the tenant is suspended or has no callback. */
 const suspendedTenantMs = 10_000
 /** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
-/** Maximum tenants excluded from claims for undecryptable secrets. Deliveries of further ones are claimed and snoozed repeatedly. */
+/** Maximum tenants excluded from claims for undecryptable secrets. Deliveries of further tenants are claimed and snoozed repeatedly. */
 const unreadableTenantsMax = 256
 /** Snooze of deliveries that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
-/** A failure from this attempt on shows trouble with a callback that has too few attempts to open its circuit breaker. */
+/** Attempt from which on a failure is a sign of trouble, even if a callback has too few attempts to open its circuit breaker. */
 const alarmingAttempt = 3
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
@@ -112,7 +112,7 @@ export class Deliverer {
   /** Starts claimed deliveries. After `stop`, releases them instead. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
-      // This process can claim a delivery again that it still works on, after its lease expired. Continuing prevents a second send.
+      // After a lease expired, this process can claim a delivery again on which it still works. It then continues, and does not send twice.
       if (this.#deliveries.get(deliveryIdOf(claim))?.adopt(claim, leaseEndsMs)) continue
       this.#start(claim, leaseEndsMs)
     }
@@ -141,7 +141,7 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Loads deliveries that wait for payload memory. Call it when some may have been released. */
+  /** Loads deliveries that wait for payload memory. Call it when memory may have been released. */
   load(): void {
     this.#loader.load()
   }
@@ -151,7 +151,7 @@ export class Deliverer {
     if (this.#loader.remove(delivery)) this.#lose(delivery)
   }
 
-  /** Starts nothing more, and aborts calls after `msMax`. Returns the deliveries to release: not started, or without a response. */
+  /** Starts nothing more, and aborts calls after `msMax`. Returns deliveries to release: those not started and those without a response. */
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
     const startedMs = performance.now()
@@ -163,7 +163,7 @@ export class Deliverer {
     return this.#released
   }
 
-  /** @param content the event, if it need not be read; it is sent at once unless other deliveries wait for payload memory */
+  /** @param content event that was handed over; it is sent immediately unless other deliveries wait for payload memory */
   #start(claim: ClaimedDelivery, leaseEndsMs: number, content?: EventContent): void {
     const { capacity } = this.#options
     const queueId = queueIdOf(claim)
@@ -209,7 +209,7 @@ export class Deliverer {
     return { kind: 'not_sent', target, cause: 'signing_unavailable' }
   }
 
-  /** Decides again whether to send: during loading the tenant can change, and the lease can expire, as while the process is stopped. */
+  /** Decides again whether to send, since during loading the tenant can change and the lease can expire. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     if (performance.now() >= delivery.leaseEndsMs) {
       this.#giveBytes(delivery)
@@ -331,7 +331,7 @@ export class Deliverer {
     this.#conclude(delivery, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
-  /** Releases the place; the lease is renewed until the outcome is written. After a probe that was not sent, another one is allowed. */
+  /** Releases the place; the lease is renewed until the outcome is written. If a probe was not sent, allows another one. */
   #conclude(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
     this.completions.add(delivery, ending, queueChange ?? unsent)

@@ -49,7 +49,7 @@ describe('Delivery', () => {
     ['lost', []],
   ]
 
-  test.each(allowed)('Delivery: can change from state %s only to the states %j', (from, to) => {
+  test.each(allowed)('Delivery: the only states that can follow %s are %j', (from, to) => {
     for (const next of all) {
       const delivery = deliveryIn(from)
       if (to.includes(next)) {

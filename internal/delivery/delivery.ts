@@ -81,7 +81,7 @@ export class Delivery {
     this.#state = next
   }
 
-  /** Does nothing if the row was claimed again after `claim`. */
+  /** Records a renewal of `claim`. Does nothing if the row was claimed again afterwards. */
   renewed(claim: ClaimedDelivery, leaseEndsMs: number): void {
     if (this.#claim === claim) this.#leaseEndsMs = leaseEndsMs
   }

@@ -63,7 +63,7 @@ test('notifications: the suspension of a callback is reported by a signed reques
 })
 
 test.each([undefined, 'latchkey.limit.near' as const])(
-  'notifications: a test notification is signed and delivered once per interval, with the tenant’s selection of events %p',
+  'notifications: a test notification is signed and delivered once per interval if the tenant selected the events %p',
   async (wanted) => {
     const tenant = await lab.addTenant({
       url: callback.url,
@@ -221,7 +221,7 @@ test('notifications: a pull-only tenant is notified, and its waiting events are 
   expect(await lab.value('SELECT count(*) FROM pulls_due')).toBe(1)
 })
 
-test('notifications: a notification that a stopped forwarder did not send is sent by another forwarder', async () => {
+test('notifications: another forwarder sends a notification that a stopped forwarder has not sent', async () => {
   const tenant = await lab.addTenant({ url: callback.url, notifications: { url: owner.url } })
   await lab.accept(tenant.id, 1, { provider: 'latchkey', origin: { kind: 'notification' } })
   const { claimed } = await lab.claim()

@@ -38,7 +38,7 @@ function startForwarder(tenants: readonly DirectoryTenant[]) {
 const untouched = 'SELECT count(*) FROM deliveries_due WHERE attempts = 0 AND claims = 0 AND lease IS NULL'
 
 describe('paused tenants', () => {
-  test('paused tenant: its deliveries are not claimed, cause no busy loop while other tenants are served, and continue immediately after the pause', async () => {
+  test('paused tenant: its deliveries are not claimed, cause no busy loop while others are served, and continue right after the pause', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const other = startReceiver()
     const witness = await lab.addTenant({ url: other.url })
@@ -67,7 +67,7 @@ describe('paused tenants', () => {
     expect(await lab.value('SELECT count(*) FROM attempts WHERE attempt = 1')).toBe(101)
   })
 
-  test('paused tenant: is excluded from the queue depth, as are all tenants while everything is paused', async () => {
+  test('queue depth: excludes a paused tenant, and excludes all tenants while everything is paused', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const other = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id, 3)

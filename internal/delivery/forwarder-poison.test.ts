@@ -49,7 +49,7 @@ describe('poison messages', () => {
   })
 
   test.each(['events', 'event_payloads', 'attempts'] as const)(
-    'poison message: a delivery whose partition of %s was dropped is completed, and others are delivered',
+    'poison message: if a delivery’s partition of %s was dropped, the delivery is completed and others are sent',
     async (table) => {
       const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
       const otherDays = { expiresOn: dayAfter(Date.now(), 90), payloadExpiresOn: dayAfter(Date.now(), 7) }

@@ -133,7 +133,7 @@ describe('Forwarder: deliveries', () => {
     ])
   })
 
-  test('delivery: after 429 with Retry-After the next attempt waits for that time', async () => {
+  test('delivery: after a response 429 with Retry-After, the next attempt waits for the time in that header', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 429, headers: { 'retry-after': '3600' } }))
     await lab.accept(tenant.id)
@@ -146,7 +146,7 @@ describe('Forwarder: deliveries', () => {
     expect(Number(waitS)).toBeLessThanOrEqual(3_600)
   })
 
-  test('delivery: 410 ends the event, and other events wait until the callback is resumed', async () => {
+  test('delivery: a response 410 fails the event, and other events wait until the callback is resumed', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 410 }))
     const [id] = await lab.accept(tenant.id)
@@ -173,7 +173,7 @@ describe('Forwarder: deliveries', () => {
     expect(observed.suspended).toBe(1)
   })
 
-  test('delivery: a resumption sends one event first, and all others once it has succeeded', async () => {
+  test('delivery: after a resumption, one event is sent first, and all others once that one has succeeded', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const gone = () => new Response(null, { status: 410 })
     receiver.answer(gone)
@@ -198,7 +198,7 @@ describe('Forwarder: deliveries', () => {
     expect([receiver.calls.length, observed.suspended]).toEqual([6, 2])
   })
 
-  test('delivery: abort-message ends only that event', async () => {
+  test('delivery: the response header `abort-message` fails only the event of that call', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(
       () => new Response(null, { status: 422, headers: { 'webhook-delivery': 'abort-message' } }),
@@ -211,7 +211,7 @@ describe('Forwarder: deliveries', () => {
     expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
   })
 
-  test('delivery: the first attempt is delayed if the schedule requires a delay', async () => {
+  test('delivery: the first attempt waits if the schedule has a delay before it', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['300ms'] })
     const acceptedMs = Date.now()
     await lab.accept(tenant.id)
@@ -295,7 +295,7 @@ describe('Forwarder: probes', () => {
     ['snoozed', async () => undefined],
     ['without payload', () => lab.pool.query('DELETE FROM event_payloads')],
     ['without event', () => lab.pool.query('DELETE FROM events')],
-  ])('probe: another probe is sent soon after a probe that is %s', async (what, change) => {
+  ])('probe: after a probe that is %s, another probe is sent soon', async (what, change) => {
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await change()
@@ -316,7 +316,7 @@ describe('Forwarder: probes', () => {
 })
 
 describe('Forwarder: failing callbacks', () => {
-  test('circuit breaker: while the breaker is open nothing is sent or counted, and a successful probe closes the breaker', async () => {
+  test('circuit breaker: an open breaker stops sends and the counts of attempts, and a successful probe closes the breaker', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
@@ -329,7 +329,7 @@ describe('Forwarder: failing callbacks', () => {
     const spentBefore = await lab.value<number>(spent)
     forwarder.notify([callbackQueueOf(tenant.id)])
     receiver.answer(noContent)
-    // Lets the open time of the breaker end.
+    // The open breaker blocks this claim. Afterwards the test lets the breaker's open time end.
     const claimsNothing = await lab.claim({ notified: [callbackQueueOf(tenant.id)] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
@@ -522,7 +522,7 @@ describe('Forwarder', () => {
     await hanging.stop()
   })
 
-  test('Forwarder: a call longer than the lease keeps its lease', async () => {
+  test('Forwarder: the lease of a delivery is renewed while its call takes longer than the lease', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -543,7 +543,7 @@ describe('Forwarder', () => {
     expect(first.observed.lost + second.observed.lost).toBe(0)
   })
 
-  test('Forwarder: a row claimed again during its call is not sent twice', async () => {
+  test('Forwarder: a row that this process claims again during its call is not sent twice', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
@@ -564,7 +564,7 @@ describe('Forwarder', () => {
     expect(observed.lost).toBe(0)
   })
 
-  test('Forwarder: while completions cannot be written, keeps answered deliveries and claims nothing', async () => {
+  test('Forwarder: while outcomes cannot be written, it keeps the deliveries that have a response and claims nothing', async () => {
     const [tenant, other] = [
       await lab.addTenant({ url: receiver.url }),
       await lab.addTenant({ url: receiver.url }),

@@ -55,8 +55,8 @@ export interface ForwarderOptions {
   /** Returns the paused deliveries; called for each claim and each delivery. Call `notify` when a pause ends. Default: no pauses. */
   readonly paused?: () => PausedForwarding
   /**
-   * Publishes an offer of this process to intake. Must have subscribed `channel` for `receive` before, or reject: intake hands events to
-   * each process that makes offers. Default: no events are handed to this process.
+   * Publishes an offer of this process to intake, which hands events to each process that makes offers. Must first subscribe `receive` to
+   * `channel`, and reject if that fails. Default: no events are handed to this process.
    */
   readonly publishOffer?: (message: string, channel: string) => Promise<unknown>
   /** Retention times of the platform, for notifications. */
@@ -73,7 +73,7 @@ export interface ForwarderStats {
   readonly uncompleted: number
 }
 
-/** Share of a lease between two checks for leases to renew. A check is a statement only if a lease has reached its second half. */
+/** Interval between two checks for leases to renew, as a share of a lease. A check sends a statement only if half of a lease has passed. */
 const renewCheckShare = 1 / 8
 const pollMs = 1_000
 const offerMs = 1_000
@@ -92,14 +92,14 @@ const quietClaimMs = 1.5
 const gatherMs = 6
 const gatherMsMax = 50
 const claimRowsMax = 200
-/** While fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
+/** If fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
 const tightRoom = tenantDeliveriesMax
-/** Minimum rows of a claim for all callbacks while room is tight: a single row would always go to the queue with the longest wait. */
+/** Minimum rows of a claim for all callbacks while few places are free: a single row would always go to the queue with the longest wait. */
 const tightRowsMin = 8
 /** Above this number of unwritten outcomes, which means that Postgres is slow or unavailable, the forwarder claims nothing. */
 const uncompletedMax = 2_048
 const notifiedMax = 500
-/** Maximum time to announce the end of hand-offs. Those that arrive later are released. */
+/** Maximum time to announce that this process accepts no more events from intake. Events that arrive later are released. */
 const closeMsMax = 1_000
 /** Part of the stop time that is reserved for the last statements. */
 const lastStatementsMs = 2_000
@@ -118,7 +118,7 @@ export class Forwarder {
   readonly #deliverer: Deliverer
   readonly #handOffs: HandOffReceiver | undefined
   #notified = new Set<QueueId>()
-  /** True if the last claim left due rows, because capacity was short or a tenant queue filled its whole share. */
+  /** True if the last claim left due rows, since places were short or a tenant queue reached its maximum of rows. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
@@ -182,7 +182,7 @@ export class Forwarder {
         turnMsMax,
         runOnce,
         onError: (error) => observer.failed(step, error),
-        // Renewals cannot wait longer: the leases would end.
+        // After a longer wait, leases would have ended.
         ...(step === 'renew' && { backoff: { firstMs: renewCheckMs, maxMs: renewCheckMs } }),
         ...(health && { health }),
       })
@@ -201,15 +201,15 @@ export class Forwarder {
 
   /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
   notify(news: DueNews): void {
-    // A tenant without a callback has only readers of its feed, and no deliveries to claim.
+    // Omits tenants without a callback: they read their feed and have no deliveries to claim.
     const called = news === 'all' ? [] : news.filter((id) => this.#hasDeliveries(id))
     for (const id of called) if (this.#notified.size < notifiedMax) this.#notified.add(id)
     if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
   }
 
   /**
-   * Claims nothing more, completes the calls in progress, and releases deliveries that were not started. Aborts and releases calls that
-   * take longer than `leftMs` allows. Safe to repeat; never rejects.
+   * Claims nothing more, completes the calls in progress, and releases deliveries that were not started. Aborts calls that take longer than
+   * `leftMs` allows and releases their deliveries. Safe to repeat; never rejects.
    */
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
@@ -262,7 +262,7 @@ export class Forwarder {
     const theirs = new Map(
       notified.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0] as const] : [])),
     )
-    // Keeps these tenants notified: a queue that filled its share can have more rows, and no further notification would arrive.
+    // Keeps these tenants notified: a queue that reached its maximum of rows can have more, without another notification.
     if (await this.#claim(notified, { rooms: theirs, rowsMax, notifiedAlone: true })) this.notify(notified)
   }
 
@@ -279,7 +279,7 @@ export class Forwarder {
     return taken
   }
 
-  /** Returns whether more rows can be claimed. After a failed claim its tenants stay in the set of notified tenants. */
+  /** Returns whether more rows can be claimed. After a failure, the notified tenants of the claim stay notified. */
   async #claim(
     notified: readonly QueueId[],
     more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'notifiedAlone'>,
@@ -311,7 +311,7 @@ export class Forwarder {
 
   /**
    * Returns the maximum rows per tenant queue. It is 0 for the callback of a paused tenant, for a destination that asked for a suspension
-   * (even before it is written), and for a tenant whose signing secrets this process cannot decrypt, which another process may.
+   * (even before the suspension is written), and for a tenant whose signing secrets only other processes may be able to decrypt.
    */
   #rooms(): Map<QueueId, number> {
     const rooms = this.#capacity.queueRooms()
@@ -428,7 +428,7 @@ const allPaused: PausedForwarding = { all: true, tenants: new Set() }
 
 /**
  * Creates the forwarder of a process, which the caller starts and stops. It claims again when settings change and when the key ring is
- * verified. `receiveDue` takes each message of `dueChannel`; if one is lost, the forwarder finds the due deliveries by polling.
+ * verified. Pass each message of `dueChannel` to `receiveDue`; if a message is lost, the forwarder finds the due deliveries by polling.
  */
 export function createForwarder({ redis, settings, keyRingGate, ...parts }: ForwarderParts): {
   readonly forwarder: Forwarder
@@ -459,7 +459,7 @@ export function createForwarder({ redis, settings, keyRingGate, ...parts }: Forw
   return { forwarder, receiveDue: (message) => forwarder.notify(dueOf(decodeDue(message))) }
 }
 
-/** Returns the paused deliveries: all until the settings have been read once. */
+/** Returns which deliveries are paused. All are paused until the settings have been read once. */
 export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
   return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }

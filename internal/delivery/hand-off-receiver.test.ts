@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { EventId, TenantId } from '#internal/base/index.ts'
-// Tests may import any file of a room.
+// Tests may import any file of a module, not only its index.ts.
 import { decodeHandOff, HandOffs } from '#internal/events/hand-off.ts'
 import { callbackQueueOf, type QueueId, type ReceivedEvent } from '#internal/events/index.ts'
 import { partitionsOf, storeBatch } from '#internal/events/insert.ts'
@@ -203,7 +203,7 @@ describe('hand-off', () => {
         'SELECT next_due_at = leased_until AND idle_checks = 0 FROM tenant_queues JOIN deliveries_due USING (tenant_id)',
       ),
     ).toBe(true)
-    // A further event changes nothing, as long as the queue is checked in time.
+    // A further event does not write the queue's row, since the queue will already be checked when the earlier lease ends.
     const version = await lab.value('SELECT xmin::text FROM tenant_queues')
     channels.handOffs.noteOffer(JSON.stringify([someone, 2, 30_000, []]))
     await channels.store(eventsOf(tenant.id, 1))
@@ -213,7 +213,7 @@ describe('hand-off', () => {
     ).toBe(2)
   })
 
-  test('hand-off: when a tenant has no free slots, further events are claimed as slots become free, and no event is lost', async () => {
+  test('hand-off: if a tenant has no free slots, its further events are claimed as slots become free, and no event is lost', async () => {
     const channels = new Channels()
     const { observed, forwarder } = await channels.forwarder()
     const tenant = await clearTenant(channels)
@@ -289,7 +289,7 @@ describe('hand-off', () => {
     expect([observed.handed, forwarder.stats().inFlight]).toEqual([0, 0])
   })
 
-  test('offer: refuses a paused tenant and a tenant with few free slots, and refuses every tenant after a stop', async () => {
+  test('offer: excludes a paused tenant and a tenant with few free slots, and excludes every tenant after a stop', async () => {
     const channels = new Channels()
     const paused = await lab.addTenant({ url: receiver.url })
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()

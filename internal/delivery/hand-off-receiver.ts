@@ -21,10 +21,10 @@ export interface HandOffReceiverOptions {
   leaseMs(): number
   /** Returns the tenant queues whose deliveries are not accepted, or `all`. */
   refused(): ReadonlySet<QueueId> | 'all'
-  /** Releases deliveries that do not fit. Never rejects. */
+  /** Releases deliveries for which no place is free. Never rejects. */
   release(deliveries: readonly ClaimedDelivery[]): Promise<void>
   onAccepted(count: number): void
-  /** Called when the last offer is too large, since a tenant has few free places left. Call `offer` soon. */
+  /** Called when a tenant that the last offer accepts has few free places left. Call `offer` soon. */
   onFull(): void
 }
 
@@ -32,7 +32,7 @@ export interface HandOffReceiverOptions {
 const tenantRoomMin = tenantDeliveriesMax / 4
 /** Below this number of free shared places, all events are claimed instead of handed off. */
 const roomMin = 2 * tenantDeliveriesMax
-/** Offers whose times are kept. One is made each second, and when a tenant queue gets full. */
+/** Maximum offers whose times are kept. An offer is made each second, and when a tenant has few free places left. */
 const offersKept = 256
 const releasesMax = 500
 
@@ -42,7 +42,7 @@ const releasesMax = 500
  */
 export class HandOffReceiver {
   readonly #options: HandOffReceiverOptions
-  /** Times by number of the offer, as of `performance.now()`. */
+  /** Time of each offer by its number, as of `performance.now()`. */
   readonly #offeredAtMs = new Map<number, number>()
   readonly #releases: BatchWriter<ClaimedDelivery>
   #lastRefused: ReadonlySet<QueueId> | 'all' = 'all'
@@ -74,20 +74,20 @@ export class HandOffReceiver {
     await publishOffer(encodeOffer(offer), this.channel)
   }
 
-  /** Announces that this process accepts nothing more. Deliveries that arrive nevertheless are released. Never rejects. */
+  /** Announces that this process accepts nothing more. Deliveries that still arrive are released. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.offer().catch(() => undefined)
   }
 
-  /** Resolves when the deliveries that were refused until now are released, or after `msMax`. Never rejects. */
+  /** Resolves when the deliveries that were not accepted so far have been released, or after `msMax`. Never rejects. */
   released(msMax: number): Promise<void> {
     return this.#releases.drain(msMax)
   }
 
   /**
-   * Starts the deliveries of a message. Releases those that do not fit, all after `close`, and ignores those whose lease can have expired.
-   * The lease began after the offer that the message names, so this process counts it from there: a message can have waited for any time.
+   * Starts the deliveries of a message. Releases those without a free place (after `close`: all), and ignores those whose lease can have
+   * expired. A message can have waited for any time, so the lease is counted from the offer that it names: the lease began later.
    */
   receive(message: string): void {
     const handOff = decodeHandOff(message)

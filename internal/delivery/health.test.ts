@@ -48,7 +48,7 @@ test('circuit breaker: counts only the last five minutes', () => {
   expect(health.record('a', false, startMs + 5 * minute)).toBe(true)
 })
 
-test('circuit breaker: counts each callback separately and starts again from zero after a recovery', () => {
+test('circuit breaker: counts the attempts of each callback separately, and from zero after the callback has recovered', () => {
   const health = new CallbackHealth()
   for (let each = 0; each < 10; each += 1) health.record('a', false, startMs)
   expect(health.record('b', false, startMs)).toBe(false)

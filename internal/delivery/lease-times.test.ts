@@ -41,7 +41,7 @@ test('LeaseTimes: the current time of Postgres is the time in its last reply plu
   expect(leases.postgresMs(2_500)).toBe(800_500)
 })
 
-test('LeaseTimes: leaves expired leases to their owners while statements fail, and for 6 s afterwards', () => {
+test('LeaseTimes: while statements fail, and for 6 s afterwards, expired leases are left to their owners', () => {
   const leases = new LeaseTimes(1_000)
   expect(leases.graceMs(0)).toBe(0)
   leases.failed(10_000, 10_100)

@@ -2,14 +2,14 @@ import { leaseMsMax } from '#internal/events/index.ts'
 
 /** Minimum lease. With the poll interval of 1 s, other processes claim the deliveries of a killed process within 5 s. */
 const leastMs = 3_500
-/** Ratio of a lease to the last statement on leases, so that a slow Postgres or a busy process does not lose leases that it renews. */
+/** A lease lasts this many times as long as the last statement on leases, so that no lease ends during a slow renewal. */
 const statementShare = 5
-/** Time after a recovery in which owners keep expired leases: a renewal on a broken connection fails after 5 s and is then repeated. */
+/** Time after the end of failures in which owners keep expired leases: a renewal on a broken connection fails after 5 s and is repeated. */
 const graceAfterMs = 6_000
-/** Maximum time after which an expired lease is taken from its owner while statements fail. */
+/** Maximum time for which an expired lease is left to its owner while statements fail. */
 const graceMsMax = 60_000
 
-/** Decides how long the leases of this process last, and which expired leases of others it leaves to them. Times: `performance.now()`. */
+/** Decides how long leases of this process last, and which expired leases of others it does not take. Times are of `performance.now()`. */
 export class LeaseTimes {
   readonly #leastMs: number
   #lengthMs: number
@@ -27,7 +27,7 @@ export class LeaseTimes {
     return this.#leastMs
   }
 
-  /** Duration of the next lease: five times the last statement, within 3.5 and 30 s. It falls by at most half per statement. */
+  /** Duration of the next lease: five times the last statement, from 3.5 to 30 s. A statement shortens it by at most half. */
   get lengthMs(): number {
     return this.#lengthMs
   }
@@ -38,7 +38,7 @@ export class LeaseTimes {
     if (this.#troubleSinceMs !== undefined) this.#recoveredAtMs ??= nowMs
   }
 
-  /** Records a claim or a renewal that failed. A failure makes the next lease longer if it took long, and never shorter. */
+  /** Records a failed claim or renewal. If the statement took long, the next lease is longer; it is never shorter. */
   failed(startedMs: number, nowMs: number): void {
     this.#adapt(Math.max(nowMs - startedMs, this.#lengthMs / statementShare))
     this.troubled(startedMs)
@@ -52,7 +52,7 @@ export class LeaseTimes {
 
   /**
    * Returns the time for which expired leases are left to their owners: 0, except while statements fail and for 6 s afterwards. While
-   * Postgres fails, no process can renew leases; without this time, the first to reconnect would repeat the deliveries of the others.
+   * Postgres fails, no process can renew leases. Without this time, the first to reconnect would repeat the others' deliveries.
    */
   graceMs(nowMs: number): number {
     if (this.#troubleSinceMs === undefined) return 0
@@ -69,7 +69,7 @@ export class LeaseTimes {
     this.#postgresAheadMs = postgresMs - nowMs
   }
 
-  /** Estimates the clock of Postgres, too early by the time that its last reply took; undefined before the first reply. */
+  /** Estimates the clock of Postgres. The estimate is behind by the time that the last reply took. Undefined before the first reply. */
   postgresMs(nowMs: number): number | undefined {
     return this.#postgresAheadMs === undefined ? undefined : this.#postgresAheadMs + nowMs
   }
@@ -82,14 +82,14 @@ export class LeaseTimes {
   }
 }
 
-/** Share of its duration after which a lease is renewed. The rest leaves time for several tries. */
+/** Part of its duration after which a lease is renewed. The rest leaves time for several tries. */
 const renewShare = 0.5
-/** Share of its duration after which a lease is renewed along with an older one, so that renewals of a process share one statement. */
+/** Part of its duration after which a lease is renewed along with an older one, so that one statement renews many leases. */
 const alongShare = 0.2
 
 /**
- * Returns the leases to renew: none until one has reached half of its duration, then all that have reached a fifth of theirs. A process
- * thus renews at most once in 0.3 of a lease: a lease that was at 19 % is left out, and reaches half 31 % later. Pure.
+ * Returns the leases to renew: none until one has reached half of its duration, then all that have reached a fifth of theirs. So two
+ * renewals are at least 30 % of a lease apart: a lease that was left out had passed less than 20 %. Pure.
  */
 export function leasesToRenew<One extends { readonly leaseEndsMs: number }>(
   leases: Iterable<One>,

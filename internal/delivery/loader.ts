@@ -20,7 +20,7 @@ export interface LoaderOptions {
 const rowsMax = 100
 /** Maximum payload bytes per statement. A payload that is larger is read by a statement of its own. */
 const bytesMax = 4 * 1024 * 1024
-/** Two, so that a large payload does not delay later payloads. */
+/** Two statements run at a time, so that a large payload does not delay later ones. */
 const statementsMax = 2
 
 /** Reads the events of claimed deliveries when payload memory is free. `Capacity` limits the number of deliveries. */
@@ -34,7 +34,7 @@ export class Loader {
     this.#options = options
   }
 
-  /** Requires state `claimed`. Call `load` afterwards. */
+  /** Adds a delivery in state `claimed`. Call `load` afterwards. */
   add(delivery: Delivery): void {
     this.#waiting.push(delivery)
   }
@@ -44,7 +44,7 @@ export class Loader {
     return this.#waiting.length === 0
   }
 
-  /** Returns false if the delivery does not wait for payload memory. */
+  /** Removes a waiting delivery. Returns false if the delivery does not wait for payload memory. */
   remove(delivery: Delivery): boolean {
     const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)

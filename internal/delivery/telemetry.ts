@@ -51,7 +51,7 @@ export interface ForwarderObserver {
   attempted(report: AttemptReport): void
   /** Called with the number of deliveries whose lease expired before they were completed. They are repeated. */
   leasesLost(count: number): void
-  /** Called for an outcome that Postgres rejects; it is given up. @param cause SQLSTATE or name of the error */
+  /** Called for an outcome that Postgres rejects, which is not retried. @param cause SQLSTATE or name of the error */
   unwritable(delivery: ClaimedDelivery, cause: string): void
   /** Called with the number of stalled tenant queues that the sweep woke. Above 0, it indicates a fault elsewhere. */
   swept(queues: number): void
@@ -59,7 +59,7 @@ export interface ForwarderObserver {
   /** Called once over all processes when a circuit breaker opens, not for each delivery in flight, and not again if a probe fails. */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
-  /** Called when the receiver of a tenant's notifications asked for no further ones. */
+  /** Called when the receiver of a tenant's notifications asked for no further notifications. */
   notificationsSuspended(tenantId: TenantId, cause: SuspendedCause): void
   ownerNotified(type: NotificationType): void
   signingUnavailable(tenantId: TenantId): void
@@ -181,7 +181,7 @@ function observeAttempts(
   }
 }
 
-/** Never throws. Counts the delay since receipt only in the first cycle: a later one would include the time before the replay. */
+/** Never throws. Counts the delay since receipt only in the first cycle: later, it would include the time before the replay. */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt

@@ -6,7 +6,7 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { attemptOf } from './decide.ts'
 import { hasCallback, type OpensSecrets, prepareTenant } from './target.ts'
 
-/** `unsigned`: the callback has no usable signing secret. `unreadable`: the key ring cannot decrypt one. Neither is sent. */
+/** `unsigned`: the callback has no usable signing secret. `unreadable`: the key ring cannot decrypt one. In both cases, nothing is sent. */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: EventId; readonly result: CallResult }
   | { readonly kind: 'no_callback' }
@@ -14,9 +14,9 @@ export type TestEventResult =
   | { readonly kind: 'unreadable' }
 
 /**
- * Stores a test event, calls its tenant's callback once, and stores the attempt. A test event with the dedupe key of a stored one is sent
- * under the stored id, as a further attempt. Signature, timeout and limits are those of a delivery. A response that would suspend the
- * callback has no effect.
+ * Stores a test event, calls its tenant's callback once, and stores the attempt. If a test event with the same dedupe key is stored, sends
+ * it again under the stored id, as a further attempt. Signature, timeout and limits are those of a delivery. A response that would suspend
+ * the callback has no effect.
  * @throws errors of Postgres; the callback was not called, or its response was not stored
  */
 export async function sendTestEvent(

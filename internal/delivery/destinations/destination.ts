@@ -3,9 +3,9 @@ import type { AttemptExchange, EventContent } from '#internal/events/index.ts'
 
 /** Settings with decrypted secrets. */
 export interface HttpSettings {
-  /** Empty while a URL in a Secret is missing. */
+  /** Empty while the Secret that contains the URL is missing. */
   readonly url: string
-  /** URL for records of attempts: without its path where that can be a secret. */
+  /** URL for records of attempts. Lacks the path if the path can be a secret. */
   readonly shownUrl: string
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
@@ -13,7 +13,7 @@ export interface HttpSettings {
   readonly signingSecrets: readonly string[]
 }
 
-/** Part of a request that the record of its attempt keeps, since the event does not contain it. */
+/** Parts of a request that its attempt's record keeps, since the event does not contain them. */
 export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
 /** `request` is undefined if the record of the attempt may not keep it. */

@@ -54,7 +54,7 @@ test('past request: has the URL, headers and length that the callback received, 
   expect(JSON.stringify(view)).not.toContain(sent['webhook-signature']?.slice(3, 20) ?? '')
 })
 
-test('exchange: the record of an attempt has the timing and the response headers, with credentials replaced by a mark', async () => {
+test('exchange: the record of an attempt has the timing and the response headers, with credentials redacted', async () => {
   const { exchange } = await delivered(
     () =>
       new Response('x'.repeat(20_000), {

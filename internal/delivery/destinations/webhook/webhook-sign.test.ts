@@ -31,15 +31,18 @@ describe('signStandardWebhook', () => {
     ['empty', ''],
     ['beyond ASCII', '{"name":"Žluťoučký 😀 \\u0000"}'],
     ['a megabyte', `"${'x'.repeat(1_048_576)}"`],
-  ])('signature: for a body that is %s it equals the result of the standard’s library', (_case, body) => {
-    const secret = secretOf(randomBytes(32))
-    const message = { id: 'evt_1', timestampSeconds: nowSeconds() }
-    const theirs = new Webhook(secret).sign('evt_1', new Date(message.timestampSeconds * 1000), body)
-    expect(signStandardWebhook({ ...message, body }, [keyOf(secret)])).toBe(theirs)
-    expect(signStandardWebhook({ ...message, body: Buffer.from(body) }, [keyOf(secret)])).toBe(theirs)
-  })
+  ])(
+    'signature: for a body that is %s, the signature equals that of the Standard Webhooks library',
+    (_case, body) => {
+      const secret = secretOf(randomBytes(32))
+      const message = { id: 'evt_1', timestampSeconds: nowSeconds() }
+      const theirs = new Webhook(secret).sign('evt_1', new Date(message.timestampSeconds * 1000), body)
+      expect(signStandardWebhook({ ...message, body }, [keyOf(secret)])).toBe(theirs)
+      expect(signStandardWebhook({ ...message, body: Buffer.from(body) }, [keyOf(secret)])).toBe(theirs)
+    },
+  )
 
-  test('signature: can be verified with each of several live secrets and with no other secret', () => {
+  test('signature: can be verified with each active secret and with no other secret', () => {
     const secrets = [24, 32, 64].map((length) => secretOf(randomBytes(length)))
     const body = '{"id":"evt_2"}'
     const timestampSeconds = nowSeconds()

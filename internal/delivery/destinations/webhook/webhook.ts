@@ -55,7 +55,7 @@ interface CallHeaders extends CarriedHeaders {
   readonly signature: string
 }
 
-/** Returns the headers of a call, also to show those of past attempts. A change here therefore needs a member in their records. */
+/** Returns the headers of a call. They are also computed for past attempts, so a change here needs a member in the attempts' records. */
 function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
   return {
     'content-type': 'application/json',
@@ -77,7 +77,7 @@ export interface PastRequest {
   readonly bodyBytes: number
 }
 
-/** Returns a function that gives an attempt's request as sent, except for signatures, which are not kept. Computes shared parts once. */
+/** Returns a function that computes the request of an attempt as it was sent, without signatures, which are not kept. */
 export function pastRequestsOf(
   event: Omit<EventContent, 'payload' | 'provider'> & {
     readonly provider: string
@@ -132,7 +132,7 @@ export interface CarriedHeaders {
 
 const hopsMember = new RegExp(`"${hopsHeader}":"(\\d{1,3})"`)
 
-/** Finds headers in JSON text without parsing it. Quotation marks in JSON strings are escaped, so no value can look like a member. */
+/** Finds headers in JSON text without parsing the text. Quotation marks in JSON strings are escaped, so no value can look like a member. */
 export function carriedHeaders(headers: string): CarriedHeaders {
   return {
     hops: hopsMember.exec(headers)?.[1] ?? '1',
@@ -188,7 +188,7 @@ export function curlCommand({
   /** Undefined if the user of the command provides it in the file `event.json`. */
   readonly body: string | undefined
 }): string {
-  // The body is piped, since the length of an argument is limited. printf is part of the shell, and so has no such limit.
+  // The body is piped, since the length of an argument is limited. printf has no such limit, since it is part of the shell.
   const piped = body === undefined ? '' : `printf %s ${quoted(body)} | `
   return [
     // Without -g, curl expands brackets and braces of the URL.
