@@ -1,40 +1,28 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { type NoticeParts, noticeProblems } from '#internal/events/index.ts'
-import { eventReadSettings } from '#internal/events/list.ts'
 import { queueIdOf } from '#internal/events/model.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/events/failed-events.ts'
-import { truncateEvents } from '#test/support/events/truncate-events.ts'
+import { openReplayLab, type ReplayLab } from '#test/support/events/replay-lab.ts'
 import type { ReplayTurn } from './due.ts'
 import { notifyOfFinishedReplays } from './finished.ts'
 import { startReplay } from './start.ts'
 import { stepReplay } from './step.ts'
 
 const hourMs = 3_600_000
-let lab: DeliveryLab
+let lab: ReplayLab
 let pool: Pool
 let tenant: DirectoryTenant
 
 beforeAll(async () => {
-  lab = await createDeliveryLab()
-  pool = createPool({
-    url: lab.databaseUrl,
-    applicationName: 'latchkey test replays',
-    sessionSettings: eventReadSettings,
-    connectionsMax: 4,
-    queryTimeoutMs: 20_000,
-    connectTimeoutMs: 5_000,
-  })
+  lab = await openReplayLab()
+  pool = lab.reader
 }, 60_000)
-afterAll(async () => {
-  await pool.end()
-  await lab.close()
-})
+afterAll(() => lab.close())
 beforeEach(async () => {
-  await truncateEvents(lab.pool, 'audit', 'replays')
+  await lab.reset()
   tenant = await lab.addTenant({ notifications: { url: 'http://127.0.0.1:9/' } })
 })
 

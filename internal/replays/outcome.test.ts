@@ -1,11 +1,9 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import type { StatusFilter } from '#internal/events/index.ts'
-import { eventReadSettings } from '#internal/events/list.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
-import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { listFailedEvents } from '#test/support/events/failed-events.ts'
-import { truncateEvents } from '#test/support/events/truncate-events.ts'
+import { openReplayLab, type ReplayLab } from '#test/support/events/replay-lab.ts'
 import type { ReplayTurn } from './due.ts'
 import { listReplays, type ReplayFilter, type ReplayJob, readReplay } from './job.ts'
 import {
@@ -22,28 +20,18 @@ import { previewReplay, startReplay } from './start.ts'
 import { stepReplay } from './step.ts'
 
 const hourMs = 3_600_000
-let lab: DeliveryLab
+let lab: ReplayLab
 let pool: Pool
 let tenantId: TenantId
 
 beforeAll(async () => {
-  lab = await createDeliveryLab()
-  pool = createPool({
-    url: lab.databaseUrl,
-    applicationName: 'latchkey test outcomes',
-    sessionSettings: eventReadSettings,
-    connectionsMax: 4,
-    queryTimeoutMs: 20_000,
-    connectTimeoutMs: 5_000,
-  })
-  return async () => {
-    await pool.end()
-    await lab.close()
-  }
+  lab = await openReplayLab()
+  pool = lab.reader
+  return () => lab.close()
 })
 beforeEach(async () => {
-  await truncateEvents(lab.pool, 'audit', 'replays')
-  tenantId = (await lab.addTenant()).id
+  await lab.reset()
+  tenantId = lab.tenantId
 })
 
 /** Stores events whose delivery cycle has failed. */
