@@ -15,7 +15,7 @@ export const profileOption = [
   'profile of latchkey login; default: the environment, then the profile in force',
 ] as const
 
-export interface ClientOptions extends JsonOption {
+export interface ConnectOptions extends JsonOption {
   readonly profile?: string | undefined
 }
 
@@ -25,7 +25,7 @@ type Use<Name extends ApiName> = (client: ApiClient<Name>, config: Config<'latch
 export async function withApi<Name extends ApiName>(
   cli: Cli,
   api: Name,
-  options: ClientOptions,
+  options: ConnectOptions,
   use: Use<Name>,
 ): Promise<ExitCode> {
   const config = configFor(cli, 'latchkey')
@@ -41,7 +41,7 @@ export async function withApi<Name extends ApiName>(
 /** Runs a use case as `withApi` does, with the internal API if there is a token for it, and otherwise with the public API. */
 export async function withEitherApi(
   cli: Cli,
-  options: ClientOptions,
+  options: ConnectOptions,
   uses: { readonly [Name in ApiName]: Use<Name> },
 ): Promise<ExitCode> {
   const config = configFor(cli, 'latchkey')

@@ -2,7 +2,7 @@ import { Option } from '@commander-js/extra-typings'
 import { parseEventId, randomToken } from '#internal/base/index.ts'
 import type { ApiClient } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
-import { type ClientOptions, profileOption, withApi, withEitherApi } from './connect.ts'
+import { type ConnectOptions, profileOption, withApi, withEitherApi } from './connect.ts'
 import { parseReplayFilter, withFilters } from './event-filters.ts'
 import { afterOption, limitOption, listPages } from './pages.ts'
 import {
@@ -63,7 +63,7 @@ export function addReplayCommand(program: Program, cli: Cli): void {
     .action(cli.action((id, options) => onEither(cli, options, (api) => cancel(cli, api, id))))
 }
 
-function onEither(cli: Cli, options: ClientOptions, use: (api: ReplayApi) => Promise<Result>) {
+function onEither(cli: Cli, options: ConnectOptions, use: (api: ReplayApi) => Promise<Result>) {
   return withEitherApi(cli, options, {
     internal: (api) => use(internalReplays(api)),
     public: (api) => use(publicReplays(api)),

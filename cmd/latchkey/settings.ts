@@ -1,7 +1,7 @@
 import type { SettingValue } from '#internal/settings/index.ts'
 import type { ApiClient, Schemas } from './api-client.ts'
 import { type Cli, jsonOption, type Program, type Result } from './cli.ts'
-import { type ClientOptions, profileOption, withApi } from './connect.ts'
+import { type ConnectOptions, profileOption, withApi } from './connect.ts'
 import { type Columns, printable } from './tables.ts'
 import { findTenantId } from './tenants.ts'
 import { parseWhole } from './values.ts'
@@ -82,7 +82,7 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
 
 function withOwner(
   cli: Cli,
-  options: ClientOptions & { readonly tenant?: string | undefined },
+  options: ConnectOptions & { readonly tenant?: string | undefined },
   use: (api: Api, tenantId: string | undefined) => Promise<Result>,
 ) {
   return withApi(cli, 'internal', options, async (api) => {
