@@ -9,7 +9,6 @@ import { configTable } from '#internal/config/index.ts'
 import { apiTypesPath, apiTypesText, buildApiTypes } from './api-types.ts'
 import { eventTypesPath, eventTypesText } from './event-types.ts'
 import { noticesPath, noticesText } from './notices.ts'
-import { packsPath, packsText } from './packs.ts'
 import { providerCrdPath, providerCrdText } from './provider-crd.ts'
 import { pythonFiles } from './python-types.ts'
 import { apiPages } from './reference/api-pages.ts'
@@ -18,6 +17,7 @@ import { crdPagePath, crdPageText } from './reference/crd-page.ts'
 import { errorPages, refusedPagePath, refusedPageText } from './reference/error-pages.ts'
 import { metricsPagePath, metricsPageText } from './reference/metrics-page.ts'
 import { providerPages } from './reference/provider-pages.ts'
+import { shippedDeclarationsPath, shippedDeclarationsText } from './shipped-declarations.ts'
 import { tenantCrdPath, tenantCrdText } from './tenant-crd.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -46,7 +46,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [eventTypesPath, eventTypesText()],
     [matrixPath, withMatrix(readFileSync(resolve(root, matrixPath), 'utf8'))],
     [noticesPath, await noticesText()],
-    [packsPath, packsText()],
+    [shippedDeclarationsPath, shippedDeclarationsText()],
     [cliPagePath, await withCliHelp(readFileSync(resolve(root, cliPagePath), 'utf8'))],
     ...providerPages(),
     ...pythonFiles(),

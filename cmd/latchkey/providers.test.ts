@@ -8,8 +8,8 @@ import { latchkey } from '#test/support/processes/latchkey.ts'
 import { parseCapturedCall } from './captured-call.ts'
 import { providerTemplate } from './provider-template.ts'
 
-const packs = join(import.meta.dir, '../../config/providers')
-const shipped = readdirSync(packs)
+const shippedFolder = join(import.meta.dir, '../../config/providers')
+const shipped = readdirSync(shippedFolder)
   .filter((file) => file.endsWith('.yaml'))
   .toSorted()
 const secret = 'a-secret-for-tests'
@@ -113,7 +113,7 @@ test('providers test: reports a test vector that fails', async () => {
 
 test('providers test: accepts the test vectors of every shipped declaration', async () => {
   for (const file of shipped.slice(0, 5))
-    expect(await run('test', join(packs, file))).toMatchObject({ code: 0 })
+    expect(await run('test', join(shippedFolder, file))).toMatchObject({ code: 0 })
 })
 
 test('providers test --call: shows the verification steps of a valid call, and never the secret', async () => {
@@ -127,7 +127,7 @@ test('providers test --call: shows the verification steps of a valid call, and n
 })
 
 test('providers test --keys-file: verifies a call with the vendor’s key set from the file, without fetching it', async () => {
-  const file = join(packs, 'googlepubsub.yaml')
+  const file = join(shippedFolder, 'googlepubsub.yaml')
   const { spec } = parse(readFileSync(file, 'utf8'))
   const [{ secrets, at, url, headers, body, fetched }] = spec.vectors
   const call = write('push.json', { headers, body, at, url })

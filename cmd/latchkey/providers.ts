@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { stringify } from 'yaml'
-import { findPack, packNames, runVectors, traceCall } from '#internal/providers/index.ts'
+import { findShipped, runVectors, shippedNames, traceCall } from '#internal/providers/index.ts'
 import { tenantApiVersion } from '#internal/tenants/index.ts'
 import { parseCapturedCall, traceText } from './captured-call.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
@@ -55,11 +55,11 @@ export function addProvidersCommand(program: Program, cli: Cli): void {
 }
 
 function list({ tables }: Cli): Result {
-  const declared = packNames.flatMap((name) => {
-    const pack = findPack(name)
-    if (pack === undefined) return []
-    const { title = name } = JSON.parse(pack.text) as { readonly title?: string }
-    return [{ name, title, aliases: pack.aliases, isVerified: !pack.isUnverified }]
+  const declared = shippedNames.flatMap((name) => {
+    const shipped = findShipped(name)
+    if (shipped === undefined) return []
+    const { title = name } = JSON.parse(shipped.text) as { readonly title?: string }
+    return [{ name, title, aliases: shipped.aliases, isVerified: !shipped.isUnverified }]
   })
   const columns: Columns<(typeof declared)[number]> = {
     NAME: 'name',
@@ -71,8 +71,8 @@ function list({ tables }: Cli): Result {
 }
 
 function show(name: string): Result {
-  const pack = findPack(name)
-  if (pack === undefined)
+  const shipped = findShipped(name)
+  if (shipped === undefined)
     return {
       problem: `No declaration ${name} is shipped: run latchkey providers list. A Provider of your own is in its own file`,
       exitCode: exitCodes.notFound,
@@ -81,11 +81,11 @@ function show(name: string): Result {
     name: _name,
     samples: _samples,
     ...spec
-  } = JSON.parse(pack.text) as { readonly title?: string } & {
+  } = JSON.parse(shipped.text) as { readonly title?: string } & {
     readonly name?: string
     readonly samples?: unknown
   }
-  const resource = { apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name: pack.name }, spec }
+  const resource = { apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name: shipped.name }, spec }
   return { text: stringify(resource, { lineWidth: 120 }).trimEnd(), json: resource }
 }
 

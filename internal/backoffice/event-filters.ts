@@ -11,7 +11,7 @@ import {
   statusFilterPattern,
 } from '#internal/events/index.ts'
 import { integerParam, oneOf, type Param, plainText, textParam, wordParam } from '#internal/http/index.ts'
-import { packNames } from '#internal/providers/index.ts'
+import { shippedNames } from '#internal/providers/index.ts'
 import {
   parseReplayId,
   type ReplayId,
@@ -169,7 +169,7 @@ export const providerFormField = {
   placeholder: 'card, slack',
   isShort: true,
   charsMax: 40,
-  suggestions: [...acceptedProviderNames, ...packNames],
+  suggestions: [...acceptedProviderNames, ...shippedNames],
   suggestsProviders: true,
   parse: parseProviderName,
   expected: 'Enter the name of a provider, such as card or slack',

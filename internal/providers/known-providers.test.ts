@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { StoredDeclaration } from '#internal/tenants/index.ts'
-import { declarationText } from './declared/packs.ts'
+import { declarationText } from './declared/shipped-declarations.ts'
 import { KnownProviders, unusable } from './known-providers.ts'
 
 const stored = (name: string, text: string, aliases: readonly string[] = []): StoredDeclaration => ({

@@ -8,8 +8,13 @@ import {
 import type { BuiltIn } from './built-in/declared.ts'
 import { findProvider, providers } from './built-in/registry.ts'
 import { compileDeclaration } from './declared/compile.ts'
-import { findPack, packNames, packNamesAndAliases, type RunningDeclaration } from './declared/packs.ts'
 import type { Declaration } from './declared/schema.ts'
+import {
+  findShipped,
+  type RunningDeclaration,
+  shippedNames,
+  shippedNamesAndAliases,
+} from './declared/shipped-declarations.ts'
 import type { AnyProvider } from './provider.ts'
 
 /** Provider whose calls tenants can accept. */
@@ -90,7 +95,7 @@ export function declaredNames(declarations: Declarations): readonly string[] {
     ...new Set([
       ...providers.filter(isDeclared).map(({ name }) => name),
       ...ownNames(declarations),
-      ...packNames,
+      ...shippedNames,
     ]),
   ].toSorted()
 }
@@ -108,8 +113,8 @@ export function findProviderName(name: string, declarations: Declarations): Prov
 
 /** Returns the names and aliases of all providers: built in, in force as resources, and shipped. */
 export function allProviderNames(declarations: Declarations): readonly string[] {
-  const packs = packNamesAndAliases.filter((name) => findStored(name, declarations) !== undefined)
-  return [...new Set([...acceptedProviderNames, ...declarations.keys(), ...packs])]
+  const shipped = shippedNamesAndAliases.filter((name) => findStored(name, declarations) !== undefined)
+  return [...new Set([...acceptedProviderNames, ...declarations.keys(), ...shipped])]
 }
 
 /** Finds a declaration by the name or an alias of its provider. Undefined for `wallet` and `gateway`, which are code. */
@@ -124,8 +129,8 @@ export function findDeclaration(name: string, declarations: Declarations): Decla
 export function findStored(name: string, declarations: Declarations): StoredDeclaration | undefined {
   const own = declarations.get(name)
   if (own) return own
-  const pack = findPack(name)
-  return pack && pack.name !== name && declarations.has(pack.name) ? undefined : pack
+  const shipped = findShipped(name)
+  return shipped && shipped.name !== name && declarations.has(shipped.name) ? undefined : shipped
 }
 
 /** Parses the stored text of a declaration, which was validated before it was stored. @throws for text of another version */

@@ -1,5 +1,5 @@
 import type { Declaration } from '#internal/providers/index.ts'
-import { shippedDeclarations } from '../packs.ts'
+import { shippedDeclarations } from '../shipped-declarations.ts'
 
 /** One page for each shipped declaration. */
 const pagesFolder = 'docs/reference/providers'

@@ -8,8 +8,8 @@ import {
 } from '#internal/tenants/index.ts'
 import { eventTypeTexts } from '../catalogue.ts'
 import { parseProvider } from './manifest.ts'
-import { declarationText, findPack, packNamesAndAliases } from './packs.ts'
 import type { Declaration } from './schema.ts'
+import { declarationText, findShipped, shippedNamesAndAliases } from './shipped-declarations.ts'
 import { runVectors } from './vectors.ts'
 
 const problemsShownMax = 5
@@ -31,8 +31,8 @@ export const declarationRules: DeclarationRules = {
       declaration: { name, aliases, isUnverified, text: declarationText(declaration) },
     }
   },
-  findShipped: findPack,
-  shippedNames: packNamesAndAliases,
+  findShipped,
+  shippedNames: shippedNamesAndAliases,
 }
 
 /** First words of normalized types. */
@@ -54,11 +54,11 @@ export function reservedName({ name, aliases = [] }: Declaration): Problem | und
       return { path, message: `is ${each}, a word of event types or metrics: choose another name` }
     if (neutralProviderName(each) !== undefined)
       return { path, message: `is ${each}, which is a built-in provider: choose another name` }
-    const pack = findPack(each)
-    if (pack && pack.name !== name)
+    const shipped = findShipped(each)
+    if (shipped && shipped.name !== name)
       return {
         path,
-        message: `is ${each}, which is a name of the shipped declaration ${pack.name}: choose another name`,
+        message: `is ${each}, which is a name of the shipped declaration ${shipped.name}: choose another name`,
       }
   }
   return undefined

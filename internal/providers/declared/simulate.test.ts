@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { shippedDeclarations } from '#cmd/dev/packs.ts'
+import { shippedDeclarations } from '#cmd/dev/shipped-declarations.ts'
 import { parseStored } from '../known-providers.ts'
 import { compileDeclaration } from './compile.ts'
-import { declarationText } from './packs.ts'
 import type { Declaration, Scheme } from './schema.ts'
+import { declarationText } from './shipped-declarations.ts'
 import { declaredSampleOf, simulateDeclared } from './simulate.ts'
 import { defaultSignatureAgeMsMax } from './vectors.ts'
 

@@ -33,18 +33,18 @@ function withHeader(name: string, value: string): Partial<Vector> {
   return { headers: { ...event.headers, [name]: value } }
 }
 
-const packs = readdirSync(folder)
+const declarations = readdirSync(folder)
   .filter((file) => file.endsWith('.yaml'))
   .map((file) => read(file.replace('.yaml', '')))
-const vectors = packs.flatMap((pack) =>
-  (pack.vectors ?? [])
+const vectors = declarations.flatMap((declaration) =>
+  (declaration.vectors ?? [])
     .filter((vector) => vector.expect.type !== undefined)
-    .map((vector) => [`${pack.name}, ${vector.name}`, pack, vector] as const),
+    .map((vector) => [`${declaration.name}, ${vector.name}`, declaration, vector] as const),
 )
 
-test.each(vectors)('trace of vector %s: contains the signature of the call', (_name, pack, vector) => {
+test.each(vectors)('trace of vector %s: contains the signature of the call', (_name, declaration, vector) => {
   const { outcome, scheme, signatures, computed } = traceCall(
-    pack,
+    declaration,
     callOf(vector),
     vector.secrets,
     vector.fetched?.[0]?.text,

@@ -6,13 +6,13 @@ import { providerNames } from '#internal/tenants/index.ts'
 import { eventTypeTexts } from '../catalogue.ts'
 import { compileDeclaration } from './compile.ts'
 import { parseProvider } from './manifest.ts'
-import { findPack, packNames } from './packs.ts'
 import type { Declaration } from './schema.ts'
+import { findShipped, shippedNames } from './shipped-declarations.ts'
 import { tamperedCalls } from './tamper.ts'
 import { callOf, outcomeOf, runVectors } from './vectors.ts'
 
 const folder = `${import.meta.dir}/../../../config/providers`
-const packs = readdirSync(folder)
+const declarations = readdirSync(folder)
   .filter((file) => file.endsWith('.yaml'))
   .map((file) => [file.replace('.yaml', ''), read(file)] as const)
 
@@ -22,47 +22,52 @@ function read(file: string): Declaration {
   return parsed.declaration
 }
 
-test.each(packs)(
+test.each(declarations)(
   'shipped declaration %s: has the name of its file, a source, and a vector of an event',
-  (name, pack) => {
-    expect(pack.name).toBe(name)
-    expect(pack.sources).not.toBeEmpty()
-    const events = pack.vectors?.filter(({ expect: { type } }) => type !== undefined)
+  (name, declaration) => {
+    expect(declaration.name).toBe(name)
+    expect(declaration.sources).not.toBeEmpty()
+    const events = declaration.vectors?.filter(({ expect: { type } }) => type !== undefined)
     expect(events).not.toBeEmpty()
-    const isFromVendor = pack.vectors?.some(({ source }) => source !== undefined)
-    expect(pack.unverified ?? false).toBe(!isFromVendor)
+    const isFromVendor = declaration.vectors?.some(({ source }) => source !== undefined)
+    expect(declaration.unverified ?? false).toBe(!isFromVendor)
   },
 )
 
-test.each(packs)(
+test.each(declarations)(
   'shipped declaration %s: all vectors pass, and every altered copy of a call is refused',
-  (_name, pack) => {
-    expect(runVectors(pack)).toEqual([])
+  (_name, declaration) => {
+    expect(runVectors(declaration)).toEqual([])
   },
 )
 
-test.each(packs)(
+test.each(declarations)(
   'shipped declaration %s: at least four altered calls are made from each event',
-  (_name, pack) => {
-    for (const vector of pack.vectors ?? []) {
+  (_name, declaration) => {
+    for (const vector of declaration.vectors ?? []) {
       if (vector.expect.type === undefined) continue
-      const changes = tamperedCalls(pack, { ...vector, call: callOf(vector), isEvent: true })
+      const changes = tamperedCalls(declaration, { ...vector, call: callOf(vector), isEvent: true })
       expect(changes.length).toBeGreaterThanOrEqual(4)
     }
   },
 )
 
-test.each(packs)('shipped declaration %s: every normalized type is in the catalogue', (_name, pack) => {
-  expect(pack.types?.map(({ type }) => type).filter((type) => !eventTypeTexts.has(type)) ?? []).toEqual([])
-})
+test.each(declarations)(
+  'shipped declaration %s: every normalized type is in the catalogue',
+  (_name, declaration) => {
+    expect(
+      declaration.types?.map(({ type }) => type).filter((type) => !eventTypeTexts.has(type)) ?? [],
+    ).toEqual([])
+  },
+)
 
-test.each(packs)(
+test.each(declarations)(
   'shipped declaration %s: no handshake returns a valid signature of an event',
-  (_name, pack) => {
-    const provider = compileDeclaration(pack)
-    for (const vector of pack.vectors ?? []) {
+  (_name, declaration) => {
+    const provider = compileDeclaration(declaration)
+    for (const vector of declaration.vectors ?? []) {
       const text = Buffer.from(callOf(vector).body).toString()
-      for (const handshake of pack.handshakes ?? []) {
+      for (const handshake of declaration.handshakes ?? []) {
         const path = handshake.challenge?.json
         if (!handshake.hmac || path === undefined) continue
         const [first = '', ...rest] = path.split('.').toReversed()
@@ -81,11 +86,11 @@ test.each(packs)(
 test('README.md and docs/comparison.md: state the correct numbers of shipped and of verified declarations', () => {
   const read = (path: string) =>
     readFileSync(`${import.meta.dir}/../../../${path}`, 'utf8').replaceAll('\n', ' ')
-  const verified = packNames.filter((name) => findPack(name)?.isUnverified === false).length
+  const verified = shippedNames.filter((name) => findShipped(name)?.isUnverified === false).length
   const [all, builtIn, declared] = [
-    packNames.length + providerNames.length,
+    shippedNames.length + providerNames.length,
     providerNames.length,
-    packNames.length,
+    shippedNames.length,
   ]
   const comparison = read('docs/comparison.md')
   expect(comparison).toContain(

@@ -2,22 +2,22 @@ import { isJsonObject } from '#internal/base/index.ts'
 import type { StoredDeclaration } from '#internal/tenants/index.ts'
 
 import { compileDeclaration } from './compile.ts'
-import { packAliases, packs, unverifiedPacks } from './packs.generated.ts'
 import type { Declaration } from './schema.ts'
+import { shippedAliases, shippedTexts, unverifiedShipped } from './shipped-declarations.generated.ts'
 import { callOf, outcomeOf } from './vectors.ts'
 
 /** Names of all shipped declarations in alphabetical order. */
-export const packNames: readonly string[] = Object.keys(packs)
+export const shippedNames: readonly string[] = Object.keys(shippedTexts)
 
-export const packNamesAndAliases: readonly string[] = [...packNames, ...Object.keys(packAliases)]
+export const shippedNamesAndAliases: readonly string[] = [...shippedNames, ...Object.keys(shippedAliases)]
 
 /** Finds a shipped declaration by its name or an alias. It is parsed at first use, which keeps many of them cheap. */
-export function findPack(name: string): StoredDeclaration | undefined {
-  const own = Object.hasOwn(packAliases, name) ? packAliases[name] : name
-  const text = own !== undefined && Object.hasOwn(packs, own) ? packs[own] : undefined
+export function findShipped(name: string): StoredDeclaration | undefined {
+  const own = Object.hasOwn(shippedAliases, name) ? shippedAliases[name] : name
+  const text = own !== undefined && Object.hasOwn(shippedTexts, own) ? shippedTexts[own] : undefined
   if (own === undefined || text === undefined) return undefined
-  const aliases = Object.keys(packAliases).filter((alias) => packAliases[alias] === own)
-  return { name: own, aliases, text, isUnverified: unverifiedPacks.includes(own) }
+  const aliases = Object.keys(shippedAliases).filter((alias) => shippedAliases[alias] === own)
+  return { name: own, aliases, text, isUnverified: unverifiedShipped.includes(own) }
 }
 
 /** Returns a declaration as stored: JSON without the vectors, whose secrets are for tests only, but with the payloads that they lead to. */
