@@ -283,7 +283,7 @@ describe('purge', () => {
     expect(places).toEqual(expect.arrayContaining(await tablesThatNameIt()))
     const context = { pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }
     const tenant = { id, uid: id, namespace: 'shops', name: id, slug: 'x' }
-    expect(await removeTenant(context, tenant, { now: nowMs })).toMatchObject({ kind: 'applied' })
+    expect(await removeTenant(context, tenant, { nowMs })).toMatchObject({ kind: 'applied' })
     expect((await purgeTenant(pool, id)).isDone).toBe(true)
     // The rows that remain record that the tenant existed, reserve its slug, and name the user who deleted it.
     expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])

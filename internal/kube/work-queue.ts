@@ -75,8 +75,8 @@ export class WorkQueue {
     readonly unfinishedMs: number
     readonly longestMs: number
   } {
-    const now = this.#timing.now()
-    const ages = [...this.#running.values()].map((startedMs) => now - startedMs)
+    const nowMs = this.#timing.now()
+    const ages = [...this.#running.values()].map((startedMs) => nowMs - startedMs)
     return {
       depth: this.#ready.size,
       running: ages.length,
@@ -185,14 +185,14 @@ export class WorkQueue {
   /** Queues delayed keys when they are due, with one timer for all keys. */
   async #queueDue(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
-      const now = this.#timing.now()
-      for (let key = this.#delayed.takeDue(now); key !== undefined; key = this.#delayed.takeDue(now))
+      const nowMs = this.#timing.now()
+      for (let key = this.#delayed.takeDue(nowMs); key !== undefined; key = this.#delayed.takeDue(nowMs))
         this.#enqueue(key)
       const nextMs = this.#delayed.first() ?? Infinity
       const woken = new AbortController()
       this.#wakeTimer = () => woken.abort()
       // Sleeps at most 2^30 ms, because a setTimeout of more than 2^31 ms would fire immediately.
-      await this.#timing.sleep(Math.min(nextMs - now, 2 ** 30), woken.signal)
+      await this.#timing.sleep(Math.min(nextMs - nowMs, 2 ** 30), woken.signal)
     }
   }
 

@@ -129,9 +129,9 @@ export function createLineLimit({
   const written = new Map<string, number>()
   let second = 0
   return (cause) => {
-    const now = Math.floor(clock.now() / 1000)
-    if (now !== second) {
-      second = now
+    const nowSecond = Math.floor(clock.now() / 1000)
+    if (nowSecond !== second) {
+      second = nowSecond
       written.clear()
     }
     const count = written.get(cause) ?? 0

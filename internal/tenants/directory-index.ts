@@ -99,11 +99,11 @@ export class DirectoryIndex implements DirectorySink {
     tenant.secrets = tenant.secrets.concat(secret)
   }
 
-  findKey(sha256Base64: string, now: number): FoundKey | undefined {
+  findKey(sha256Base64: string, nowMs: number): FoundKey | undefined {
     const found = this.#byKey.get(sha256Base64)
     if (found === undefined) return undefined
     const { expiresAtMs } = found.key
-    return expiresAtMs !== null && expiresAtMs <= now ? undefined : found
+    return expiresAtMs !== null && expiresAtMs <= nowMs ? undefined : found
   }
 
   findTenantById(id: string): DirectoryTenant | undefined {

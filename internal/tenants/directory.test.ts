@@ -135,7 +135,7 @@ async function put(
     warnings: [],
   }
   await withTx(pool, async (client) => {
-    await upsertTenant(client, row, { now: nowMs, conditions: [] })
+    await upsertTenant(client, row, { nowMs, conditions: [] })
     await publishTenant(client, row.id)
     await writeKeys(client, plan, nowMs)
     await writeSecrets(client, plan, keyRing)
@@ -145,7 +145,7 @@ async function put(
 async function remove(name: string): Promise<void> {
   await withTx(pool, async (client) => {
     const tenant = { id: idOf(name), uid: `uid-${name}`, namespace: 'shops', name, slug: name }
-    await hideTenant(client, tenant, { now: nowMs, keepData: false })
+    await hideTenant(client, tenant, { nowMs, keepData: false })
     await publishTenant(client, tenant.id)
   })
 }

@@ -97,8 +97,8 @@ export class Directory {
   }
 
   /** Time since the last successful read from Postgres; Infinity before the first. */
-  ageMs(now: number): number {
-    return Math.max(0, now - this.#readAtMs)
+  ageMs(nowMs: number): number {
+    return Math.max(0, nowMs - this.#readAtMs)
   }
 
   /** Reads immediately instead of at the next poll. Cheap to call. */

@@ -148,7 +148,7 @@ async function putTenant(name: string): Promise<void> {
   const named = { id: tenantIdOfUid(name), uid: name, namespace: 'shops', name, slug: name }
   const row = { ...named, suspended: false, spec: parsed.tenant.spec, resourceCreatedAtMs: 0 }
   await withTx(pool, async (client) => {
-    await upsertTenant(client, row, { now: 0, conditions: [] })
+    await upsertTenant(client, row, { nowMs: 0, conditions: [] })
     await publishTenant(client, row.id)
   })
 }

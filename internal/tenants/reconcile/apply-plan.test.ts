@@ -19,7 +19,7 @@ test.each([
   await lab.pool.query(`UPDATE tenants SET spec = '{"deletionPolicy":"Delete"}' WHERE id = $1`, [id])
   const context = { pool: lab.pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }
   const tenant = { id, uid: id, namespace: 'shops', name: id, slug: id }
-  expect(await removeTenant(context, tenant, { now: Date.now(), keepData })).toMatchObject({
+  expect(await removeTenant(context, tenant, { nowMs: Date.now(), keepData })).toMatchObject({
     kind: 'applied',
   })
   const due = await listTenantsToPurge(lab.pool, Date.now() + 1_000, 100)

@@ -50,7 +50,7 @@ export async function applyPlan(
   context: ApplyContext,
   secrets: Pick<TenantSecrets, 'writeSecret'>,
   plan: TenantPlan,
-  now: number,
+  nowMs: number,
 ): Promise<Applied> {
   if (!changesTenant(plan) && !plan.conditionsChanged && plan.generate.length === 0)
     return { kind: 'unchanged' }
@@ -67,11 +67,11 @@ export async function applyPlan(
       return { kind: 'conditions' }
     }
     await lockRecordDefault(client)
-    const written = await upsertTenant(client, plan.row, { now, conditions: plan.conditions })
+    const written = await upsertTenant(client, plan.row, { nowMs, conditions: plan.conditions })
     if (written === 'foreign') return { kind: 'conflict' }
-    await writeKeys(client, plan, now)
+    await writeKeys(client, plan, nowMs)
     await writeSecrets(client, plan, context.keyRing)
-    await context.data.writeAudit(client, auditOf(plan, context.actor), now)
+    await context.data.writeAudit(client, auditOf(plan, context.actor), nowMs)
     await moveRecordStore(client, plan.tenantId, written === 'inserted')
     return { kind: 'applied', version: await publishTenant(client, plan.tenantId) }
   })
@@ -81,29 +81,33 @@ export async function applyPlan(
 export async function removeTenant(
   context: ApplyContext,
   tenant: LiveTenant,
-  { now, keepData = false }: { readonly now: number; readonly keepData?: boolean },
+  { nowMs, keepData = false }: { readonly nowMs: number; readonly keepData?: boolean },
 ): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
-    await hideTenant(client, tenant, { now, keepData })
+    await hideTenant(client, tenant, { nowMs, keepData })
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await context.data.writeAudit(
       client,
       { actor: context.actor, action: 'tenants.deleted', tenantId: tenant.id, detail },
-      now,
+      nowMs,
     )
     return { kind: 'applied', version: await publishTenant(client, tenant.id) }
   })
 }
 
 /** Assigns the retained data of a deleted tenant to a Tenant. Returns `conflict` if no retained data exists under that id. */
-export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
+export async function adoptTenant(
+  context: ApplyContext,
+  adoption: Adoption,
+  nowMs: number,
+): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
-    if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }
+    if (!(await adoptTenantRow(client, adoption, nowMs))) return { kind: 'conflict' }
     const { id: tenantId, ...detail } = adoption
     await context.data.writeAudit(
       client,
       { actor: context.actor, action: 'tenants.adopted', tenantId, detail },
-      now,
+      nowMs,
     )
     return { kind: 'conditions' }
   })

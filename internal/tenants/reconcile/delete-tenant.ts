@@ -100,7 +100,7 @@ async function remove(
   live: LiveTenant,
   data: 'asPolicySays' | 'keep',
 ): Promise<void> {
-  expectMine(await removeTenant(context, live, { now: context.clock.now(), keepData: data === 'keep' }))
+  expectMine(await removeTenant(context, live, { nowMs: context.clock.now(), keepData: data === 'keep' }))
   context.counts.removed += 1
   context.log.info({ tenant: objectKey(live), tenantId: live.id, data }, 'tenant removed')
   await notifyChanged(context)

@@ -43,7 +43,7 @@ export function keyText(value: string): string {
  * Compares the keys in Secrets with the stored keys. If a Secret's key changes, the old key stays valid for another 24 hours. If an entry
  * is removed from the spec, its keys become invalid immediately. An entry with an unusable Secret keeps its keys. Pure.
  */
-export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): KeysPlan {
+export function planKeys(facts: TenantFacts, nowMs: number, random: RandomBytes): KeysPlan {
   const generate: GeneratedSecret[] = []
   const secretComplaints: Complaint[] = []
   const keyComplaints: Complaint[] = []
@@ -64,7 +64,7 @@ export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): 
     const prefix = resolved.text.slice(0, keyPrefixChars)
     desired.set(sha256Hex, { ...rulesOf(entry), sha256Hex, prefix, endsAtMs: null })
   }
-  const { put, remove } = compare(facts, { desired, kept, now })
+  const { put, remove } = compare(facts, { desired, kept, nowMs })
   return { put, remove, generate, secretComplaints, keyComplaints, warnings }
 }
 
@@ -118,17 +118,17 @@ function rulesOf(entry: ApiKeySpec): Pick<StoredKey, 'name' | 'scopes' | 'expire
 interface Comparison {
   readonly desired: ReadonlyMap<string, StoredKey>
   readonly kept: ReadonlySet<string>
-  readonly now: number
+  readonly nowMs: number
 }
 
 function compare(
   facts: TenantFacts,
-  { desired, kept, now }: Comparison,
+  { desired, kept, nowMs }: Comparison,
 ): { put: StoredKey[]; remove: string[] } {
   const put = new Map(desired)
   const remove: string[] = []
   for (const key of facts.stored?.keys ?? []) {
-    const next = desired.get(key.sha256Hex) ?? afterlife(facts, key, { kept, now })
+    const next = desired.get(key.sha256Hex) ?? afterlife(facts, key, { kept, nowMs })
     if (next === undefined) {
       remove.push(key.sha256Hex)
       continue
@@ -143,12 +143,12 @@ function compare(
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,
-  { kept, now }: Pick<Comparison, 'kept' | 'now'>,
+  { kept, nowMs }: Pick<Comparison, 'kept' | 'nowMs'>,
 ): StoredKey | undefined {
   const entry = facts.manifest.spec.apiKeys.find(({ name }) => name === key.name)
   if (entry === undefined) return undefined
-  if (key.endsAtMs !== null && key.endsAtMs <= now) return undefined
-  const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : now + rotatedLifeMs)
+  if (key.endsAtMs !== null && key.endsAtMs <= nowMs) return undefined
+  const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : nowMs + rotatedLifeMs)
   return { ...rulesOf(entry), sha256Hex: key.sha256Hex, prefix: key.prefix, endsAtMs }
 }
 

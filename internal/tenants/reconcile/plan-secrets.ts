@@ -73,7 +73,7 @@ type Resolved =
  * is too short to verify calls. A field with an unusable Secret keeps its stored values if they are still permitted. The values of a
  * removed field are deleted. Values encrypted with an older key are encrypted again. Pure.
  */
-export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes): SecretsPlan {
+export function planSecrets(facts: TenantFacts, nowMs: number, random: RandomBytes): SecretsPlan {
   const put: SecretToPut[] = []
   const generate: GeneratedSecret[] = []
   const complaints: Complaint[] = []
@@ -81,7 +81,7 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
   const warnings: string[] = []
   const live = new Set<string>()
   for (const wanted of wantedSecrets(facts)) {
-    const resolved = resolve(facts, wanted, { now, random })
+    const resolved = resolve(facts, wanted, { nowMs, random })
     const unreadable = storedOf(facts, wanted.field).filter(({ value }) => value === undefined)
     if (resolved.kind === 'keep') {
       complaints.push(...resolved.complaints)
@@ -103,7 +103,7 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
     values.forEach((value, ordinal) => {
       live.add(`${wanted.field} ${ordinal}`)
       const place = { field: wanted.field, ordinal, value, sourceName: wanted.place.name, sourceVersion }
-      const next = changedSecret(facts, place, now)
+      const next = changedSecret(facts, place, nowMs)
       if (next !== undefined) put.push(next)
     })
   }
@@ -164,14 +164,14 @@ function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
 function resolve(
   facts: TenantFacts,
   wanted: Wanted,
-  moment: { readonly now: number; readonly random: RandomBytes },
+  moment: { readonly nowMs: number; readonly random: RandomBytes },
 ): Resolved {
   const read = readPlace(facts, wanted.place, storedOf(facts, wanted.field).length > 0)
   if (read.kind === 'keep') return { kind: 'keep', complaints: [read.complaint] }
   if (read.kind === 'generate')
     return signWith(facts, wanted, generateSigning(storedOf(facts, wanted.field), read, moment))
   const { namespace } = facts.manifest
-  const ended = wanted.place.generated ? endPrevious(read.secret, moment.now) : undefined
+  const ended = wanted.place.generated ? endPrevious(read.secret, moment.nowMs) : undefined
   if (ended !== undefined) return signWith(facts, wanted, ended)
   const entries = wanted.place.generated
     ? [...ownSigningEntries(read.secret)]
@@ -214,7 +214,7 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
 function generateSigning(
   known: readonly StoredSecret[],
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
-  { now, random }: Parameters<typeof resolve>[2],
+  { nowMs, random }: Parameters<typeof resolve>[2],
 ): Generation {
   const [stored, storedPrevious] = known.map(({ value }) => value)
   if (cause === 'edited' && stored !== undefined) {
@@ -227,16 +227,16 @@ function generateSigning(
     cause,
     before,
     values: signingEntries(created, stored),
-    previousUntilMs: stored === undefined ? undefined : now + rotatedLifeMs,
+    previousUntilMs: stored === undefined ? undefined : nowMs + rotatedLifeMs,
   }
 }
 
 /** Removes the previous signing secret once it is no longer valid; until then returns undefined. */
-function endPrevious(before: SecretManifest, now: number): Generation | undefined {
+function endPrevious(before: SecretManifest, nowMs: number): Generation | undefined {
   const current = before.values.get(signingSecretEntry)
   if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
   const untilMs = previousUntilMsOf(before)
-  if (untilMs !== undefined && now < untilMs) return undefined
+  if (untilMs !== undefined && nowMs < untilMs) return undefined
   return { cause: 'previousEnded', before, values: signingEntries(current, undefined) }
 }
 
@@ -261,14 +261,14 @@ function invalid(message: string): Resolved {
 function changedSecret(
   facts: TenantFacts,
   next: Omit<SecretToPut, 'createdAtMs'>,
-  now: number,
+  nowMs: number,
 ): SecretToPut | undefined {
   const stored = storedOf(facts, next.field)
   const there = stored.find(({ ordinal }) => ordinal === next.ordinal)
   if (there?.value === next.value && there.keyId === facts.currentKeyId) return undefined
   // A value keeps its creation time if it moves within its field or is encrypted with a newer key.
   const same = stored.find(({ value }) => value === next.value)
-  return { ...next, createdAtMs: same?.createdAtMs ?? now }
+  return { ...next, createdAtMs: same?.createdAtMs ?? nowMs }
 }
 
 function storedOf(facts: TenantFacts, field: string): readonly StoredSecret[] {

@@ -46,10 +46,10 @@ export interface TenantPlan {
 }
 
 /** Decides a tenant's next state by ordered policies. Pure: the same facts, time and random bytes produce the same plan. */
-export function planTenant(facts: TenantFacts, now: number, random: RandomBytes): TenantPlan {
-  const slug = planSlug(facts, now)
-  const secrets = planSecrets(facts, now, random)
-  const keys = planKeys(facts, now, random)
+export function planTenant(facts: TenantFacts, nowMs: number, random: RandomBytes): TenantPlan {
+  const slug = planSlug(facts, nowMs)
+  const secrets = planSecrets(facts, nowMs, random)
+  const keys = planKeys(facts, nowMs, random)
   const verdicts: Verdict[] = [
     slug.verdict,
     verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
@@ -61,8 +61,8 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   ]
   verdicts.unshift(readyVerdict(verdicts, facts.manifest.spec.suspended))
   const previous = facts.stored?.conditions ?? []
-  const conditions = mergeConditions(previous, verdicts, now)
-  const row = rowOf(facts, slug.slug, now)
+  const conditions = mergeConditions(previous, verdicts, nowMs)
+  const row = rowOf(facts, slug.slug, nowMs)
   return {
     tenantId: facts.tenantId,
     generate: [...secrets.generate, ...keys.generate],
@@ -92,9 +92,9 @@ export function changesTenant({ rowChange, keys, secrets }: TenantPlan): boolean
   return rowChange !== 'none' || amount > 0
 }
 
-function rowOf({ manifest, tenantId, stored }: TenantFacts, slug: string | null, now: number): TenantRow {
+function rowOf({ manifest, tenantId, stored }: TenantFacts, slug: string | null, nowMs: number): TenantRow {
   const { uid, namespace, name, spec } = manifest
-  const resourceCreatedAtMs = manifest.createdAtMs ?? stored?.resourceCreatedAtMs ?? now
+  const resourceCreatedAtMs = manifest.createdAtMs ?? stored?.resourceCreatedAtMs ?? nowMs
   return { id: tenantId, uid, namespace, name, slug, suspended: spec.suspended, spec, resourceCreatedAtMs }
 }
 
@@ -285,7 +285,7 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
 /** Keeps a slug with its holder; a free one goes to its reservation, otherwise to the oldest claimant. Pure. */
 function planSlug(
   facts: TenantFacts,
-  now: number,
+  nowMs: number,
 ): { readonly slug: string | null; readonly verdict: Verdict } {
   const wanted = facts.manifest.spec.slug
   const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
@@ -305,7 +305,7 @@ function planSlug(
         `the slug ${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
       )
     }
-    const kept = reservation !== undefined && reservation.untilMs > now ? reservation : undefined
+    const kept = reservation !== undefined && reservation.untilMs > nowMs ? reservation : undefined
     if (kept !== undefined && !isSame(kept, facts.manifest)) {
       const until = new Date(kept.untilMs).toISOString()
       return denied(

@@ -178,9 +178,9 @@ async function planAndApply(
     facts = { ...facts, slug: { ...facts.slug, olderClaimant } }
   }
   for (let turn = 0; ; turn += 1) {
-    const now = clock.now()
-    const plan = planTenant(facts, now, random)
-    const applied = await applyPlan(context, secrets, plan, now)
+    const nowMs = clock.now()
+    const plan = planTenant(facts, nowMs, random)
+    const applied = await applyPlan(context, secrets, plan, nowMs)
     if (applied.kind !== 'refused' || turn >= replansMax) return { facts, plan, applied }
     const { secret, reason, message } = applied
     const unwritable: SecretRead = { kind: 'unreadable', reason, message }

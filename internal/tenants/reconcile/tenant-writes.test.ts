@@ -498,7 +498,7 @@ describe('a deposed leader', () => {
     const before = await written()
     expect((await applyPlan(by(1), secretsOf(), plan, nowMs)).kind).toBe('deposed')
     const live = { id: plan.tenantId, uid: manifest.uid, namespace: 'shops', name: 'one', slug: 'one' }
-    expect((await removeTenant(by(1), live, { now: nowMs })).kind).toBe('deposed')
+    expect((await removeTenant(by(1), live, { nowMs: nowMs })).kind).toBe('deposed')
     expect(await written()).toEqual(before)
     expect((await applyPlan(by(2), secretsOf(), plan, nowMs)).kind).toBe('applied')
   })

@@ -75,12 +75,12 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
 export async function upsertTenant(
   client: PoolClient,
   row: TenantRow,
-  { now, conditions }: { readonly now: number; readonly conditions: readonly Condition[] },
+  { nowMs, conditions }: { readonly nowMs: number; readonly conditions: readonly Condition[] },
 ): Promise<'inserted' | 'updated' | 'foreign'> {
-  const next = { ...row, conditions, version: versionPending, updatedAtMs: now, deletedAtMs: null }
+  const next = { ...row, conditions, version: versionPending, updatedAtMs: nowMs, deletedAtMs: null }
   const written = await orm(client)
     .insert(tenants)
-    .values({ ...next, createdAtMs: now })
+    .values({ ...next, createdAtMs: nowMs })
     .onConflictDoUpdate({ target: tenants.id, set: next, setWhere: eq(tenants.uid, row.uid) })
     .returning({ isNew: sql<boolean>`xmax = 0` })
   const [one] = written
@@ -99,7 +99,7 @@ export async function updateConditions(
 }
 
 /** @throws a unique violation for a key of another tenant */
-export async function writeKeys(client: PoolClient, plan: TenantPlan, now: number): Promise<void> {
+export async function writeKeys(client: PoolClient, plan: TenantPlan, nowMs: number): Promise<void> {
   const db = orm(client)
   if (plan.keys.remove.length > 0) {
     const hashes = plan.keys.remove.map((hex) => Buffer.from(hex, 'hex'))
@@ -113,7 +113,7 @@ export async function writeKeys(client: PoolClient, plan: TenantPlan, now: numbe
       .where(and(eq(apiKeys.sha256, columns.sha256), eq(apiKeys.tenantId, plan.tenantId)))
       .returning({ name: apiKeys.name })
     if (updated.length === 1) continue
-    await db.insert(apiKeys).values({ ...columns, tenantId: plan.tenantId, createdAtMs: now })
+    await db.insert(apiKeys).values({ ...columns, tenantId: plan.tenantId, createdAtMs: nowMs })
   }
 }
 
@@ -155,7 +155,7 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
 export async function hideTenant(
   client: PoolClient,
   tenant: LiveTenant,
-  { now, keepData }: { readonly now: number; readonly keepData: boolean },
+  { nowMs, keepData }: { readonly nowMs: number; readonly keepData: boolean },
 ): Promise<void> {
   const db = orm(client)
   if (keepData) {
@@ -164,13 +164,13 @@ export async function hideTenant(
   }
   await db
     .update(tenants)
-    .set({ uid: uidOnceHidden, slug: null, deletedAtMs: now, updatedAtMs: now, conditions: [] })
+    .set({ uid: uidOnceHidden, slug: null, deletedAtMs: nowMs, updatedAtMs: nowMs, conditions: [] })
     .where(eq(tenants.id, tenant.id))
   await db.delete(apiKeys).where(eq(apiKeys.tenantId, tenant.id))
   await db.delete(tenantSecrets).where(eq(tenantSecrets.tenantId, tenant.id))
   if (tenant.slug === null) return
   const { namespace, name } = tenant
-  const reserved = { namespace, name, reservedUntilMs: now + slugReservedMs }
+  const reserved = { namespace, name, reservedUntilMs: nowMs + slugReservedMs }
   await db
     .insert(slugReservations)
     .values({ slug: tenant.slug, ...reserved })
@@ -188,7 +188,7 @@ export type Adoption = Readonly<Pick<typeof tenants.$inferSelect, 'id' | 'uid' |
 export async function adoptTenantRow(
   client: PoolClient,
   { id, uid, namespace, name }: Adoption,
-  now: number,
+  nowMs: number,
 ): Promise<boolean> {
   const db = orm(client)
   const retained = sql`${tenants.spec} ->> 'deletionPolicy' = 'Retain'`
@@ -202,7 +202,7 @@ export async function adoptTenantRow(
     .where(and(eq(tenants.id, id), isNotNull(tenants.deletedAtMs), retained))
     .for('update')
   if (before === undefined) return false
-  await db.update(tenants).set({ uid, namespace, name, updatedAtMs: now }).where(eq(tenants.id, id))
+  await db.update(tenants).set({ uid, namespace, name, updatedAtMs: nowMs }).where(eq(tenants.id, id))
   const kept = and(
     eq(slugReservations.slug, before.wanted),
     eq(slugReservations.namespace, before.namespace),
