@@ -57,7 +57,7 @@ export async function withEitherApi(
 async function answerFrom<Name extends ApiName>(
   cli: Cli,
   api: Name,
-  options: ClientOptions,
+  options: ConnectOptions,
   {
     config,
     profiles,
