@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { limitNames, parseProviderName, providerNames } from '#internal/tenants/index.ts'
-// Tests may import any file of a room.
+// Imports the file, since `index.ts` of `usage` does not export this function. Tests may do so.
 import { effectiveLimits } from '#internal/usage/limits.ts'
 import {
   checkSetting,
@@ -136,7 +136,7 @@ describe('a name', () => {
     ['providers.slak.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
     ['providers.slack-event.paused', 'unknownProvider', 'did you mean providers.slack.paused?'],
     ['providers.zzzzzz.paused', 'unknownProvider', '`latchkey providers list` shows those that are shipped'],
-  ])('checkSettingName: with the names of providers given, %s is %s: %s', (name, kind, text) => {
+  ])('checkSettingName: if it knows the providers, the result for %s is %s: %s', (name, kind, text) => {
     const own: Record<string, string> = {
       slack: 'slack',
       'slack-events': 'slack',
@@ -160,7 +160,7 @@ describe('a name', () => {
   })
 })
 
-test('runtime settings: limits on emitted kinds are listed by kind with their soft and hard values', () => {
+test('runtime settings: the limits on emitted kinds have one entry per kind, with its soft and hard limit', () => {
   const settings = [
     ['limits.exports.rowsPerMonth.hard', 9],
     ['limits.aPerMonth.soft', 1],

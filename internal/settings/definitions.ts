@@ -48,7 +48,7 @@ export interface SettingDefinition {
   readonly scope: 'any' | 'installation'
   readonly schema: TSchema
   readonly expected: string
-  /** Null if the setting has none. */
+  /** Null if the setting has no default. */
   readonly default: SettingValue | null
   readonly doc: string
 }
@@ -166,15 +166,15 @@ export function emittedOf(
   return kind === undefined ? undefined : { kind, end: end === 'soft' ? 'soft' : 'hard' }
 }
 
-/** Returns the provider that a setting pauses, built in or declared, whether or not there is one; undefined for any other name. */
+/** Returns the provider that a setting pauses; undefined for any other setting. Does not check whether the provider exists. */
 export function pausedProviderOf(name: string): ProviderName | undefined {
   const [, provider] = /^providers[.]([^.]{1,64})[.]paused$/.exec(name) ?? []
   const parsed = provider === undefined ? undefined : parseProviderName(provider)
-  // A stored name is neutral: a vendor's name is not the name of a setting.
+  // Refuses a vendor's name: a stored setting contains the provider's own name.
   return parsed === provider ? parsed : undefined
 }
 
-/** Returns whether a setting pauses a provider that is not built in. */
+/** Returns true if a setting pauses a provider that is not built in. */
 export function isDeclaredPause(name: string): boolean {
   return !isFixedName(name) && pausedProviderOf(name) !== undefined
 }
@@ -217,7 +217,7 @@ export interface RuntimeSettings {
   readonly version: number
   readonly isForwardingPaused: boolean
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Two lookups in memory. */
+  /** Costs two lookups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   readonly pauses: number
   /** Fraction of log lines about successes that are written, 0 to 1. */
@@ -304,25 +304,25 @@ function emittedLimits(values: ReadonlyMap<string, SettingValue>): NonNullable<L
   return [...byKind.values()]
 }
 
-/** Providers by name, as intake knows them; handed in, since this room is below intake. */
+/** Looks up providers by name. The caller passes it, because `settings` must not import `intake`. */
 export interface KnownProviderNames {
-  /** Accepts an alias; undefined if there is no such provider. */
+  /** Returns the own name of a provider, given this name or an alias; undefined if there is no such provider. */
   nameOf(given: string): ProviderName | undefined
-  /** Includes aliases; for suggestions. */
+  /** All names and aliases, from which a suggestion for a misspelled name is chosen. */
   all(): readonly string[]
 }
 
 interface SettingInput {
   readonly name: string
   readonly ofTenant: boolean
-  /** Omit to check a provider's name for its form only. */
+  /** If omitted, only the form of a provider's name is checked. */
   readonly providers?: KnownProviderNames
 }
 
 /**
  * Checks the name of a setting, and whether the setting can apply to one tenant. Replaces a vendor's name or an alias of a provider by the
- * provider's own name. With `providers`, the pause of an unknown provider is `unknownProvider`: it can be stored from the time when there
- * was such a provider. `problem` in the result tells the caller how to correct the name.
+ * provider's own name. With `providers`, the pause of an unknown provider gives `unknownProvider`; such a pause can still be stored, from a
+ * time when the provider existed. `problem` in the result tells the caller how to correct the name.
  */
 export function checkSettingName({
   name: given,

@@ -56,7 +56,7 @@ async function auditRows(): Promise<unknown[]> {
 }
 
 describe('a write', () => {
-  test('settings: writing and clearing `records.durability` moves the records of tenants', async () => {
+  test('settings: when `records.durability` is written or cleared, the records of tenants move to the other store', async () => {
     const tenantId = await addTenant()
     const storeOf = async () => {
       const text = 'SELECT record_store AS store, record_store_generation AS moves FROM tenants WHERE id = $1'

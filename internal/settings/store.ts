@@ -41,10 +41,10 @@ export interface SettingsRead {
   readonly settings: readonly StoredSetting[]
 }
 
-/** Every process keeps the values of tenants in memory, and every claim of deliveries excludes the paused tenants. */
+/** Maximum tenants with an own value per setting. Every process keeps these values in memory, and claims exclude the paused tenants. */
 export const tenantsPerSettingMax = 200
 
-/** Maximum stored pauses of declared providers. New providers keep coming, so a bound for each does not bound the sum. */
+/** Maximum stored pauses of all declared providers. New ones can always be declared, so a limit for each one does not limit the total. */
 export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }
@@ -71,7 +71,7 @@ export async function readSettings(pool: Pool): Promise<SettingsRead> {
   }
 }
 
-/** Reads a stored setting of the installation and that of a tenant, in this order. Omits those that are not set. */
+/** Reads a setting of the installation, then the same setting of a tenant. Omits each of the two that is not stored. */
 export async function readSetting(
   pool: Pool,
   name: SettingName,
@@ -107,7 +107,7 @@ export interface ListedSetting {
 
 /**
  * Lists all settings that can apply to the installation (null) or to a tenant: those of fixed names in display order, then the stored
- * limits on emitted kinds and the stored pauses of declared providers. Adds those of `asked` that can apply.
+ * limits on emitted kinds and the stored pauses of declared providers. Also lists those of `asked`, even if not stored.
  */
 export async function listSettings(
   pool: Pool,
@@ -127,13 +127,13 @@ export async function listSettings(
     })
 }
 
-/** A setting that a tenant has of its own. */
+/** A setting that is stored for one tenant. */
 export interface TenantSetting extends ListedSetting {
   readonly tenantId: TenantId
   readonly stored: StoredSetting
 }
 
-/** Lists the settings that tenants have of their own, at most `tenantsPerSettingMax` of each name, by tenant and name. */
+/** Lists the settings that are stored for single tenants, by tenant and name; at most `tenantsPerSettingMax` of each name. */
 export async function listTenantSettings(pool: Pool): Promise<readonly TenantSetting[]> {
   const read = await readSettings(pool)
   return read.settings.flatMap((stored) => {
@@ -206,7 +206,7 @@ async function applyChange(
   return withTx(pool, async (client) => {
     const db = orm(client)
     const { name, tenantId, value = null, expectedVersion, by } = wanted
-    // Locks the version row, so that writes run one after another and no other write can change what the checks below read.
+    // Locks the version row, so that writes run one after another: no other write changes what the checks below have read.
     const version = 1 + versionIn(await db.select().from(settingsVersion).for('update'))
     const isThis = and(eq(settings.tenantId, tenantId ?? ''), eq(settings.name, name))
     const [present] = (await db.select().from(settings).where(isThis)).flatMap(toStored)

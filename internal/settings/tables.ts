@@ -10,7 +10,7 @@ export const settingsVersion = pgTable('settings_version', {
 export const settings = pgTable(
   'settings',
   {
-    /** '' for the whole installation. */
+    /** Empty for a setting of the whole installation. */
     tenantId: text('tenant_id').notNull(),
     name: text('name').notNull(),
     value: jsonb('value').$type<unknown>().notNull(),
