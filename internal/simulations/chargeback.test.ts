@@ -136,7 +136,7 @@ test.each([
   [1, 'BHD', '0.001'],
   [12_345, 'CLF', '1.2345'],
   [100, 'QQQ', '1.00'],
-])('decimalText: writes %d of %s as %s', (amount, currency, text) => {
+])('decimalText: converts %d smallest units of %s to %s', (amount, currency, text) => {
   expect(decimalText(amount, currency)).toBe(text)
 })
 

@@ -24,7 +24,7 @@ export function sourceEventId(simulationId: string, provider: SimulatedProvider,
   return provider === 'card' ? `evt_sim_${name}_${step + 1}` : `WH-SIM-${name.toUpperCase()}-${step + 1}`
 }
 
-/** Members that differ from the provider's sample of the event's type. Pure. */
+/** Returns the payload members in which this event differs from the provider's sample event of the same type. Pure. */
 export function disputeOverrides(of: DisputeStep): JsonObject {
   return of.chargeback.provider === 'card' ? cardOverrides(of) : walletOverrides(of)
 }
@@ -116,7 +116,7 @@ const decimals: Readonly<Record<string, number>> = {
   ...digits(4, 'CLF UYW'),
 }
 
-/** Converts smallest units of the currency: 4200 EUR to `42.00`. Unknown currencies have two decimals. Pure. */
+/** Converts an amount in smallest units to decimals: 4200 in EUR becomes `42.00`. Unknown currencies have two decimals. Pure. */
 export function decimalText(amount: number, currency: string): string {
   const places = Object.hasOwn(decimals, currency) ? (decimals[currency] ?? 2) : 2
   if (places === 0) return String(amount)

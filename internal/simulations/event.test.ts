@@ -148,7 +148,7 @@ test.each(refusals)('POST simulate/event: %s is refused', async (_what, body, ap
 })
 
 test('POST simulate/event: the usage limit of the tenant applies', async () => {
-  // Polls, since counts of the minute reach the process with a delay.
+  // Repeats the call, because the usage count of the minute reaches the process with a delay.
   await until(async () => {
     const { status } = await post({ provider: 'generic', type: 'a.b' }, simulationKeyOf('tight'))
     return status === 429
@@ -165,7 +165,7 @@ test.each([
   ],
   ['a raw type of its table', 'Push Hook', 'Push Hook', 'code.pushed'],
   ['a raw type that the provider does not list', 'Wiki Page Hook', 'Wiki Page Hook', 'gitlab.wiki.page.hook'],
-])('POST simulate/event: a declared provider of the tenant, %s', async (_what, type, rawType, normalized) => {
+])('POST simulate/event: a declared provider accepts %s', async (_what, type, rawType, normalized) => {
   const answer = await post({ provider: 'gitlab', type, overrides: { more: 1 } })
   expectDocumented('POST', path, answer)
   const { isSigned, event } = answer.json as unknown as Sent & { isSigned: boolean }
@@ -188,7 +188,7 @@ test('POST simulate/event: an event of a provider with a private key is accepted
   expect(real.status).toBe(400)
 })
 
-test('POST simulate/event: a message that confirms a subscription of Amazon SNS is refused, and others are accepted', async () => {
+test('POST simulate/event: an Amazon SNS message that confirms a subscription is refused, and other messages are accepted', async () => {
   const overrides = { TopicArn: 'arn:aws:sns:us-east-1:999999999999:Other', Token: 'abc' }
   const refused = await post({ provider: 'awssns', type: 'SubscriptionConfirmation', overrides })
   expectDocumented('POST', path, refused)

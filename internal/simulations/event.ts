@@ -44,7 +44,7 @@ export interface EventSimulationParts {
   readonly clock: Clock
   readonly intake: AcceptContext
   readonly signer: CallSigner
-  /** Called after the event was accepted, like a call of its provider. */
+  /** Called after intake has accepted the simulated event. */
   onAccepted(accepted: Extract<WebhookResult, { event: unknown }>): void
 }
 
@@ -211,7 +211,7 @@ function unknownProviderText(given: string, declarations: Declarations): string 
   return `There is no provider "${given}"${meant === undefined ? '' : `: did you mean ${meant}?`}`
 }
 
-/** Suggests the type that was probably meant, but none for a wholly different name. */
+/** Returns the error for an unknown type, with the type that the caller probably meant, or with where the types are listed. */
 function unknownTypeText(given: string, provider: ProviderName, type: string): string {
   const name = given === provider ? given : `${given} (${provider})`
   const ofProvider = eventCatalogue.flatMap((entry) =>
@@ -295,7 +295,7 @@ function answerOf(
     case 'unread':
     case 'uncertified':
       return apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
-    // A simulated call has no hops and confirms no subscription.
+    // Impossible: a simulated call has not passed through Latchkey before (`looping`) and confirms no subscription (`confirmed`).
     case 'refused':
     case 'looping':
     case 'confirmed':

@@ -60,7 +60,7 @@ test.each([
   [256, 'is not a field of this call'],
   [257, 'must not be nested deeper than 256 levels'],
 ])(
-  'POST simulate/chargeback: a body of %d levels is refused with a message (%s)',
+  'POST simulate/chargeback: a body that is nested %d levels deep is refused with the message that it %s',
   async (levels, problem) => {
     const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
     const answer = await post(`{"amount":1,"currency":"EUR","deep":${deep}}`)
@@ -137,7 +137,7 @@ describe('repeats', () => {
 
   test('Idempotency-Key: a repeat returns the same simulation with Idempotent-Replayed', async () => {
     const first = await post(slow, key)
-    // Repeats the request with explicit defaults, which is the same request.
+    // Sends the same request with the default values written out.
     const again = await post({ ...slow, currency: 'eur', provider: 'card', dryRun: false }, key)
     expect([first.status, again.status]).toEqual([202, 202])
     expect(again.json).toEqual(first.json)
@@ -231,7 +231,7 @@ describe('invalid requests', () => {
     },
   )
 
-  // The contract cannot express this rule in a portable pattern.
+  // Not a case above: the pattern in the OpenAPI document cannot express this rule for every regex engine.
   test('POST simulate/chargeback: a reference with a lone surrogate is refused', async () => {
     const answer = await post({ ...least, reference: '\ud800' })
     expect([answer.status, answer.json.message]).toEqual([400, `"reference" must be ${form}`])
@@ -303,7 +303,7 @@ describe('unavailable provider', () => {
     },
   )
 
-  test('POST simulate/chargeback: a tenant in wallet stage verify is accepted', async () => {
+  test('POST simulate/chargeback: a tenant whose wallet stage is `verify` can start a simulation', async () => {
     expect((await post({ ...slow, provider: 'wallet' }, {}, simulationKeyOf('trying'))).status).toBe(202)
   })
 
@@ -314,7 +314,7 @@ describe('unavailable provider', () => {
   })
 })
 
-test('POST simulate/chargeback: allows 100 open simulations per tenant and does not count ended ones', async () => {
+test('POST simulate/chargeback: allows 100 open simulations per tenant, and ended simulations do not count', async () => {
   const start = () => post(slow, {}, simulationKeyOf('full'))
   // Starts of a tenant run one after another, and each waits at most 2 s for a connection and 2 s for the tenant's row. The last calls of 110
   // at once exceed that on a busy machine and get 503.

@@ -8,7 +8,7 @@ import {
 } from '#internal/providers/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 
-/** `caller` verifies the signature. */
+/** Signed webhook call. `caller` has the key that verifies the signature. */
 export interface SignedCall {
   readonly caller: Caller
   readonly headers: Headers
@@ -28,7 +28,7 @@ export function sampleOf(provider: ProviderName, type: string): Sample | undefin
   return found && { rawType: found.providerRawType, payload: found.example }
 }
 
-/** Merges object by object. Any other value replaces that of the payload. */
+/** Merges overrides into a payload, recursively for objects. Any other value replaces the value in the payload. */
 export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
   const merged = Object.entries(overrides).map(([name, value]) => {
     const before = Object.hasOwn(payload, name) ? payload[name] : undefined
@@ -37,15 +37,15 @@ export function merge(payload: JsonObject, overrides: JsonObject): JsonObject {
   return { ...payload, ...Object.fromEntries(merged) }
 }
 
-/** Writes and signs calls as their providers do. */
+/** Writes and signs webhook calls as the real providers do. */
 export class CallSigner {
-  /** Created with the first wallet call. */
+  /** Undefined until the first call of the provider `wallet`. */
   #wallet: Promise<WalletSigner> | undefined
 
   /**
-   * Signs with the tenant's secret, or with a key that only the returned caller trusts. The first wallet call generates a key, which takes
-   * about 100 ms.
-   * @returns undefined without a secret or settings, and for a provider whose calls cannot be simulated
+   * Signs with the tenant's secret, or with a key that only the returned caller trusts. The first call of the provider `wallet` takes about
+   * 100 ms, because it generates this key.
+   * @returns undefined if the tenant has no secret or settings for the provider, or if calls of the provider cannot be simulated
    */
   async write(
     caller: Caller,

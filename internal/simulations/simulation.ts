@@ -12,7 +12,7 @@ import type { SimulationRow } from './tables.ts'
 
 /** Maximum seconds between two events. */
 export const stepSecondsMax = 86_400
-/** Smallest units of the currency. */
+/** Maximum amount, in smallest units of the currency. */
 const amountMax = 999_999_999_999
 
 /** Reasons of a dispute, normalized across providers. */
@@ -88,7 +88,7 @@ export const SimulateChargebackRequest = Type.Object(
 )
 export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
 
-/** A request with its defaults applied, as stored. */
+/** Request as stored, with the defaults applied. */
 export interface Chargeback {
   readonly provider: SimulatedProvider
   readonly amount: number

@@ -91,7 +91,7 @@ describe('simulator', () => {
     expect((await read(id)).state).toBe('completed')
   })
 
-  test('simulator: events in wallet stage verify are stored and not delivered', async () => {
+  test('simulator: events of a tenant whose wallet stage is `verify` are stored and not delivered', async () => {
     await lab.start('other', { provider: 'wallet', stepSeconds: 0 })
     await lab.simulator().runOnce()
     expect((await stored()).map(({ state }) => state)).toEqual(['verified', 'verified', 'verified'])
@@ -130,7 +130,7 @@ describe('crashed process', () => {
     expect((await read(id)).state).toBe('completed')
   })
 
-  test('simulator: a claim lasts until its lease expires, and a process that lost its lease completes nothing', async () => {
+  test('simulator: a claim lasts until its lease expires, and a process whose lease has expired cannot complete the step', async () => {
     const { simulationId: id } = await lab.start('acme')
     const [taken] = await claimSteps(lab.pool, { lease: 'slow', leaseMs: 30_000, rowsMax: 5 })
     expect(taken).toMatchObject({ id, step: 0, failures: 0, isTooLate: false })
@@ -186,7 +186,7 @@ describe('retried steps', () => {
     expect(await typesStored()).toEqual([])
   })
 
-  test('simulator: marks an accepted event that is over the monthly limit', async () => {
+  test('simulator: an event over the monthly limit is accepted and marked as over the limit', async () => {
     lab.intake.verdict = { kind: 'over' }
     await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce()

@@ -40,9 +40,9 @@ export interface StepReport {
 }
 
 const defaultLeaseMs = 30_000
-/** Simulated events in flight share intake's batches and connections with real calls. */
+/** Maximum simulated events that a process sends at once. They share intake's batches and connections with real calls. */
 const rowsMax = 16
-/** Claims per `runOnce`. */
+/** Maximum claims per `runOnce`. */
 const claimsMax = 50
 
 /** Sends due simulated events, in order, through the same path as real calls. Any number of processes share the work. */

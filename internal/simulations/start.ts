@@ -16,7 +16,7 @@ export type Readiness =
   | { readonly kind: 'ready' | 'suspended' | 'unreadable' }
   | { readonly kind: 'notReady'; readonly problem: string }
 
-/** Checks whether intake would accept calls of the provider for the tenant. A paused provider is ready, since its simulations wait. */
+/** Checks whether intake would accept calls of the provider for the tenant. A paused provider counts as ready: its simulations wait. */
 export function readinessFor(
   callers: Pick<Callers, 'byTenant'>,
   tenant: DirectoryTenant,
@@ -68,7 +68,7 @@ const problems = {
     `This tenant takes no calls of "${provider}": set the provider up in its Tenant, or name another one`,
 }
 
-/** Maximum simulations of a tenant that have not ended. */
+/** Maximum open simulations of a tenant. A simulation is open until it has ended. */
 export const openPerTenantMax = 100
 
 /** Request to start a simulation. */
@@ -79,7 +79,7 @@ export interface StartSimulationRequest {
   readonly by: string
   /** Unique within the tenant. While the simulation exists, a repeat with this key returns it. */
   readonly idempotencyKey?: string | undefined
-  /** False to start no new simulation and return only one that was started with the same key. Default: true. */
+  /** If false, no new simulation starts, but one that was started earlier with the same key is returned. Default: true. */
   readonly isReady?: boolean
   readonly days: number
 }
@@ -119,7 +119,7 @@ export async function startSimulation(
     if (!isReady) return { kind: 'not_ready' }
     const open = await db.$count(simulations, and(ofTenant, isNull(simulations.endedAt)))
     if (open >= openPerTenantMax) return { kind: 'too_many' }
-    // Due times use the clock of Postgres, as claims do.
+    // The due times come from the clock of Postgres, which claims compare them with.
     const dueAt = sql`ARRAY(SELECT now() + step * ${chargeback.stepSeconds}::integer * interval '1 s'
       FROM generate_series(0, ${stepsCount - 1}::integer) step ORDER BY step)`
     const [row] = await db

@@ -72,11 +72,11 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
   ['rejected by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
 ]
 
-test.each(cases)('decideStep: decides as documented for an event %s', (_name, outcome, verdict) => {
+test.each(cases)('decideStep: has the expected result for an event %s', (_name, outcome, verdict) => {
   expect(decideStep(outcome, at)).toEqual(verdict)
 })
 
-test('decideStep: the wait for an unavailable store grows to one minute, and the counter has a maximum', () => {
+test('decideStep: the wait for an unavailable store grows to one minute, and the failure counter stops at its maximum', () => {
   const verdicts = [1, 5, 6, 30, 1_000].map((failures) => decideStep({ kind: 'broken' }, { ...at, failures }))
   expect(verdicts).toEqual([
     later('internal', 2_000, 2),

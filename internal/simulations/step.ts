@@ -24,9 +24,9 @@ export interface ClaimRequest {
   readonly rowsMax: number
 }
 
-/** Due simulations that a claim examines. One tenant has at most 100, so the result covers several tenants. */
+/** Maximum due simulations that a claim examines. A tenant has at most 100, so no tenant can fill this window alone. */
 const candidatesMax = 1_000
-/** Older events are never sent, so that a tenant that was suspended for long gets no unexpected events. */
+/** Maximum days that an event can be late. A later one is never sent, so that a long suspended tenant gets no unexpected events. */
 const lateDaysMax = 7
 
 type ClaimRow = [
@@ -43,8 +43,8 @@ type ClaimRow = [
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`
 
 // SQL text, not the query builder: every process runs it twice a second as a prepared statement. Alternates between tenants. SKIP LOCKED
-// lets any number of processes share the work without waiting. A repeat claims other rows; a lost claim is due again when its lease
-// expires.
+// lets any number of processes share the work without waiting. A repeated call claims other rows; rows that a crashed process claimed are
+// due again when the lease expires.
 const claimText = `
 WITH candidates AS MATERIALIZED (
   SELECT id, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at, id) AS turn FROM (
@@ -102,7 +102,7 @@ export type StepVerdict =
     }
   | { readonly kind: 'failed'; readonly cause: SimulationCause }
 
-/** Causes that can pass while the simulation waits: by themselves, or after a change of the tenant or the platform. */
+/** Causes that can end while the simulation waits. Any other cause of `no_caller` fails the simulation. */
 const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_unknown',
   'tenant_suspended',
@@ -110,13 +110,13 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'secrets_unreadable',
 ])
 const passingWait = { firstMs: 10_000, maxMs: 600_000 }
-/** Wait after an event limit is reached. A monthly limit may be raised before the month ends. */
+/** Maximum wait after an event limit is reached: a monthly limit may be raised before the month ends. */
 const limitedWaitMsMax = 600_000
 const storeWait = { firstMs: 1_000, maxMs: 60_000 }
-/** The counter is stored as a smallint. */
+/** Maximum of the failure counter, which is stored as a smallint. */
 const failuresMax = 1_000
 
-/** Retries a call that a provider would retry. Pure. */
+/** Decides what follows a step: retries the calls that a provider would retry. Pure. */
 export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep, 'failures'>): StepVerdict {
   const later = (cause: SimulationCause, { firstMs, maxMs }: typeof storeWait): StepVerdict => ({
     kind: 'later',

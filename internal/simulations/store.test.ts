@@ -46,7 +46,7 @@ describe.each(['without statistics', 'with statistics'])('listSimulations plan, 
   }, 60_000)
 
   test.each(cases)(
-    'listSimulations: a page filtered by %s uses an index and reads few blocks',
+    'listSimulations: reading a page that is filtered by %s uses an index and reads few blocks',
     async (_what, changes, found, blocksMax) => {
       const client = await pool.connect()
       try {

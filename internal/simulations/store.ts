@@ -13,7 +13,7 @@ import {
 import { type Simulation, type SimulationId, type SimulationState, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
 
-/** Id of a simulation, with its tenant or for any tenant. */
+/** Id of a simulation, and the tenant that must own it. */
 export interface SimulationPlace {
   readonly id: SimulationId
   /** Default: any tenant. */
@@ -113,7 +113,7 @@ export interface SimulationChange extends SimulationPlace {
   readonly sentCount?: number
 }
 
-/** `ended`: not changed, since already ended. `changed`: not changed, since the number of sent events is not the required one. */
+/** `ended`: nothing was changed, since the simulation has ended. `changed`: nothing was changed, since `sentCount` does not match. */
 export type SimulationChangeResult<Done extends ChangeKind> =
   | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
   | { readonly kind: 'not_found' }
@@ -128,7 +128,7 @@ export function advanceSimulation(
   const sent = sql`cardinality(${sentAt})`
   const set = {
     dueAt: sql`${dueAt}[:${sent}] || least(${dueAt}[${sent} + 1], now()) || ${dueAt}[${sent} + 2:]`,
-    // While a process sends the event under a lease, the time of the next claim stays, so that no other process claims the event.
+    // While a process sends the event under a lease, the time of the next claim is kept, so that no other process claims the event.
     nextAt: sql`CASE WHEN ${lease} IS NULL OR ${nextAt} <= now() THEN now() ELSE ${nextAt} END`,
   }
   return changeSimulation(pool, { ...change, set, kind: 'advanced' }, nowMs)
@@ -187,7 +187,7 @@ async function changeSimulation<Done extends ChangeKind>(
 
 const forgottenMax = 5_000
 
-/** Deletes at most 5 000 ended and expired simulations, by an index. Idempotent, also concurrently. @throws errors of Postgres */
+/** Deletes at most 5 000 ended simulations whose retention is over. Idempotent, also concurrently. @throws errors of Postgres */
 export async function forgetSimulations(pool: Pool, nowMs: number): Promise<RemovedRows> {
   const db = orm(pool)
   const isExpired = and(isNotNull(simulations.endedAt), lte(simulations.expiresOn, dayAfter(nowMs, -1)))
