@@ -18,10 +18,10 @@ export type LeaseResult = 'done' | 'repeated' | 'lost' | 'unknown'
 const stepsMax = 500
 
 /**
- * Acknowledges the events of a token, or those of a stream up to an id in it. Makes those that wait for a pull `processed`. Also possible
- * after the lease has ended, until another pull or stream takes one. Requires a pool with `eventReadSettings`. `unfinished`: only the first
- * 500 000 events are acknowledged; a repeat continues.
- * @throws errors of Postgres; the events up to the position of the subscription are acknowledged
+ * Acknowledges the events of a pull by its token, or those of a stream up to an id in it. Events that wait for a pull become `processed`.
+ * Also possible after the lease has ended, until another pull or stream leases the events. `unfinished`: only the first 500 000 events are
+ * acknowledged; a repeat continues. Requires a pool with `eventReadSettings`.
+ * @throws errors of Postgres; then only the events up to the position of the subscription are acknowledged
  */
 export async function acknowledgeEvents(
   pool: Pool,
@@ -36,7 +36,7 @@ export async function acknowledgeEvents(
   return 'unfinished'
 }
 
-/** Needs one statement, but works only if no event can wait for the pull, as for most tenants. Returns false otherwise. */
+/** Acknowledges with one statement if no event can wait for a pull, as for most tenants. Otherwise changes nothing and returns false. */
 async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: LeaseToken): Promise<boolean> {
   const { rowCount } = await pool.query({
     name: 'acknowledge_at_once',
@@ -65,7 +65,7 @@ async function acknowledgeStep(
   const isDone = reached.transaction === upTo.transaction && reached.eventId === upTo.eventId
   await tx.query({
     name: 'acknowledge_events',
-    // The lease of a pull ends with its acknowledgement, that of a stream with the stream.
+    // A complete acknowledgement ends the lease of a pull. A stream keeps its lease until the stream ends.
     text: `UPDATE subscriptions SET position_transaction = $3::xid8, position_event = $4, acknowledged_at = now(), version = version + 1,
         acknowledged = CASE WHEN $5 THEN lease ELSE acknowledged END, lease = CASE WHEN $5 THEN NULL ELSE lease END,
         held_until = CASE WHEN $5 THEN '-infinity' ELSE held_until END
@@ -75,7 +75,7 @@ async function acknowledgeStep(
   return isDone ? 'done' : 'unfinished'
 }
 
-/** Range that a token acknowledges, or the reason for none. */
+/** Range of the feed that a token acknowledges, or the reason why it acknowledges nothing. */
 type Acknowledged =
   | { readonly kind: Exclude<LeaseResult, 'done'> }
   | {
@@ -84,7 +84,7 @@ type Acknowledged =
       readonly upTo: FeedPosition
       readonly filter: FeedFilter
       readonly hasCallback: boolean
-      /** Whether the acknowledgement processes events, and the tenant can have some that wait for a pull. */
+      /** True if the acknowledgement marks events as processed and the tenant can have events that wait for a pull. */
       readonly mayWait: boolean
       readonly isStream: boolean
     }
@@ -101,8 +101,8 @@ interface AcknowledgedRow extends FeedFilter {
   readonly mayWait: boolean
 }
 
-// Locks the subscription until the position has moved. The id of an event in a stream comes from its caller: only one below every
-// transaction in progress can have been sent.
+// Locks the subscription until the position has moved. The id of a streamed event comes from the caller and may be invented: one that is
+// not below all transactions in progress was never sent.
 const acknowledgedText = `
 SELECT s.position_transaction::text AS transaction, s.position_event AS "eventId", s.leased_transaction::text AS "leasedTransaction",
   s.leased_event AS "leasedEvent", s.providers, s.types, s.received_from AS "receivedFrom",
@@ -137,7 +137,7 @@ async function readAcknowledged(
       : { transaction: leasedTransaction, eventId: leasedEvent }
   const upTo = streamed ? streamed.position : leased
   if (!isHeld || !upTo) return { kind: isRepeated ? 'repeated' : 'lost' }
-  // An acknowledgement of a stream that comes late never moves the position back.
+  // A late acknowledgement never moves the position of a stream back.
   if (streamed && !isAhead) return { kind: 'repeated' }
   const after = { transaction, eventId }
   return { kind: 'leased', after, upTo, filter, hasCallback, mayWait, isStream: streamed !== undefined }

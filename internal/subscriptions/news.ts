@@ -13,16 +13,16 @@ export interface FeedNewsOptions {
 }
 
 const checkEveryMs = 5_000
-/** Maximum waiting pulls in a process. A tenant may have a quarter. */
+/** Maximum waiting pulls in a process. A quarter of these may belong to one tenant. */
 const pullsMax = 400
-/** Pauses before a feed is read again after news, since the transaction of the event may still be above one in progress. */
+/** Pauses before repeated reads after news: an older transaction in progress can hide the new event from the feed for a moment. */
 const againMs = [20, 50, 100, 200, 400]
 /** Minimum pause between two reads of a feed without events, for filters that match few events of a busy tenant. */
 const restMs = 50
 
 /**
- * Wakes the streams and waiting pulls of one process when their feeds have news: intake publishes a tenant's id after its commit. One query
- * of the process finds events whose notification was lost.
+ * Wakes the streams and waiting pulls of one process when their feeds have new events: intake publishes the tenant's id after it commits an
+ * event. A periodic query finds events whose notification was lost.
  */
 export class FeedNews {
   readonly #options: FeedNewsOptions
@@ -81,7 +81,7 @@ export class FeedNews {
   }
 }
 
-/** Waits for news of a feed. News that arrive between two waits end the next one. */
+/** Waits for new events in a feed. A notification that arrives between two waits ends the next wait. */
 export class FeedReader {
   readonly tenantId: TenantId
   after: FeedPosition = feedStart
@@ -115,13 +115,13 @@ export class FeedReader {
     return this.#wake !== undefined
   }
 
-  /** Ends the current wait, or the next one. */
+  /** Ends the current wait; without one, ends the next wait. */
   ring(): void {
     this.#isRung = true
     this.#wake?.()
   }
 
-  /** Waits after an empty read, at most `msMax`. Returns whether to read again: after news, a few times after them, and when closed. */
+  /** Waits at most `msMax` after an empty read. Returns true if another read is due: after news, a few times more, or when closed. */
   async wait(msMax: number): Promise<boolean> {
     const startedAtMs = this.#clock.now()
     const pauseMs = againMs[this.#tries]

@@ -75,7 +75,7 @@ const eventsOf = async ({ result }: ReturnType<typeof startPull>) => {
   return pulled.kind === 'pulled' ? pulled.events.map(({ id }) => id) : pulled.kind
 }
 
-test('pullOrWait: returns an event as soon as new events are announced, and takes no lease before', async () => {
+test('pullOrWait: takes no lease while it waits, and returns an event as soon as intake announces new events', async () => {
   const pull = startPull()
   await waiting([pull])
   expect(await readSubscription(pool, { tenantId, name })).toMatchObject({
@@ -95,7 +95,7 @@ test('pullOrWait: an event whose announcement is lost is returned within a few s
   expect(await eventsOf(pull)).toEqual(ids)
 }, 30_000)
 
-test('pullOrWait: of several waiting pulls of a subscription, one gets the event and the others end', async () => {
+test('pullOrWait: of several waiting pulls of a subscription, one gets the event and the others end without events', async () => {
   const pulls = [startPull(), startPull(), startPull()]
   await waiting(pulls)
   const ids = await lab.accept(tenantId)
@@ -136,7 +136,7 @@ test.each<[string, (gone: AbortController) => void]>([
   expect(await eventsOf(pull)).toEqual([])
 })
 
-test('pullOrWait: a pull that is no longer permitted after its wait returns and leases no events', async () => {
+test('pullOrWait: a pull that loses its permission during the wait returns no events and takes no lease', async () => {
   const aside = async (wait: () => Promise<unknown>) => {
     await lab.accept(tenantId)
     news.notify('all')

@@ -6,7 +6,7 @@ import type { FeedNews } from './news.ts'
 import { readStored } from './store.ts'
 import type { StoredSubscription, SubscriptionPlace } from './subscription.ts'
 
-/** Maximum wait of a pull for events. */
+/** Maximum seconds that a pull waits for events. */
 export const waitSecondsMax = 20
 /** Maximum events of a pull. */
 export const pullEventsMax = 100
@@ -27,11 +27,11 @@ export interface Pulled {
   readonly hasMore: boolean
   /** Time before which a pull returns no events: the end of another lease or of a delay. Null if there is none. */
   readonly availableAtMs: number | null
-  /** Position up to which the feed has no event that matches the filter. */
+  /** Position from which the next read continues: the feed up to it has no further event that matches the filter. */
   readonly examinedTo: FeedPosition
 }
 
-/** `beyond_end`: the position is that of another cluster of Postgres. */
+/** `beyond_end`: the position is ahead of all transactions, so it comes from another Postgres cluster, as after a restore. */
 export type PullResult = Pulled | { readonly kind: 'unknown' } | { readonly kind: 'beyond_end' }
 
 /** Maximum pages that a pull examines for events that match its filter. */
@@ -74,13 +74,13 @@ export interface WaitingPull extends PullRequest {
   readonly waitMs: number
   /** Ends the wait when it aborts. */
   readonly gone: AbortSignal
-  /** Runs a wait. Resolves to false if the pull must end after it. */
+  /** Called to run each wait, during which the call does not count as under way. Resolves to false if the pull must then end. */
   aside(wait: () => Promise<unknown>): Promise<boolean>
 }
 
 /**
- * Pulls like `pullEvents`, and waits for events while there are none, without a lease. Does not wait for another lease or a delay.
- * `too_many`: too many pulls wait, or `aside` ended this one.
+ * Pulls like `pullEvents`. If there are no events, waits for some without a lease. Does not wait for the end of another lease or of a
+ * delay. `too_many`: too many pulls wait, or `aside` ended this one.
  * @throws errors of Postgres
  */
 export async function pullOrWait(
@@ -88,7 +88,7 @@ export async function pullOrWait(
   { waitMs, gone, aside, ...request }: WaitingPull,
 ): Promise<PullResult | { readonly kind: 'too_many' }> {
   if (waitMs === 0) return pullEvents(pool, request, clock.now())
-  // Opened before the first read, so that no news is missed.
+  // Opened before the first read, so that no notification of new events is missed.
   const reader = news?.openForPull(request.tenantId)
   if (!reader) return { kind: 'too_many' }
   const onGone = () => reader.close()
@@ -147,7 +147,7 @@ async function leaseEvents(pool: Pool, request: PullRequest, found: Found): Prom
   }
 }
 
-/** Moves a position past events that do not match, unless another call has changed the subscription. */
+/** Moves the position past events that do not match the filter. Writes nothing if another call has changed the subscription. */
 async function moveTo(
   pool: Pool,
   { tenantId, name }: SubscriptionPlace,

@@ -21,28 +21,26 @@ export interface WrittenSubscription extends SubscriptionPlace, SubscriptionFilt
   /** A new subscription begins with events that were received at this time or later. Default: its creation. */
   readonly fromMs?: number | undefined
   /**
-   * Days without use after which it is deleted when the tenant creates another one, 1 to `idleDaysMax`. Such a subscription only observes:
-   * its acknowledgements process no events. Default: never.
+   * Days without use, 1 to `idleDaysMax`, after which it is deleted when the tenant creates another subscription. Such a subscription only
+   * observes: its acknowledgements do not mark events as processed. Default: never.
    */
   readonly deleteAfterIdleDays?: number | undefined
 }
 
 export type WriteResult =
   | { readonly kind: 'changed' | 'unchanged'; readonly subscription: Subscription }
-  /** `deleted`: expired subscriptions, which were unused for their days. */
+  /** `deleted`: subscriptions that were unused for longer than their `deleteAfterIdleDays`. */
   | {
       readonly kind: 'created'
       readonly subscription: Subscription
       readonly deleted: readonly SubscriptionName[]
     }
   | { readonly kind: 'too_many'; readonly max: number }
-  /** Nothing was written: a lasting subscription must not become one that only observes and may be deleted. */
+  /** Nothing was written: a permanent subscription must not become one that only observes and may be deleted. */
   | { readonly kind: 'lasting' }
   | { readonly kind: 'unknown_tenant' }
 
-/**
- * End of the days without use. A stream renews its lease, and a pull with events takes one; a pull without events does not count as use.
- */
+/** Time when an unused subscription expires. A pull with events and an open stream count as use, a pull without events does not. */
 const expiresAt = `greatest(used_at, acknowledged_at, held_until) + make_interval(days => idle_days)`
 
 const columns = `name, providers, types, floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs",
@@ -102,7 +100,7 @@ export interface Readers {
   readonly names: readonly SubscriptionName[]
 }
 
-/** Finds the lasting subscriptions whose filter matches an event and that have not acknowledged it. @throws errors of Postgres */
+/** Finds the permanent subscriptions whose filter matches an event and that have not acknowledged it. @throws errors of Postgres */
 export async function findReaders(
   pool: Pool,
   event: {
@@ -131,14 +129,14 @@ export async function findReaders(
 }
 
 /**
- * Creates a subscription, or changes the filter of the one with this name. The position stays; a lease ends, since an acknowledgement
- * counts for events that match the filter. Safe to repeat.
+ * Creates a subscription, or changes the filter of the one with this name. The position stays. A lease ends, because its events were
+ * selected with the old filter. Safe to repeat.
  * @throws errors of Postgres
  */
 export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
   const { tenantId, name, providers, types, deleteAfterIdleDays: idleDays = null } = wanted
   return withTx(pool, async (tx): Promise<WriteResult> => {
-    // Makes concurrent calls count each other's subscriptions.
+    // Locks the tenant, so that of concurrent calls each one counts the subscriptions that the earlier ones created.
     const owner = await tx.query(
       'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE',
       [tenantId],
@@ -199,7 +197,8 @@ async function startOf(pool: Queryable, fromMs: number | undefined) {
 }
 
 /**
- * Moves a subscription to a time of receipt or to now, and ends its lease. Returns undefined if it is unknown. @throws errors of Postgres
+ * Moves a subscription to the events received from a time on, or from now on. Ends its lease. Returns undefined if it is unknown.
+ * @throws errors of Postgres
  */
 export async function seekSubscription(
   pool: Pool,

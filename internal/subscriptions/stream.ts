@@ -13,7 +13,7 @@ export interface StreamPage {
   readonly events: readonly StreamedEvent[]
 }
 
-/** `streamId` acknowledges the event and all before it. */
+/** Event with its `streamId`, which acknowledges this event and all earlier ones. */
 export interface StreamedEvent {
   readonly streamId: string
   readonly event: PulledEvent
@@ -21,7 +21,7 @@ export interface StreamedEvent {
 
 /** Open stream, which the caller closes. */
 export interface EventPages {
-  /** Ends after `close`, after an hour, or if the lease is lost. An empty page is a heartbeat. */
+  /** Pages end after `close`, after an hour, or when the lease is lost. An empty page is a heartbeat. */
   readonly pages: AsyncGenerator<StreamPage, void>
   close(): void
 }
@@ -125,7 +125,7 @@ export class EventStreams {
         const page = isDue ? await readPage(pool, stream, clock.now()) : nothing
         if (page.events.length > 0) yield { events: page.events }
         if (page.hasMore) continue
-        // Without news, an idle stream reads nothing.
+        // An idle stream does not read its feed until it is notified of new events.
         isDue = await reader.wait(heartbeatMs)
         if (!isDue) yield { events: [] }
       }
@@ -208,7 +208,7 @@ type TakenLease =
   | { readonly kind: 'taken'; readonly position: FeedPosition; readonly filter: FeedFilter }
   | Exclude<OpenedStream, { kind: 'opened' }>
 
-// A caller that reconnects with an id of the current lease takes the lease over, since it is the same caller.
+// A caller that reconnects with an id from the current lease is the same caller, so it takes over the lease.
 const takeText = `
 UPDATE subscriptions SET lease = $3, leased_transaction = NULL, leased_event = NULL,
   held_until = now() + make_interval(secs => ${leaseSeconds}), used_at = now(), version = version + 1
@@ -222,7 +222,7 @@ async function takeLease(
   { token, nowMs }: { readonly token: string; readonly nowMs: number },
 ): Promise<TakenLease> {
   const last = parseStreamId(lastStreamId)
-  // An id of an earlier lease acknowledges nothing. Events that an unfinished acknowledgement leaves are sent again.
+  // An id of an earlier lease acknowledges nothing. If the acknowledgement is `unfinished`, the remaining events are sent again.
   if (last) await acknowledgeEvents(pool, { tenantId, name, ackToken: lastStreamId }, nowMs)
   const { rows } = await pool.query<{
     readonly transaction: string
@@ -247,7 +247,7 @@ async function takeLease(
   return held ? { kind: 'held', availableAtMs: held.availableAtMs ?? nowMs } : { kind: 'unknown' }
 }
 
-/** Keeps the token, so that a caller that reconnects is recognized. */
+/** Ends a lease but keeps its token, so that a caller that reconnects is recognized. */
 async function releaseLease(
   pool: Pool,
   { tenantId, name, token }: Pick<Stream, 'tenantId' | 'name' | 'token'>,

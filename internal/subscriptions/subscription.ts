@@ -5,7 +5,7 @@ import type { FeedPosition } from '#internal/events/index.ts'
 export const subscriptionsMax = 20
 /** Maximum days without use after which a subscription is deleted. */
 export const idleDaysMax = 90
-/** Maximum providers, and types, in the filter of a subscription. */
+/** Maximum providers, and maximum types, in the filter of a subscription. */
 export const filterTextsMax = 50
 
 /** Pattern of the name of a subscription. */
@@ -39,13 +39,13 @@ export interface SubscriptionFilter {
 export interface Subscription extends SubscriptionFilter {
   readonly name: SubscriptionName
   readonly createdAtMs: number
-  /** Days without use after which it is deleted when the tenant creates another one; null: never. */
+  /** Days without use after which it is deleted when the tenant creates another subscription; null: never. */
   readonly deleteAfterIdleDays: number | null
-  /** Time from which it may be deleted, unless it is used; null: never. */
+  /** Time from which the unused subscription may be deleted; use moves this time. Null: never. */
   readonly expiresAtMs: number | null
   /** Null before the first acknowledgement. */
   readonly acknowledgedAtMs: number | null
-  /** Whether a lease was neither acknowledged nor released. It can have ended. */
+  /** True if the latest lease was neither acknowledged nor released, even if its time has ended. */
   readonly isLeased: boolean
   /** Time before which a pull returns no events: the end of a lease or of the delay after a `nack`. Null if it has passed. */
   readonly availableAtMs: number | null

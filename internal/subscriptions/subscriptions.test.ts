@@ -201,7 +201,7 @@ describe('pull', () => {
     expect((await readSubscription(pool, place()))?.acknowledgedAtMs).toBeGreaterThan(Date.now() - 60_000)
   })
 
-  test('pull: leased events are not returned during the lease, and afterwards are returned under another token', async () => {
+  test('pull: leased events are not returned during the lease, and are returned with another token after it', async () => {
     await write({ fromMs: 0 })
     const ids = await lab.accept(tenantId, 3)
     const first = await pulled({ leaseSeconds: 1 })
@@ -270,7 +270,7 @@ describe('pull', () => {
     expect(events.map(({ provider, type }) => `${provider} ${type}`)).toEqual(expected)
   })
 
-  test('pull: a matching event after many events that do not match is found by several pulls', async () => {
+  test('pull: finding a matching event behind many events that do not match takes several pulls', async () => {
     await write({ fromMs: 0, types: ['rare.one'] })
     await lab.accept(tenantId, 6_500)
     const [rare] = await lab.accept(tenantId, 1, { type: 'rare.one' })
@@ -315,14 +315,14 @@ describe('acknowledgement without a callback', () => {
     await write({ fromMs: 0 })
   })
 
-  test('acknowledgeEvents: acknowledged events are processed, and leased ones are not', async () => {
+  test('acknowledgeEvents: acknowledged events become `processed`, and events that are only leased do not', async () => {
     const ids = (await lab.accept(tenantId, 3, { isPullOnly: true })).toSorted()
     expect(await acknowledge(await pulled({ limit: 2 }))).toBe('done')
     expect((await pulled()).ids).toEqual(ids.slice(2))
     expect(await statesOf(ids)).toEqual(['processed', 'processed', 'accepted'])
   })
 
-  test('acknowledgeEvents: an acknowledgement by a released, late or lost token processes only the events that it acknowledges', async () => {
+  test('acknowledgeEvents: with the token of a released, expired or lost lease, only the acknowledged events become `processed`', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     const first = await pulled()
     await releaseEvents(pool, { ...place(), ackToken: first.ackToken ?? '' }, 0)
@@ -338,7 +338,7 @@ describe('acknowledgement without a callback', () => {
     expect(await statesOf(ids)).toEqual(['processed'])
   })
 
-  test('acknowledgeEvents: the first acknowledgement by any subscription counts, and the others still return the event', async () => {
+  test('acknowledgeEvents: the first acknowledgement by any subscription makes the event `processed`, and other subscriptions still return it', async () => {
     const ids = await lab.accept(tenantId, 1, { isPullOnly: true })
     await write({ name: 'other' as SubscriptionName, fromMs: 0 })
     await acknowledge(await pulled())
@@ -351,7 +351,7 @@ describe('acknowledgement without a callback', () => {
     expect(await acknowledgeEvents(pool, token, Date.now())).toBe('done')
   })
 
-  test('acknowledgeEvents: events that the filter excludes still wait', async () => {
+  test('acknowledgeEvents: events that the filter excludes continue to wait for a pull', async () => {
     await write({ types: ['payment.*'] })
     const types = ['order.created', 'payment.failed', 'order.paid', 'payment.succeeded']
     const ids = []
@@ -462,7 +462,7 @@ describe('order of commits', () => {
 })
 
 describe('seek', () => {
-  test('seek: a subscription can be moved to a given time or to the present, which ends its lease', async () => {
+  test('seekSubscription: moves a subscription to a given time or to the present, and ends its lease', async () => {
     await write({ fromMs: 0 })
     const hour = 3_600_000
     const nowMs = Date.now()
@@ -488,7 +488,7 @@ describe('seek', () => {
     await acceptEvents(lab.pool, early)
     await markFeed(lab.pool)
     await lab.pool.query(`UPDATE feed_marks SET at = now() - interval '2 h'`)
-    // Stores one event from the spool, which was received before the mark and stored after it, and one that was received later.
+    // Stores an event that was received before the feed mark but stored after it, as from the spool, and an event that was received later.
     await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - 3 * hour)])
     const [wanted] = await acceptEvents(lab.pool, [receivedEvent({ tenantId }, nowMs - hour)])
     await seekSubscription(pool, place(), nowMs - 1.5 * hour)
