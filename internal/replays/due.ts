@@ -1,7 +1,7 @@
 import type { Pool } from '#internal/storage/index.ts'
 import { type ReplayId, type ReplayJob, readReplay } from './job.ts'
 
-/** One turn over ended replays that are due for a count or a notification. */
+/** One pass over the ended replays whose outcome must be counted, or whose owners must be notified. */
 export interface ReplayTurn {
   readonly nowMs: number
   /** Called for each replay that failed; the turn then continues with the next one. Must not throw. */
@@ -14,14 +14,14 @@ export interface EndedReplay extends ReplayJob {
   readonly endedAtMs: number
 }
 
-/** The rest follows in the next turn. */
+/** Maximum replays per turn. The others follow in the next turn. */
 const perTurnMax = 20
 /** Time after which a replay that failed, or whose process ended, is due again. */
 const againMs = 30_000
 
 /**
- * Calls `work` for ended replays that are due by a column, at most 20. First makes each due again in 30 s, so that a replay that always
- * fails does not hold up the others; `work` sets another time. Any number of processes can call it: each replay is given to one.
+ * Calls `work` for at most 20 ended replays whose time in `column` has come. First postpones each one by 30 s, so that a replay that always
+ * fails does not delay the others; `work` then sets the next time. If several processes call this, each replay is given to only one.
  * @throws errors of Postgres before the first replay; later errors are reported to `onFailed`
  */
 export async function forEachDue(

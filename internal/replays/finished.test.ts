@@ -119,7 +119,7 @@ test('finished replays: after a day the owner is notified even if deliveries are
   expect(await payloads()).toMatchObject([{ queued: 2, delivered: 0, failed: 0, pending: 2 }])
 })
 
-test('finished replays: the owner of a tenant without notifications is not notified, and the replay is not examined again', async () => {
+test('finished replays: for a tenant without notifications, the owner is not notified and the replay is not examined again', async () => {
   const other = await lab.addTenant()
   await replayed(1, other.id)
   await end('processed', 1)

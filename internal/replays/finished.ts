@@ -19,7 +19,7 @@ const waitMsMax = 86_400_000
 
 /**
  * Notifies the owners of ended replays, once all deliveries of the first 1 000 events have ended, or after a day. Examines at most 20
- * replays; any number of processes store one notification per replay. Returns their tenant queues. Requires a pool with
+ * replays; several processes together store one notification per replay. Returns the queues of the notifications. Requires a pool with
  * `eventReadSettings`.
  * @throws errors of Postgres before the first replay; later errors are reported to `onFailed`
  */
@@ -59,7 +59,7 @@ async function notifyOf(
   return queueId
 }
 
-/** Ends the wait without a notification. */
+/** Stops waiting for the deliveries of a replay, without a notification. */
 async function drop(pool: Pool, id: ReplayId): Promise<void> {
   await pool.query('UPDATE replays SET notify_at = NULL WHERE id = $1', [id])
 }

@@ -18,21 +18,21 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
   readonly fromMs: number
   /** Exclusive end of the time of receipt, in milliseconds since the epoch. Default and maximum: the start of the replay. */
   readonly toMs?: number
-  /** Selects events among the first 1 000 that this earlier replay queued. The start stores them as `ids`. */
+  /** Limits the filter to the first 1 000 events that this earlier replay queued. When the replay starts, their ids are stored as `ids`. */
   readonly replayId?: ReplayId
   readonly outcome?: ReplayEventOutcome
 }
 
-/** Filter that the start has completed. `asked`: members that the start replaced in a request with `replayId`. */
+/** Filter as completed at the start of the replay. `asked`: requested `ids` and `state`, if `replayId` made the start replace these. */
 export type StoredFilter = ReplayFilter & { readonly asked?: Pick<ReplayFilter, 'ids' | 'state'> }
 
-/** Combines the filter that the start has completed with the requested one. */
+/** Combines the completed filter with the requested `ids` and `state`. */
 export function storedFilterOf(filter: ReplayFilter, { ids, state }: ReplayFilter): StoredFilter {
   if (filter.replayId === undefined) return filter
   return { ...filter, asked: { ...(ids && { ids }), ...(state && { state }) } }
 }
 
-/** Restores the requested filter. */
+/** Returns the filter as it was requested. */
 export function askedFilterOf({ asked, ...filter }: StoredFilter): ReplayFilter {
   if (asked === undefined) return filter
   const { ids: _ids, state: _state, ...rest } = filter
@@ -87,7 +87,7 @@ export function isReplayed({ origin }: Pick<EventSummary, 'origin'>): boolean {
 
 const { queued: _queued, ...ownColumns } = getTableColumns(replays)
 
-/** Excludes the ids of queued events, which take up to 34 KB. */
+/** Columns of a replay without the ids of queued events, which take up to 34 KB. */
 export const jobColumns = ownColumns
 
 export function jobOf(row: Omit<typeof replays.$inferSelect, 'queued'>): ReplayJob {

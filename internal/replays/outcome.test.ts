@@ -165,7 +165,7 @@ test('replay start: a repeated start for events of an earlier replay is a confli
   for (const other of others) expect([other, (await start(other, 'key')).kind]).toEqual([other, 'conflict'])
 })
 
-test('replay outcome: the list and the replay have the same progress once a count is due, and after the replay was read', async () => {
+test('replay outcome: the list and the replay show the same progress, after a periodic count as well as after the replay was read', async () => {
   const ids = await failed(3)
   const { id } = await replayed()
   const listed = async () => (await listReplays(pool, { tenantId, limit: 1 })).replays[0]
@@ -199,7 +199,7 @@ test('replay outcome: pending deliveries are counted again later, and ended deli
   expect(await isDue()).toBe(false)
 })
 
-test('replay outcome: a count that ends after a later count was saved does not replace the later count', async () => {
+test('replay outcome: a count that is saved too late does not replace a newer count', async () => {
   const ids = await failed(1)
   const { id } = await replayed()
   const job = await readReplay(pool, { id })
@@ -214,7 +214,7 @@ test('replay outcome: a count that ends after a later count was saved does not r
   expect(await lab.value<boolean>('SELECT count_at IS NULL FROM replays')).toBe(true)
 })
 
-test('replay outcome: a replay whose count fails each time is reported and does not delay other replays', async () => {
+test('replay outcome: a replay that cannot be counted is reported at each attempt and does not delay other replays', async () => {
   await failed(2)
   const broken = await replayed()
   await lab.pool.query("UPDATE replays SET queued = ARRAY['broken:2'], count_at = now() - interval '1 h'")

@@ -34,7 +34,7 @@ const outcomeOfState = {
   verified: undefined,
 } as const
 
-/** Omits events that were replayed once more or deleted. */
+/** Omits events that were deleted or replayed again since. */
 async function readOutcomes(
   pool: Pool,
   cycles: ReadonlyMap<EventId, number>,
@@ -48,7 +48,7 @@ async function readOutcomes(
   return outcomes
 }
 
-/** Covers the first 1 000 events that the replay queued. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
+/** Counts the outcomes of a replay's first 1 000 events. Requires a pool with `eventReadSettings`. @throws errors of Postgres */
 export async function readReplayOutcome(pool: Pool, id: ReplayId, nowMs: number): Promise<ReplayOutcome> {
   const cycles = await readQueued(pool, id)
   const outcomes = [...(await readOutcomes(pool, cycles, nowMs)).values()]
@@ -79,7 +79,7 @@ export async function readReplayedIds(
 
 const stateOfOutcome = { delivered: 'processed', failed: 'delivery_failed', pending: undefined } as const
 
-/** Adds the ids of the earlier replay's events, and the state that its outcome implies. */
+/** Completes a filter that has a `replayId`: adds the ids of that replay's events, and the state that the requested outcome implies. */
 export async function withReplayedIds(
   pool: Pool,
   filter: ReplayFilter,
@@ -93,7 +93,7 @@ export async function withReplayedIds(
   return { ...filter, ids, ...(state && { state }) }
 }
 
-/** Time after the end of a replay at which counting ends: all retries have ended. */
+/** Time after the end of a replay at which counting stops, because all retries have ended by then. */
 const countedMsMax = 7 * 86_400_000
 const countAgainMsMax = 600_000
 const countAgainMsMin = 5_000
@@ -104,7 +104,7 @@ export function countAgainMs(
   endedSinceMs: number,
 ): number | undefined {
   if (endedSinceMs > countedMsMax) return undefined
-  // A failed event can be replayed once more.
+  // A failed event can be replayed again, which changes the counts.
   if (pendingCount === 0) return failedCount > 0 ? countAgainMsMax : undefined
   return Math.min(countAgainMsMax, Math.max(countAgainMsMin, endedSinceMs / 4))
 }
@@ -120,7 +120,7 @@ export async function countOutcome(pool: Pool, job: ReplayJob, nowMs: number): P
   return { ...job, outcome, progress: progressText({ ...job, outcome }) }
 }
 
-/** Writes nothing if another process has saved an outcome since `job` was read, which may be later. @throws errors of Postgres */
+/** Writes nothing if another process has saved an outcome since `job` was read: it may be newer. @throws errors of Postgres */
 export async function saveOutcome(
   pool: Pool,
   job: Pick<ReplayJob, 'id' | 'outcome' | 'endedAtMs'>,
@@ -136,7 +136,7 @@ export async function saveOutcome(
 
 const jsonOf = (outcome: ReplayOutcome | null) => outcome && JSON.stringify(outcome)
 
-/** Returns null for an ended replay without a queued event. An unfinished replay is due as soon as it ends. */
+/** Returns when to count again; null if no count is needed. An unfinished replay is due as soon as it ends. */
 function countAtOf(
   { endedAtMs }: Pick<ReplayJob, 'endedAtMs'>,
   outcome: ReplayOutcome | null,
@@ -178,7 +178,7 @@ export async function findReplaysOfEvent(
     text: `SELECT r.id, split_part(q, ':', 2)::integer AS cycle
       FROM (${latest('tenant_id = $2')} UNION ALL ${latest('$4 AND tenant_id IS NULL')}) r
       CROSS JOIN LATERAL unnest(r.queued) q WHERE q ^@ $1`,
-    // Ids of replays sort like those of events.
+    // Replay ids sort by time as event ids do: the third parameter is the lowest id of a replay that began after the event was received.
     values: [`${id}:`, tenantId, lowestIdOf(receivedAtMsOf(id)).replace('evt_', 'rpl_'), isWide],
   })
   return new Map(rows.map((row) => [row.cycle, row.id]))

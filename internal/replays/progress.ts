@@ -12,7 +12,7 @@ export interface ReplayOutcome {
   readonly deliveredCount: number
   readonly failedCount: number
   readonly pendingCount: number
-  /** Events that were deleted or replayed once more since. */
+  /** Events that were deleted or replayed again since. */
   readonly otherCount: number
 }
 
@@ -24,8 +24,8 @@ export interface ProgressFacts {
 }
 
 /**
- * Stage of a replay: `delivering` until the deliveries of its queued events have ended, then `failed_again` or `done`. Before its end, and
- * for a replay that ended early, the stage is the state.
+ * Stage of a replay: `delivering` until the deliveries of its queued events have ended, then `failed_again` or `done`. An unfinished,
+ * cancelled or failed replay has its state as its stage.
  */
 export type ReplayStage =
   | Exclude<ProgressFacts['state'], 'completed'>
@@ -41,7 +41,7 @@ export function stageOf({ state, queuedCount, outcome }: Omit<ProgressFacts, 'sk
   return outcome.failedCount > 0 ? 'failed_again' : 'done'
 }
 
-/** Returns whether the stage still changes by itself. */
+/** Returns true while the stage can change without a further request. */
 export function isMoving(facts: Omit<ProgressFacts, 'skipped'>): boolean {
   return ['queued', 'running', 'delivering'].includes(stageOf(facts))
 }

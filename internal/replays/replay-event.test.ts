@@ -60,7 +60,7 @@ describe('replayEvent', () => {
   })
 
   test.each(['processed', 'delivery_failed'])(
-    'replay of an event: a %s event is delivered once more under the same id',
+    'replay of an event: a %s event is delivered again under the same id',
     async (state) => {
       const { tenant, id } = await ended(state)
       const { forwarder, stop } = lab.forwarder()
@@ -74,7 +74,7 @@ describe('replayEvent', () => {
     },
   )
 
-  test('replay of an event: without a notification a forwarder finds the replay by polling', async () => {
+  test('replay of an event: if forwarders are not notified, one finds the replay by polling', async () => {
     const { id } = await ended('processed')
     await lab.pool.query(
       "INSERT INTO tenant_queues (tenant_id, destination, next_due_at) SELECT tenant_id, 'callback', 'infinity' FROM events ON CONFLICT (tenant_id, destination) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
@@ -98,7 +98,7 @@ describe('replayEvent', () => {
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 
-  test('replay of an event: the delivery waits among the retries', async () => {
+  test('replay of an event: the new delivery is queued as a retry', async () => {
     const { id } = await ended('processed')
     await replay(id)
     expect(await lab.value('SELECT is_retry AND due_at <= now() AND attempts = 0 FROM deliveries_due')).toBe(
@@ -121,7 +121,7 @@ describe('replayEvent', () => {
     const stranger = await lab.addTenant()
     expect(await replay(id, { tenantId: stranger.id })).toEqual({ kind: 'not_found' })
     expect(await replay(createEventId(Date.now(), 90))).toEqual({ kind: 'not_found' })
-    // First the payload expires, although it is not deleted yet; then the event expires.
+    // After 31 days only the payload has expired, although it is not deleted yet. Later the event expires as well.
     expect(await replay(id, { nowMs: Date.now() + 31 * dayMs })).toEqual({ kind: 'payload_expired' })
     expect(await replay(id, { nowMs: Date.now() + 91 * dayMs })).toEqual({ kind: 'not_found' })
     await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])

@@ -9,7 +9,7 @@ export interface ReplayEventRequest {
   readonly tenantId?: TenantId
   /** Actor for the audit log. */
   readonly by: string
-  /** Required delivery cycle of the event. Default: any cycle. */
+  /** Delivery cycle that the event must be in. Default: any cycle. */
   readonly cycle?: number
 }
 

@@ -40,7 +40,7 @@ test('start of a replay: enforces the limits per tenant and for all tenants', as
   expect(await lab.start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
 })
 
-test('start of a replay: waiting jobs do not count towards the limit, and some slots are reserved for the platform', async () => {
+test('start of a replay: waiting jobs do not count towards the limit for all tenants, and some slots are reserved for the platform', async () => {
   const ofAnother = async (isByTenant: boolean) =>
     lab.start({ filter: { ...lab.anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
   const refused = { kind: 'too_many', whose: 'all', max: 15 } as const

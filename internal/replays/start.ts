@@ -36,7 +36,7 @@ export interface StartReplayRequest {
   readonly by: string
   /** A repeat with this key returns the same replay. 1 to 255 characters, unique within the tenant. */
   readonly idempotencyKey: string
-  /** True if a tenant replays its own events, which cannot use the unfinished replays reserved for the platform. Default: false. */
+  /** True if a tenant replays its own events. Such a replay cannot use the slots that are reserved for the platform. Default: false. */
   readonly isByTenant?: boolean
 }
 
@@ -53,9 +53,9 @@ interface InvalidReplay {
   readonly field?: 'from'
 }
 
-/** Also the maximum of replays that cover all tenants. */
+/** Maximum unfinished replays of a tenant, and of those that cover all tenants. */
 export const unfinishedPerTenantMax = 2
-/** Excludes replays that wait for the delivery of their tenant's retries. */
+/** Maximum unfinished replays, without those that wait until the retries of their tenant are delivered. */
 export const unfinishedMax = 20
 /** Part of `unfinishedMax` that tenants cannot use for their own replays. */
 const keptForPlatform = 5
@@ -87,7 +87,7 @@ export async function startReplay(
   if (filter.ids?.length === 0) return { kind: 'invalid', problem: 'No event of the earlier replay matches' }
   const { total } = await countMatching(pool, filter, nowMs)
   return await withTx(pool, async (client) => {
-    // Serializes starts, so that each one counts all earlier replays.
+    // Serializes the starts of replays, so that each start counts all earlier replays.
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
     if (meanwhile) return meanwhile
@@ -145,8 +145,8 @@ const newestRows = 100
 
 /**
  * Counts the events that a replay would examine: exactly up to 10 000, with limited work. Also returns the first events. The replay can
- * still skip some of them, and queues events that wait for a pull, which are not counted. Requires a pool with `eventReadSettings`. Takes
- * no locks.
+ * skip some of the counted events; it also queues events that wait for a pull, which are not counted. Requires a pool with
+ * `eventReadSettings`. Takes no locks.
  */
 export async function previewReplay(pool: Pool, asked: ReplayFilter, nowMs: number): Promise<ReplayPreview> {
   return await countMatching(pool, await withReplayedIds(pool, asked, nowMs), nowMs)
@@ -206,14 +206,14 @@ async function findByKey(
     .from(replays)
     .where(and(isTenants, eq(replays.idempotencyKey, idempotencyKey)))
   if (row === undefined) return undefined
-  // The filter that the start completed is not compared: a repeat finds other events, since the outcomes change.
+  // Compares the filters as requested: completing them again could select other events, because outcomes change.
   const isSame =
     isDeepStrictEqual(askedFilterOf(row.filter), withoutUndefined(filter)) &&
     row.ratePerSecond === ratePerSecond
   return isSame ? { kind: 'already_started', job: jobOf(row) } : { kind: 'conflict' }
 }
 
-/** Drops undefined members, as the stored JSON does. */
+/** Drops undefined members, which the stored JSON does not contain either. */
 function withoutUndefined(filter: ReplayFilter): unknown {
   return JSON.parse(JSON.stringify(filter))
 }

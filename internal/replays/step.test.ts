@@ -111,7 +111,7 @@ test('replay job: a replay of all states skips accepted events and expired paylo
   await lab.accept(lab.tenantId, 4)
   await lab.pool.query('DELETE FROM event_payloads WHERE event_id = ANY($1)', [ids.slice(0, 3)])
   await lab.pool.query("UPDATE events SET state = 'verified' WHERE id = ANY($1)", [ids.slice(3, 5)])
-  // A job covers events that were received in an earlier millisecond.
+  // A job covers only events that were received at least a millisecond before its start.
   await Bun.sleep(2)
   const job = await lab.started({ filter: { tenantId: lab.tenantId, fromMs: 0 } })
   expect(job.total).toEqual({ count: 10, isExact: true })
@@ -253,7 +253,7 @@ test('replay job: fails if it is unfinished after a week', async () => {
   expect(await readReplay(lab.reader, { id: job.id })).toMatchObject({ state: 'failed', cause: 'too_old' })
 })
 
-test('replay job: new events do not wait for the events of the job', async () => {
+test('replay job: the deliveries of new events do not wait for those of the job', async () => {
   const receiver = startReceiver()
   const tenant = await lab.addTenant({ url: receiver.url })
   const ids = await lab.failed(400, tenant.id)

@@ -49,7 +49,7 @@ const waitingRowsMax = 1_000
 const waitMs = 1_000
 /** Number of consecutive failed steps at which a replay fails. The wait for the next step grows after each failure. */
 const failuresMax = 10
-/** An older unfinished replay fails. */
+/** Maximum age of an unfinished replay in days. An older one fails. */
 const ageDaysMax = 7
 
 interface Picked {
@@ -103,7 +103,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const results = await beginCycles(
     client,
     {
-      // Includes accepted events: those that wait for a pull are queued.
+      // Includes events in the state `accepted`, because those of them that wait for a pull are queued.
       ids: events.map(({ id }) => id),
       ...(tenantId !== undefined && { tenantId }),
       ...(state !== undefined && { state }),
@@ -173,7 +173,7 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
   return { kind: 'failed', id, cause: new Error(`replay failed: ${cause}`) }
 }
 
-// Delays the next step of a replay whose step was rolled back, so that a failing replay does not block others.
+// Delays the next step of a replay after a failed step was rolled back, so that other replays are not blocked.
 async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
@@ -192,7 +192,7 @@ function causeOf(error: unknown): string {
   return kind === 'unavailable' ? 'unavailable' : 'internal'
 }
 
-/** Keeps a call of `stepReplays` short. */
+/** Maximum steps per call of `stepReplays`, so that a call stays short. */
 const stepsPerTurnMax = 40
 
 /**
@@ -213,9 +213,7 @@ export async function stepReplays(
 }
 
 const forgottenMax = 1_000
-/**
- * Retention of an ended replay, in milliseconds. It equals the maximum retention of events: none of the replayed events is left afterwards.
- */
+/** Retention of an ended replay, in milliseconds: the maximum retention of events, after which no replayed event is left. */
 const keptMs = 90 * 86_400_000
 
 /**
