@@ -80,7 +80,7 @@ describe('readiness', () => {
 })
 
 describe('liveness', () => {
-  test('liveness: passes while every loop sends heartbeats, and fails with the first silent loop', () => {
+  test('liveness: passes while every loop sends heartbeats, and fails as soon as one loop is silent', () => {
     const clock = movable()
     const health = createHealth({ clock })
     const flush = health.addHeartbeat('flush', 5000)

@@ -32,7 +32,7 @@ export interface HeartbeatState {
 }
 
 const cacheMs = 1000
-/** Lifetime of a failed result: shorter, because dependencies often become available soon after start-up. */
+/** Time for which a failed result is cached. Short, because dependencies often become available soon after start-up. */
 const cacheFailedMs = 50
 const reasonCharsMax = 200
 

@@ -58,7 +58,7 @@ test('log sink: writes the remaining bytes later and in order after a partial wr
 })
 
 describe('a reader that takes nothing', () => {
-  test('log sink: limits its memory for a blocked reader, and counts and reports dropped lines', () => {
+  test('log sink: while the reader is blocked, memory is limited and further lines are dropped, counted and reported', () => {
     const reader = slowReader(0)
     const log = createLogger({ level: 'info', service: 's', version: 'v', destination: reader })
     for (let i = 0; i < 40_000; i += 1) log.info({ filler: 'x'.repeat(200) }, 'line')
@@ -84,7 +84,7 @@ describe('a reader that takes nothing', () => {
   })
 })
 
-test('log sink: a closed reader does not cause an error', () => {
+test('log sink: writing after the reader has closed its end does not cause an error', () => {
   let writes = 0
   const sink = new LogSink({
     write() {

@@ -39,7 +39,7 @@ export class LogSink {
     this.#destination = destination
   }
 
-  /** Returns and resets the number of dropped lines. Returns 0, without a reset, while a line with the number has no space. */
+  /** Returns and resets the number of dropped lines. Only returns 0 while the buffer has no space for a report. */
   takeDropped(): number {
     if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
     const dropped = this.#dropped

@@ -202,7 +202,7 @@ test.each([
   [0.25, 1_000, 250],
   [0.001, 10_000, 10],
   [0, 1_000, 0],
-])('sampler: with a share of %d, %d lines become %d', (share, lines, written) => {
+])('sampler: with a share of %d, of %d lines %d are written', (share, lines, written) => {
   expect(Math.abs(letThrough(share, lines) - written)).toBeLessThanOrEqual(share > 0 && share < 1 ? 1 : 0)
 })
 

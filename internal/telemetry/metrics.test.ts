@@ -141,13 +141,13 @@ test('metrics: counters never decrease, and histograms ignore NaN', async () => 
 
 describe('a name', () => {
   test.each([
-    ['of no room', 'latchkey_garage_cars_total'],
+    ['that contains no folder of `internal`', 'latchkey_garage_cars_total'],
     ['without prefix', 'http_calls_total'],
     ['without noun', 'latchkey_http_total'],
     ['without unit', 'latchkey_http_calls'],
     ['with capitals', 'latchkey_http_Calls_total'],
     ['of a gauge', 'latchkey_http_call_bytes'],
-  ])('metric name: a counter rejects a name %s', (_case, name) => {
+  ])('metric name: a counter refuses a name %s', (_case, name) => {
     expect(() => create().counter({ name, help: 'x', labels: [] })).toThrow(RangeError)
   })
 

@@ -147,7 +147,7 @@ export function unlabelled(metrics: Metrics) {
   }
 }
 
-/** Tenants with their own series. With five values of other labels each, they give at most 2 000 series, the maximum per metric. */
+/** Maximum tenants with series of their own. With five values of other labels each, they reach 2 000 series, the maximum per metric. */
 const slugsMax = 400
 
 /**

@@ -43,7 +43,7 @@ const exportTimeoutMs = 5000
 const attributesMax = 32
 const attributeCharsMax = 1024
 
-/** Registers nothing globally, so that several instances can coexist. */
+/** Starts tracing without global registration, so that several instances can coexist. */
 export function startOtlpTracing(options: TracingOptions & { readonly endpoint: string }): Tracing {
   const provider = createProvider(options)
   const tracer = provider.getTracer('latchkey', options.version)

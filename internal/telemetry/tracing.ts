@@ -1,11 +1,11 @@
 export type SpanKind = 'internal' | 'server' | 'client' | 'consumer' | 'producer'
 
-/** Follows the rules of log fields: few, short, no secrets. */
+/** Attributes of a span. As for log fields: few, short, no secrets. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 export interface SpanOptions {
   readonly kind?: SpanKind
-  /** Header of the caller. Takes precedence over the active span. */
+  /** `traceparent` header of the incoming call. Takes precedence over the active span as the parent. */
   readonly traceparent?: string | null
   readonly attributes?: SpanAttributes
 }
@@ -22,7 +22,7 @@ export interface Tracing {
   readonly enabled: boolean
   /** Runs `work` in a span and ends it afterwards. Rethrows an error and marks the span as failed with only the error's name. */
   span<T>(name: string, options: SpanOptions, work: (span: TraceSpan) => Promise<T>): Promise<T>
-  /** Header for an outgoing request; undefined outside a span. */
+  /** Returns the `traceparent` header for an outgoing request; undefined outside a span. */
   traceparent(): string | undefined
   /** Flushes the remaining spans within `timeoutMs`. Idempotent; never rejects. */
   close(timeoutMs: number): Promise<void>
@@ -79,7 +79,7 @@ export function parseTraceparent(header: string): TracePlace | undefined {
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }
 }
 
-/** Formats version 00. */
+/** Formats a `traceparent` header in version 00. */
 export function formatTraceparent(place: TracePlace): string {
   return `00-${place.traceId}-${place.spanId}-${place.sampled ? '01' : '00'}`
 }
