@@ -42,8 +42,8 @@ export interface Caller {
 }
 
 /**
- * Keys for verifying calls: shared secrets, or the certificate that each call names. For simulations only: a key of this process (`signer`),
- * or none (`unsigned`), for a provider whose signature needs a private key that only its vendor has.
+ * Keys for verifying calls: shared secrets, or the certificate that each call names. For simulations only: a key of this process
+ * (`signer`), or none (`unsigned`) for a provider whose calls only its vendor can sign.
  */
 export type Keying =
   | {
@@ -53,7 +53,7 @@ export type Keying =
       readonly keys: unknown
       /** JSON of a declared provider's declaration, for a worker. */
       readonly declared?: string
-      /** Decrypts the secrets of `keys` again, for a worker, which cannot receive `keys`. */
+      /** Decrypts the secrets again, for a worker: `keys` cannot be sent to one. */
       secrets(): readonly string[]
       /**
        * Number of active secrets that are missing in `keys`, because the key ring cannot decrypt them. A call may be signed with one of
@@ -65,7 +65,7 @@ export type Keying =
   | { readonly kind: 'unsigned'; readonly provider: Provider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
-/** Caller whose calls are refused, whatever their bodies contain, with the cause. */
+/** Caller whose calls are all refused, with the cause. */
 export interface RefusedCaller {
   readonly kind: 'refused'
   readonly tenant: DirectoryTenant
@@ -100,7 +100,7 @@ export interface CallersOptions {
 export class Callers {
   readonly #options: CallersOptions
   readonly #known: KnownProviders
-  /** Version of the declarations for which `#prepared` is valid. */
+  /** Declarations from which the entries of `#prepared` were made. */
   #declarations: Declarations
   #settings: CallerSettings
   /** A changed tenant is a new object, so the entries of its old version are garbage-collected. */
@@ -169,7 +169,7 @@ export class Callers {
     return callers
   }
 
-  /** Returns the names of the provider's headers with signatures or credentials, in lower case. */
+  /** Returns the names, in lower case, of the provider's headers that contain signatures or credentials. */
   secretHeadersOf(name: ProviderName): readonly string[] {
     const known = this.#find(name)
     return 'code' in known ? [] : known.adapter.secretHeaders
@@ -236,7 +236,7 @@ export class Callers {
 }
 
 /**
- * Response while a declaration cannot be compiled. It was valid when it was stored, so another version of this service stored it; the
+ * Response while a declaration cannot be compiled. Another version of this service stored it, since it was valid when it was stored. The
  * vendor retries.
  */
 const declarationUnusable = apiError(

@@ -83,7 +83,7 @@ const bytesOf = (events: readonly ReceivedEvent[]) =>
   events.reduce((sum, event) => sum + Buffer.byteLength(encodeEvent(event).join('')), 0)
 
 describe('tenant share of the spool', () => {
-  test('spool share: two processes that drain the same entries release each share once', async () => {
+  test('spool share: two processes that drain the same entries subtract the bytes of each entry once', async () => {
     const tenantId = someTenantId()
     const [ours, others] = [many(40, { tenantId }), many(10, { tenantId: someTenantId() })]
     await spoolAll([...ours, ...others])
@@ -98,7 +98,7 @@ describe('tenant share of the spool', () => {
     expect(await lab.shares()).toEqual({})
   })
 
-  test('spool share: a full share has room again after draining', async () => {
+  test('spool share: a tenant whose share was full can spool events again after a drain', async () => {
     const tenantId = someTenantId()
     const events = many(3, { tenantId, payload: `{"a":"${'x'.repeat(1_000)}"}` })
     const [first, second, third] = events
@@ -222,7 +222,7 @@ describe('drain while Postgres is unavailable', () => {
 })
 
 describe('concurrent drains', () => {
-  test('drain: two processes alternate by a lease, and no event is stored twice or left in the spool', async () => {
+  test('drain: of two processes only the one with the lease works, and no event is stored twice or left in the spool', async () => {
     const events = many(3_000)
     await spoolAll(events)
     let atOnce = 0
@@ -249,7 +249,7 @@ describe('concurrent drains', () => {
     const other = drainOf()
     const slow = drainOf(async (batch) => {
       const outcome = await store(batch)
-      // Simulates a pause of this process beyond its lease, in which another process drains the stored entries.
+      // Simulates that this process pauses until its lease has expired, while another process drains the stored entries.
       await command(lab.server, ['DEL', spoolKeys.lease])
       await other.runOnce(never)
       await spoolAll(many(2))
@@ -293,7 +293,7 @@ describe('crash between commit and removal', () => {
 })
 
 describe('dead entries', () => {
-  test('drain: a rejected or unreadable entry moves whole to the dead stream, and later entries are stored', async () => {
+  test('drain: a rejected or unreadable entry moves unchanged to the dead stream, and later entries are stored', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const [first, ...others] = many(20)
     if (!first) throw new Error('there are twenty')
@@ -321,7 +321,7 @@ describe('dead entries', () => {
     expect(await lab.shares()).toEqual({})
   })
 
-  test('drain: a rejected entry does not remove another entry with the same key', async () => {
+  test('drain: the removal of a rejected entry does not remove another entry with the same dedupe key', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const good = { ...again(refused), payload: '{"a":1}' }
     await spoolAll([refused, good])
@@ -348,7 +348,7 @@ describe('dead entries', () => {
 })
 
 describe('drain and Redis failures', () => {
-  test('drain: if Redis is emptied between read and removal, read events are stored and newer entries stay', async () => {
+  test('drain: if Redis loses its data between read and removal, the read events are stored and newer entries stay', async () => {
     const events = many(5)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -357,7 +357,7 @@ describe('drain and Redis failures', () => {
       const [entries] = await command(lab.server, ['XRANGE', spoolKeys.events, '-', '+'])
       const entryId = (entries as [string][])[0]?.[0] ?? ''
       await command(lab.server, ['FLUSHALL'])
-      // A server whose clock is behind assigns the id of an entry again.
+      // Simulates a server whose clock is behind, which assigns the id of an earlier entry to a new one.
       const [id, facts, payload] = encodeEvent(later)
       const fields = ['id', id, 'facts', facts, 'payload', payload]
       await command(lab.server, ['XADD', spoolKeys.events, entryId, ...fields])

@@ -5,7 +5,7 @@ import { eventBatch } from './event-queue.ts'
 import { countedKeys, decodeEntry, type SpoolEntry, spoolKeys, spoolScripts } from './spool.ts'
 
 export interface DeadEntry {
-  /** Event id as stored, valid or not; '' if missing. */
+  /** Event id as stored, which can be invalid; '' if it is missing. */
   readonly eventId: string
   /** `unreadable`: the entry contains no valid event. `refused`: Postgres rejects the event. */
   readonly reason: 'unreadable' | 'refused'
@@ -74,7 +74,7 @@ export class Drain {
   }
 
   async #drainBatch(entries: readonly SpoolEntry[]): Promise<void> {
-    // The last entry was reached after some entries were skipped: start again with the skipped entries.
+    // At the end of the spool, starts again with the entries that were skipped.
     if (entries.length === 0) {
       this.#from = start
       return
@@ -104,8 +104,8 @@ export class Drain {
   }
 
   /**
-   * Halves the next batch after a failed batch, and skips an entry that failed in a batch of its own: a poison message that makes Postgres
-   * fail without rejecting the event must not block other entries.
+   * Halves the next batch after a failed batch, and skips an entry that failed in a batch of its own. Otherwise a poison message that makes
+   * Postgres fail, and is not rejected, would block other entries.
    */
   #yieldTo(entries: readonly SpoolEntry[]): void {
     const [first] = entries

@@ -121,7 +121,7 @@ describe('duplicates', () => {
     ['refused', 'refused'],
   ] as const
   test.each(pairs)(
-    'event queue: when an event in flight ends as %s, its duplicate gets %s',
+    'event queue: if the result of an event in flight is %s, a duplicate of the event gets the result %s',
     async (original, duplicate) => {
       const { queue, batches } = heldQueue()
       const event = receivedEvent()
@@ -135,7 +135,7 @@ describe('duplicates', () => {
     },
   )
 
-  test('event queue: a duplicate of an event that could not be stored also gets `unavailable`', async () => {
+  test('event queue: if an event cannot be stored, a duplicate of the event also gets the result `unavailable`', async () => {
     const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
     const event = receivedEvent()
     const outcomes = [queue.accept(event), queue.accept(event)]
@@ -176,7 +176,7 @@ describe('Postgres unavailable', () => {
       expect(batches).toHaveLength(2)
       batches[1]?.complete({ kind: 'unavailable' })
       await clock.settle()
-      // The duration of the probe is measured by the real clock and shortens the wait.
+      // The wait is shorter than a second by the duration of the probe, which the real clock measures.
       expect(clock.sleeping()[0]).toBeGreaterThan(500)
       expect(clock.sleeping()[0]).toBeLessThanOrEqual(1_000)
       await clock.advance(1_000)
@@ -252,7 +252,7 @@ describe('Postgres unavailable', () => {
     expect([batches.length, clock.sleeping()]).toEqual([1, []])
   })
 
-  test('circuit breaker: when Postgres hangs during 200 events, only events in flight at the first timeout wait', async () => {
+  test('circuit breaker: if Postgres hangs while 200 events arrive, only those in flight until the first timeout wait', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 50 })
     const underWay = events(5).map((event) => queue.accept(event))
     await Promise.all(underWay)
@@ -303,7 +303,7 @@ describe('Postgres unavailable', () => {
 
 const large = () => receivedEvent({ payloadBytes: 5 * 1024 * 1024 })
 
-test('sized queues: small events neither wait for large events nor share their failures', async () => {
+test('sized queues: small events do not wait for large events, and do not fail with them', async () => {
   const held = Promise.withResolvers<BatchOutcome>()
   const spooled: string[] = []
   const queues = new SizeClassQueues({

@@ -37,14 +37,14 @@ export const eventBatch = {
 }
 /**
  * Number of waiting events at which a second batch is sent in parallel. With fewer events, all callers share one commit instead of
- * alternating between two. With 64 callers, 64 stored 4 % more events per second than 32, and with 256 callers 9 % more than 256 (2026-11).
+ * alternating between two. The value 64 stored 4 % more events per second than 32 (64 callers) and 9 % more than 256 (256; 2026-11).
  */
 const parallelItems = 64
 const defaultPatienceMs = 2_000
 const defaultProbeEveryMs = 1_000
 /**
- * Delay of the first probe after an error of Postgres, in milliseconds. Most errors are one dropped connection, and the next connection of
- * the pool works.
+ * Delay of the first probe after an error of Postgres, in milliseconds. Usually one connection was dropped, and the next connection of the
+ * pool works.
  */
 const firstProbeAfterErrorMs = 100
 
@@ -60,8 +60,8 @@ interface Waiting {
  * Writes events that arrive together in one commit. An event with the dedupe key of a queued event shares its result. The limited memory
  * for bodies also limits the queue: each waiting call keeps the memory of its body reserved.
  * Circuit breaker: the first batch that fails or is late opens the breaker. While it is open, events are spooled without a statement. Each
- * second a probe stores one spooled event, so that it also detects locks, full disks and read-only servers. The first probe that succeeds
- * in time closes the breaker. Probe and drain can both store the same event: the second one is a duplicate by its dedupe key.
+ * second a probe stores one spooled event, and so also detects locks, full disks and read-only servers. The first probe that succeeds in
+ * time closes the breaker. If probe and drain both store an event, the dedupe key makes the second a duplicate.
  */
 export class EventQueue {
   readonly #options: EventQueueOptions
@@ -112,7 +112,7 @@ export class EventQueue {
     this.#byKey.set(event.dedupeKey, waiting)
     if (!this.#isBreakerOpen) this.#writer.add(waiting)
     else {
-      // The next probe stores the latest event, so that an earlier event that Postgres cannot store in time does not keep the breaker open.
+      // The next probe stores the latest event: an earlier one that Postgres cannot store in time would keep the breaker open.
       this.#probed = event
       void this.#spool(waiting)
     }
@@ -145,7 +145,7 @@ export class EventQueue {
     if (outcome !== 'late') return
     markLate()
     // The events of the late statement were spooled. The statement still occupies one of the slots for batches in flight until it ends. If
-    // it stores the events after all, the drain of the spool finds them to be duplicates.
+    // the statement still stores the events, the drain of the spool finds duplicates.
     await storing
   }
 
@@ -178,7 +178,7 @@ export class EventQueue {
     }
   }
 
-  /** Returns true if Postgres stored the event in time. */
+  /** Stores a spooled event. Returns true if Postgres stored it in time. */
   async #probe(): Promise<boolean> {
     if (this.#probed === undefined) return false
     // A spooled duplicate starts no new delivery cycle, neither in a probe nor in the drain, so the flag is removed.

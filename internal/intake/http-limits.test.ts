@@ -94,14 +94,14 @@ describe('event limits', () => {
     expect(headers.get('ratelimit-policy')).toBe('"events-per-minute";q=0;w=60')
   })
 
-  test('event limits: are checked after the signature, so that a forged call learns nothing', async () => {
+  test('event limits: limits are checked after the signature, so that the sender of a forged call does not learn them', async () => {
     await untilLimited('none')
     const { body, headers } = fresh()
     const forged = await send('none', { body: `${body} `, headers })
     expect(forged).toMatchObject({ status: 400, body: { error: 'invalid signature' } })
   })
 
-  test('event limits: a limited call is recorded with its cause and without its body', async () => {
+  test('event limits: a call that a limit refuses is recorded with its cause and without its body', async () => {
     await untilLimited('none')
     const rows = await poll(
       async () => {
@@ -126,7 +126,7 @@ describe('event limits', () => {
     const { headers } = await untilLimited('month')
     expect(headers.get('ratelimit')).toStartWith('"events-per-month";r=0;t=')
     expect(headers.get('ratelimit-policy')).toBe('"events-per-month";q=2')
-    // A process whose count from Redis is a second old can accept one more event.
+    // A process reads the count from Redis once a second, so it can accept one event above the limit.
     expect(await eventCount('month')).toBeWithin(2, 4)
   })
 

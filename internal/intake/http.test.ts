@@ -112,7 +112,7 @@ describe('signed call', () => {
     expect(await count('events')).toBe(1)
   })
 
-  test('webhook: the same id at another tenant is a different event', async () => {
+  test('webhook: calls with the same id to two tenants are different events', async () => {
     const call = signGeneric(genericBody('evt_1'))
     expect((await bySlug(call)).body).toEqual({ ok: true })
     expect((await bySlug(call, 'other')).body).toEqual({ ok: true })
@@ -353,7 +353,7 @@ describe('refused call', () => {
     expect(row.sample).toBe(call.body.slice(0, 1_024))
   })
 
-  test('refused call: of a hundred calls per second with one cause, ten are recorded and all are counted', async () => {
+  test('refused call: of a hundred calls with one cause in a second, ten are recorded and all are counted', async () => {
     const call = signGeneric(genericBody(), { secret: 'wrong' })
     const begun = Math.floor(Date.now() / 1000)
     await Promise.all(Array.from({ length: 100 }, () => bySlug(call)))

@@ -26,7 +26,7 @@ export interface Intake extends AcceptContext {
   readonly refusedCalls: RefusedCalls
   /** Client's address behind trusted proxies. */
   sourceAddressOf(head: Head): string | null
-  /** Base URL under which providers call, without a trailing slash. Default: the address that a call itself names. */
+  /** Base URL that providers call, without a trailing slash. Default: the address that the provider called. */
   readonly publicUrl?: string | undefined
   /** Called once per call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
@@ -47,8 +47,8 @@ export type CallOutcome = Acceptance | RefusedCause | 'handshake'
 
 /**
  * Outcomes that do not count towards the error budget of webhooks and whose log lines are limited. Any caller that knows a slug can cause
- * them, and a loop is caused by its tenant. `certificate_unavailable` is included, since a forged call can name any certificate at the
- * vendor's host; a separate alert reports a real outage.
+ * them; a loop is caused by its tenant. A forged call can cause `certificate_unavailable` by the name of any certificate at the vendor's
+ * host; a separate alert reports a real outage.
  */
 export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'route_unknown',
@@ -77,7 +77,7 @@ const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'se
 
 const slugPath = '/v1/t/:tenantSlug/webhooks/:provider'
 
-/** Webhook routes for providers: by API key, and by the tenant's slug. Vendors that check a URL by GET or HEAD have no API key. */
+/** Webhook routes for providers: by API key, and by the tenant's slug. Vendors check a URL by GET or HEAD without an API key. */
 export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[] = [
   webhookRoute('/v1/webhooks/:provider', receiveWebhook, (intake) => ({
     admit(head) {
@@ -90,7 +90,7 @@ export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[]
     receiveWebhookBySlug,
     (intake) => ({
       admit: (head) => admitBySlug(intake, head),
-      // Slugs are public, so bodies that must be evicted are selected by the client's network and not by tenant.
+      // Slugs are public, so if bodies must be evicted, they are chosen by the client's network and not by the tenant.
       sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
     }),
     // Malformed slugs get the same response as unknown slugs.
@@ -149,7 +149,7 @@ function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller
     return { ...tenantNotAllowed, log: { slug, cause: 'tenant_unknown' } }
   }
   if (found.kind === 'refused') {
-    // Anyone can open the URL, such as a crawler, and a GET or HEAD without a check of the URL carries no event.
+    // Does not record a GET or HEAD: it carries no event, and anyone can open the URL, such as a crawler.
     if (head.request.method === 'POST') noteRefusal(intake, head, found)
     const { tenant, provider, cause } = found
     if (cause === 'provider_paused') return paused
@@ -217,7 +217,7 @@ async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answe
   }
 }
 
-/** The URL is derived only for a provider that reads it. */
+/** Includes the URL only for a provider that reads it. */
 function requestOf({ publicUrl }: Intake, { request }: Call): CallRequest {
   return {
     method: request.method,
@@ -315,7 +315,7 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
   }
 }
 
-/** The API contract defines the texts of two cases; other cases have the same form. */
+/** Returns the response to an invalid call. The API contract defines the texts of two causes; the others have the same form. */
 function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
   const { outcome, error } = invalidityOf(cause)
   const answer: Answer = {
@@ -327,7 +327,7 @@ function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
     explainedAs: 'invalid_request',
   }
   if (!isUnsigned(cause)) return answer
-  // Answers with the vendor's status instead of 400: some vendors send forged calls to check that an endpoint refuses them with it.
+  // Answers with the vendor's status instead of 400: some vendors send forged calls as a test and expect this status.
   const { refusedStatus: status = 400 } = caller.provider.answers ?? {}
   return withVendorBody({ ...answer, status }, caller)
 }
@@ -358,7 +358,7 @@ function noteRefusal(
 }
 
 /**
- * True if the body of a call refused for this cause is unverified. Only then a sample of the body is stored: a verified body is the
+ * True if a call that is refused for this cause has an unverified body. Only of such a body a sample is stored: a verified body is the
  * tenant's data and is stored only as an event.
  */
 function isUnsigned(cause: RefusedCause): boolean {

@@ -80,7 +80,7 @@ test('ingestEvent: returns a known event unchanged, even if its delivery failed,
   expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
 })
 
-test('ingestEvent: the name and an alias of a declared provider are accepted as one provider, whichever the tenant’s spec has', async () => {
+test('ingestEvent: accepts a declared provider by name and by alias, whichever of them the tenant’s spec contains', async () => {
   const [slack, alias, own] = ['slack', 'facebook', 'meta'].map((name) => parseProviderName(name))
   if (!slack || !alias || !own) throw new Error('a name has another form')
   const tenant = tenantWith({ providers: [{ name: slack }, { name: alias }] })
@@ -134,7 +134,7 @@ test.each([
 test.each([
   ['verify', 'verified'],
   ['enabled', 'accepted'],
-] as const)('ingestEvent: a wallet event in stage %s gets the state %s', async (walletStage, state) => {
+] as const)('ingestEvent: an event of `wallet` in stage %s gets the state %s', async (walletStage, state) => {
   const tenant = tenantWith({ walletStage })
   expect((await handIn({ tenant, provider: 'wallet' })).kind).toBe('stored')
   const { rows } = await pool.query('SELECT state FROM events WHERE tenant_id = $1', [tenant.id])

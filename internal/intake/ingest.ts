@@ -31,7 +31,7 @@ export interface IngestRequest {
   readonly tenant: DirectoryTenant
   /** Name of the provider, or an alias of a declared one. */
   readonly provider: ProviderName
-  /** 1 to 255 characters without control characters. A repeat with the same id is the same event. */
+  /** 1 to 255 characters without control characters. A second request with the same id is the same event. */
   readonly sourceEventId: string
   /** Dotted lowercase, such as `order.created`. */
   readonly type: string
@@ -54,8 +54,8 @@ export interface IngestParts {
 }
 
 /**
- * Result of ingesting. `known`: stored before and unchanged. `invalid`: malformed. `notTaken`: the tenant accepts no events of this
- * provider.
+ * Result of ingesting an event. `known`: it was already stored and is unchanged. `invalid`: it is malformed. `notTaken`: the tenant accepts
+ * no events of this provider.
  */
 export type Ingested =
   | { readonly kind: 'stored' | 'known'; readonly id: EventId }
@@ -110,12 +110,12 @@ function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): st
   return readEventText(payload).kind === 'object' ? undefined : 'The payload must be a JSON object'
 }
 
-/** Undefined if the tenant accepts no events of this provider. */
+/** Returns the event's state at receipt; undefined if the tenant accepts no events of this provider. */
 function stateFor(
   { tenant, provider }: IngestRequest,
   declarations: Declarations,
 ): EventStateAtReceipt | undefined {
-  // A tenant's spec can contain an alias, or a name that belongs to no provider. Events of such a name are not accepted.
+  // A tenant's spec can contain an alias, or a name that belongs to no provider. Under the latter, no events are accepted.
   const entry = tenant.providers.find(({ name }) => findProviderName(name, declarations) === provider)
   const acceptance = providerAcceptance({ provider, entry, walletStage: tenant.walletStage })
   return tenant.suspended || acceptance.kind === 'refuse' ? undefined : acceptance.state
@@ -181,7 +181,7 @@ export function createTestEvent({
 }): ReceivedEvent {
   const { idempotencyKey = randomToken() } = fields
   const origin = { kind: 'test', actor } as const
-  // Hashed, so that a provider's event has this id only if its sender intends it.
+  // The id is a hash, so that an event of the provider does not get the same id by accident.
   const digest = Bun.SHA256.hash(`${tenant.id}\n${idempotencyKey}`, 'hex').slice(0, 32)
   return createReceivedEvent({
     tenant,

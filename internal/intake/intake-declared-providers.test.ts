@@ -1,4 +1,4 @@
-// Calls of declared providers over HTTP. The declarations are shipped, so tenants can name them without applying a manifest.
+// Calls of declared providers over HTTP. Tenants can name these providers without a manifest, since their declarations are shipped.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { createPool, type Pool } from '#internal/storage/index.ts'
@@ -128,7 +128,7 @@ test.each([
   ['a built-in provider that does not check URLs', 'generic', 403],
   ['a declared provider without a check', 'square', 405],
   ['an unknown provider', 'unknown', 404],
-])('webhook `GET` for %s: the path of %s responds %i', async (_what, provider, status) => {
+])('webhook: a `GET` for %s (`%s`) gets the status %i', async (_what, provider, status) => {
   expect((await fetch(`${api.url}${pathOf(provider)}`)).status).toBe(status)
 })
 
@@ -192,12 +192,12 @@ test('refused call: for a provider that is not configured, `POST` is recorded, a
   expect(rows).toEqual([{ cause: 'provider_not_configured' }])
 })
 
-test('unknown provider: a call for a provider that the tenant names but no declaration describes responds 404', async () => {
+test('unknown provider: a call gets 404 if the tenant’s spec names its provider but no declaration describes the provider', async () => {
   const answer = await post(pathOf('nosuch'), '{}', {})
   expect([answer.status, (await answer.json()) as object]).toMatchObject([404, { code: 'provider_unknown' }])
 })
 
-test('declared provider: a simulated call that was not verified confirms no subscription', async () => {
+test('declared provider: an unverified simulated call does not confirm a subscription', async () => {
   const lab = openIntakeLab(api)
   const confirmed: string[] = []
   const confirm = async (url: string) => confirmed.push(url) > 0

@@ -145,7 +145,7 @@ async function eventIds(): Promise<string[]> {
   return rows.map((row: { source_event_id: string }) => row.source_event_id)
 }
 
-test('published keys: calls get 503 while the key set cannot be fetched, and the next call does not repeat the fetch at once', async () => {
+test('published keys: while the key set cannot be fetched, calls get 503, and the next call does not repeat the fetch at once', async () => {
   status = 500
   const fresh = await startApi({ databaseUrl: api.databaseUrl })
   const answers = []

@@ -1,4 +1,4 @@
-// Tests wallet and gateway through the real API: each rollout stage and every cause of a refusal.
+// Tests the providers `wallet` and `gateway` through the real API: each rollout stage and every cause of a refusal.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
@@ -150,7 +150,7 @@ const cached = { status: 200, body: { ok: true, cached: true } }
 const captured = { provider: 'wallet', type: 'payment.succeeded' }
 
 describe('wallet rollout off', () => {
-  test('wallet stage off: refuses calls, fetches no certificate and stores nothing', async () => {
+  test('wallet stage `off`: a call is refused, fetches no certificate and stores nothing', async () => {
     expect(await send('resting', walletBody())).toMatchObject(notAllowed)
     expect(await stored('resting')).toEqual([])
     expect(asked).toEqual([])
@@ -159,7 +159,7 @@ describe('wallet rollout off', () => {
 })
 
 describe('wallet rollout verify', () => {
-  test('wallet stage verify: stores an event and does not deliver it', async () => {
+  test('wallet stage `verify`: an event is stored and not delivered', async () => {
     const body = walletBody('WH-1')
     expect(await send('trying', body)).toMatchObject(fresh)
     expect(await stored('trying')).toEqual([{ ...captured, state: 'verified', due: false }])
@@ -169,7 +169,7 @@ describe('wallet rollout verify', () => {
     expect(payloads.rows).toEqual([{ payload: body }])
   })
 
-  test('wallet stage verify: stores concurrent duplicates as one event', async () => {
+  test('wallet stage `verify`: concurrent duplicates are stored as one event', async () => {
     const body = walletBody('WH-1')
     const answers = await Promise.all(Array.from({ length: 20 }, () => send('trying', body)))
     const bodies = answers.map((answer) => JSON.stringify(answer.body)).sort()
@@ -177,7 +177,7 @@ describe('wallet rollout verify', () => {
     expect(await stored('trying')).toHaveLength(1)
   })
 
-  test('wallet stage verify: refuses calls that the vendor did not sign', async () => {
+  test('wallet stage `verify`: calls that the vendor did not sign are refused', async () => {
     const changed = { ...signWallet(walletBody('WH-1'), { ...signer, certificateUrl: urlOf('good') }) }
     expect(await post('trying', walletBody('WH-2'), changed)).toMatchObject({
       status: 400,
@@ -188,7 +188,7 @@ describe('wallet rollout verify', () => {
 })
 
 describe('wallet rollout enabled', () => {
-  test('wallet stage enabled: stores and delivers an event, sent by slug or by API key, under the neutral or the vendor’s name', async () => {
+  test('wallet stage `enabled`: an event is stored and delivered, sent by slug or by API key, under the neutral or the vendor’s name', async () => {
     const body = walletBody('WH-1')
     const headers = signWallet(body, { ...signer, certificateUrl: urlOf('good') })
     expect(await post('running', body, headers, 'paypal')).toMatchObject(fresh)
@@ -201,7 +201,7 @@ describe('wallet rollout enabled', () => {
     expect(await byKey.json()).toEqual(cached.body)
   })
 
-  test('wallet stage enabled: does not keep signature headers', async () => {
+  test('wallet stage `enabled`: signature headers are not kept', async () => {
     await send('running', walletBody())
     const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events')
     const headers = JSON.parse(rows[0]?.headers ?? '{}')
@@ -383,7 +383,7 @@ describe('gateway', () => {
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
 
   test.each(['gateway', 'braintree'])(
-    'gateway: a call under the name %s is refused even if the tenant’s spec contains the provider',
+    'gateway: a call to the provider name %s is refused even if the tenant’s spec contains the provider',
     async (name) => {
       expect(await post('gated', form, headers, name)).toMatchObject(notAllowed)
       expect(await stored('gated')).toEqual([])
@@ -404,7 +404,7 @@ describe('gateway', () => {
     expect(await post('gated', forged, headers, 'gateway', sandbox)).toMatchObject({ status: 400 })
   })
 
-  test('gateway: gateway calls are not accepted for the wallet provider or for a tenant without the gateway provider', async () => {
+  test('gateway: its calls are not accepted for the provider `wallet`, nor for a tenant without the provider `gateway`', async () => {
     expect(await post('gated', form, headers, 'wallet', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'gateway', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'wallet', sandbox)).toMatchObject({ status: 400 })

@@ -50,7 +50,7 @@ export interface IntakeSettings extends Pick<Intake, 'publicUrl' | 'onRefused'> 
   readonly signatureMaxAgeSeconds: number
   /** Networks of proxies whose `X-Forwarded-For` is read. Default: none. */
   readonly trustedProxies?: readonly string[] | undefined
-  /** True if the operator vouches that Redis keeps the spool over a restart. */
+  /** True if the operator guarantees that Redis keeps the spool over a restart. */
   readonly redisSpoolDurable: boolean
   /** Enables the reserved provider `gateway` for trials. Default: false. */
   readonly gatewaySandbox?: boolean
@@ -80,13 +80,13 @@ export interface OpenIntake extends Intake {
   readonly spool: Spool
   /** Stores spooled events. Run it in a loop. */
   readonly drain: Drain
-  /** Hands events to the forwarders that offer to take them. Pass each offer to it. */
+  /** Hands events to the forwarders that offer to take them. Pass each offer of a forwarder to `noteOffer`. */
   readonly handOffs: HandOffs
   /** Stops the probes of the queues and the worker for large bodies. Call it after the last webhook call. Idempotent. */
   close(): void
 }
 
-/** Creates the webhook intake, which takes a call to its stored, spooled or handed-off event. Starts no loops. */
+/** Creates the webhook intake, which makes a call a stored, spooled or handed-off event. Starts no loops. */
 export function createIntake(config: IntakeSettings, parts: IntakeParts): OpenIntake {
   const { pool, largePool, redis, spoolRedis, settings, meter, limits, clock, observer } = parts
   const handOffs = new HandOffs({
@@ -260,7 +260,7 @@ async function verifyAndNormalize(
   return found.kind === 'trusted' ? readCall(keying.provider, call, found.keys) : { kind: 'uncertified' }
 }
 
-/** Uses only the secrets that could be decrypted. */
+/** Verifies and reads a call with the secrets that could be decrypted. */
 async function readBySecrets(
   context: AcceptContext,
   { tenant, keying }: Pick<Caller, 'tenant'> & { readonly keying: Extract<Keying, { kind: 'secrets' }> },
@@ -280,7 +280,7 @@ async function readBySecrets(
   return read ?? { kind: 'unread' }
 }
 
-/** Undefined if the vendor publishes no keys. */
+/** Returns the keys that the vendor publishes; undefined if it publishes none. */
 async function findPublished(
   { vendorKeys }: AcceptContext,
   { tenant, provider, keys }: { tenant: Caller['tenant']; provider: Provider; keys: unknown },

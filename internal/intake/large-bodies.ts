@@ -18,7 +18,7 @@ export interface ReadResponse {
 /** A provider's call with all its headers. */
 export type ReceivedCall = Omit<ProviderCall, 'headers'> & { readonly headers: Headers }
 
-/** Bodies above this size are verified in a worker: the largest take half a second, which would block the event loop. */
+/** Bodies above this size are verified in a worker. The largest take half a second, for which they would block the event loop. */
 export const largeBodyBytes: number = 1024 * 1024
 /** Maximum time for a response of the worker. The only vendor with such large bodies waits 10 s for a response. */
 const readMsMax = 6_000

@@ -9,7 +9,7 @@ import type { ReadRequest, ReadResponse } from './large-bodies.ts'
 
 declare const self: Worker
 
-/** Declared providers by the JSON of their declarations. Cleared when there are too many. */
+/** Cache of declared providers by the JSON of their declarations. Cleared when it has too many. */
 const compiled = new Map<string, AnyProvider>()
 const compiledMax = 16
 

@@ -58,7 +58,7 @@ test('listRefusedCalls: pages list calls newest first, each call once, without e
     pages.push(page.calls.map(({ headers }) => nthOf(headers)))
     after = page.next
   } while (after !== undefined)
-  // Calls with one day of retention remain if they are from yesterday or today.
+  // Odd calls have one day of retention: only those from yesterday and today remain.
   const kept = Array.from({ length: 25 }, (_none, nth) => nth).filter((nth) => nth % 2 === 0 || nth >= 19)
   expect(pages.flat()).toEqual(kept.toReversed())
   expect(pages.slice(0, -1).every((page) => page.length === 4)).toBe(true)

@@ -56,7 +56,7 @@ const waitingMax = 1_000
 const sampleBytesMax = 1_024
 const tenantCausesMax = 10_000
 
-/** Removes NUL characters, which Postgres refuses. */
+/** Returns the start of a body as text, without NUL characters, which Postgres refuses. */
 export function sampleOf(body: Uint8Array): string {
   return new TextDecoder().decode(body.subarray(0, sampleBytesMax)).replaceAll('\0', '\ufffd')
 }
@@ -64,7 +64,7 @@ export function sampleOf(body: Uint8Array): string {
 /** A byte order mark takes three bytes but is not part of the text. */
 const byteOrderMarkBytes = 3
 
-/** False if the sample may be truncated. Pure. */
+/** Returns whether the sample is certainly the whole body. Pure. */
 export function isWholeSample(sample: string): boolean {
   return Buffer.byteLength(sample) < sampleBytesMax - byteOrderMarkBytes
 }
@@ -96,7 +96,7 @@ export class RefusedCalls {
     return this.#dropped
   }
 
-  /** Counts the call as dropped if it returns false. */
+  /** Returns whether a further call can be recorded. If not, counts it as dropped. */
   hasRoom(tenantId: TenantId, cause: RefusedCause): boolean {
     const second = Math.floor(this.#clock.now() / 1000)
     if (second !== this.#second) {
@@ -171,7 +171,7 @@ export interface RefusedListRequest {
   readonly tenantId?: TenantId
   readonly provider?: string
   readonly cause?: string
-  /** From `fromMs`, and before `toMs`. Ids contain the time, so both bound the examined calls. */
+  /** From `fromMs`, and before `toMs`. Ids contain the time, so the range also bounds how many calls are examined. */
   readonly fromMs?: number
   readonly toMs?: number
   /** Cursor: `next` of the previous page. */

@@ -40,7 +40,7 @@ describe('spool encoding', () => {
     expect(decodeEntry(entryOf(encodeEvent(event))).event).toEqual(event)
   })
 
-  test('spool entry: a provider’s call is written without its origin', () => {
+  test('spool entry: the origin of an event is omitted if the event is a provider’s call', () => {
     const facts = JSON.parse(encodeEvent(receivedEvent())[1]) as object
     expect(Object.keys(facts)).not.toContain('origin')
     expect(decodeEntry(encodedWith({})).event?.origin).toEqual({ kind: 'provider' })

@@ -46,7 +46,7 @@ describe('spool with a replica', () => {
     expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
   })
 
-  test('spool: refuses an event within the time limit while the replica hangs, and the refused event can remain in the spool', async () => {
+  test('spool: while the replica hangs, refuses an event within the time limit, although the event can remain in the spool', async () => {
     const spool = lab.spool()
     await untilTakes(spool)
     lab.refusals.length = 0
@@ -78,7 +78,7 @@ describe('spool with a replica', () => {
       const [info] = await command(lab.server, ['INFO', 'replication'])
       return /slave\d+:.*state=online/.test(String(info)) || undefined
     })
-    // The first write did not wait for the replica that was still unknown, so the event may be missing there.
+    // The first write did not wait for the new replica, which the spool did not know yet, so the replica may lack the event.
     expect(await spool.append(receivedEvent())).toBe('unavailable')
     await untilTakes(spool)
     expect((await idsAt(replica)).length).toBeGreaterThan(0)

@@ -68,7 +68,7 @@ describe('spool on durable Redis', () => {
     await until('an age', async () => (await spool.stats()).oldestAgeMs > 20 || undefined)
   })
 
-  test('spool: several processes together store events up to exactly `bytesMax`', async () => {
+  test('spool: the events of several processes together can have exactly `bytesMax` bytes', async () => {
     const events = Array.from({ length: 40 }, () =>
       receivedEvent({ payload: `{"a":"${'x'.repeat(1_000)}"}` }),
     )
@@ -84,7 +84,7 @@ describe('spool on durable Redis', () => {
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) }).append(first)).toBe('queued')
   })
 
-  test('spool: one tenant can use a quarter of the spool, counted exactly over several processes', async () => {
+  test('spool: one tenant can use exactly a quarter of the spool, over several processes together', async () => {
     const payload = `{"a":"${'x'.repeat(1_000)}"}`
     const tenantId = someTenantId()
     const loud = Array.from({ length: 30 }, () => receivedEvent({ tenantId, payload }))
@@ -102,7 +102,7 @@ describe('spool on durable Redis', () => {
     expect(await lab.shares()).toEqual({ [tenantId]: bytesMax / 4, [quiet.tenantId]: bytesOf(quiet) })
   })
 
-  test('spool: the shares of tenants reset after an operator has deleted the stream', async () => {
+  test('spool: the bytes that each tenant uses are zero after an operator has deleted the stream', async () => {
     const event = receivedEvent()
     const spool = lab.spool({ bytesMax: bytesOf(event) * 4 })
     expect([await spool.append(event), await spool.append(event)]).toEqual(['queued', 'unavailable'])
@@ -169,7 +169,7 @@ describe('spool on volatile Redis', () => {
     expect(new Set(lab.refusals)).toEqual(new Set(['volatile']))
   })
 
-  test('spool: refuses events if CONFIG is forbidden, unless the operator vouches for durability', async () => {
+  test('spool: refuses events if Redis forbids CONFIG, unless the operator guarantees durability', async () => {
     await command(lab.server, ['ACL', 'SETUSER', 'default', '-config'])
     const refused = await lab.spool().append(receivedEvent())
     const vouched = await lab.spool({ vouched: true }).append(receivedEvent())
@@ -177,7 +177,7 @@ describe('spool on volatile Redis', () => {
     expect([refused, vouched]).toEqual(['unavailable', 'queued'])
   })
 
-  test('spool: with `vouched` it accepts events under appendfsync everysec', async () => {
+  test('spool: with `vouched`, accepts events although appendfsync is everysec', async () => {
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
     expect(await lab.spool({ vouched: true }).append(receivedEvent())).toBe('queued')
   })
@@ -186,7 +186,7 @@ describe('spool on volatile Redis', () => {
 describe('spool while Redis is unavailable', () => {
   afterEach(() => lab.server.signal('SIGCONT'))
 
-  test('spool: refuses waiting events within one deadline while Redis hangs, and accepts events again afterwards', async () => {
+  test('spool: while Redis hangs, refuses waiting events within one deadline, and afterwards accepts events again', async () => {
     const spool = lab.spool()
     expect(await spool.append(receivedEvent())).toBe('queued')
     lab.server.signal('SIGSTOP')
@@ -202,7 +202,7 @@ describe('spool while Redis is unavailable', () => {
     )
   })
 
-  test('spool: continues to work with an empty Redis', async () => {
+  test('spool: continues to work after Redis has lost its data', async () => {
     const spool = lab.spool()
     await spool.append(receivedEvent())
     await lab.reset()

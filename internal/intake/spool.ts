@@ -42,7 +42,7 @@ export const spoolScripts = {
 
 export interface SpoolEntry {
   readonly entryId: string
-  /** Event id as stored, valid or not; '' if missing. */
+  /** Event id as stored, which can be invalid; '' if it is missing. */
   readonly eventId: string
   /** Undefined if the entry is unreadable. */
   readonly event: ReceivedEvent | undefined
@@ -58,7 +58,7 @@ type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload' | 'origin'> & {
 
 /**
  * Encodes an event as four values: id, all other fields as JSON (`SpooledFacts`), payload and tenant. The tenant is repeated as a separate
- * field, so that the script can count the tenant's share. `decodeEntry` restores every byte.
+ * field, so that the script can count the bytes of each tenant. `decodeEntry` restores every byte.
  */
 export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
   const { id, payload, origin, ...rest } = event
@@ -176,7 +176,7 @@ export async function readSpoolStats(redis: Pick<RedisConnection, 'evaluate'>): 
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
-/** Maximum share of one tenant in the bytes of the spool. It has room for two events of maximum size. */
+/** Part of the spool's bytes that one tenant can use. Two events of maximum size fit into it. */
 const tenantShare = 0.25
 const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
@@ -234,7 +234,7 @@ export class Spool {
 
   async #write(batch: readonly Waiting[]): Promise<void> {
     const added = await this.#append(batch)
-    // Also refuses the events that wait for the next batch: they would fail as well, and their callers have little time left.
+    // Also refuses the events that wait for the next batch, since they would fail as well and their callers have little time left.
     if ('reason' in added) return this.#refuse(added, [...batch, ...this.#writer.takeWaiting()])
     batch.forEach((waiting, index) => {
       if (added[index] === 1) waiting.resolve('queued')
@@ -253,8 +253,8 @@ export class Spool {
       const args = [...bounds, ...batch.flatMap(({ event }) => encodeEvent(event))]
       const waitMs = before.replicas === 0 ? 0 : replicaMsMax
       const kept = await redis.evaluateKept(spoolScripts.append, countedKeys, args, waitMs)
-      // Caches the durability of the server that stored the events. After a failover this can be a different server than the one that was
-      // checked before.
+      // Caches the durability of the server that stored the events. After a failover, this can be another server than the one checked
+      // before.
       this.#believe(kept.durability)
       if (!this.#isDurable(kept.durability)) return { reason: 'volatile' }
       if (kept.durability.replicas !== 0 && kept.replicasReached === 0) {
@@ -285,7 +285,7 @@ export class Spool {
     return durability
   }
 
-  /** A server that does not report its replicas could lose all events in the next failover. */
+  /** Requires that the server reports its replicas: without a confirmed replica, the next failover could lose all events. */
   #isDurable({ syncsFirst, replicas }: RedisDurability): boolean {
     return (syncsFirst || this.#options.vouched) && replicas !== undefined
   }

@@ -27,7 +27,7 @@ export interface IntakeObserver {
   storeFailed(cause: unknown, kind: 'unavailable' | 'refused'): void
   /** Called once per change of a queue's circuit breaker. */
   storeBreaker(queue: 'small' | 'large', isOpen: boolean): void
-  /** Called for events that could not be spooled; `cause` is set for an unexpected error. */
+  /** Called for events that could not be spooled. `cause` is set only for an unexpected error. */
   spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
   /** Called for an entry that was moved to the dead stream. */
   spoolDead(entry: DeadEntry): void
