@@ -259,21 +259,3 @@ describe('readEvent', () => {
     expect(await readPayload(lab.pool, place, Date.now())).toEqual({ kind: 'expired' })
   })
 })
-
-const simulationId = 'sim_06gzx3byyxdccqxb8v47jbp37g'
-
-test.each([
-  ['of a simulation', { 'latchkey-simulation': simulationId }, { kind: 'simulation', simulationId }],
-  [
-    'whose other header contains the name',
-    { 'x-note': `"latchkey-simulation":"${simulationId}"` },
-    { kind: 'provider' },
-  ],
-] as const)(
-  'readEvent: an event %s, and without a stored origin, gets its origin from its headers',
-  async (_what, headers, origin) => {
-    const [id] = await lab.accept(tenantId, 1, { headers: JSON.stringify(headers) })
-    if (id === undefined) throw new Error('no event')
-    expect((await readEvent(lab.pool, { id }, Date.now()))?.event.origin).toEqual(origin)
-  },
-)

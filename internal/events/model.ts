@@ -126,15 +126,6 @@ export function originOf(kind: OriginKind, by: string | null): EventOrigin {
   return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
 }
 
-/**
- * Finds the origin of an event that a version before the column `origin` stored, in the headers. JSON escapes quotation marks, so no value
- * can look like a member.
- */
-export function originInHeaders(headers: string): EventOrigin | undefined {
-  const simulationId = /"latchkey-simulation":"(sim_[0-9a-z]{26})"/.exec(headers)?.[1]
-  return simulationId === undefined ? undefined : { kind: 'simulation', simulationId }
-}
-
 /** Name of one of a tenant's destinations, unique within the tenant: lowercase letters, digits and `-`. */
 export type DestinationName = string
 

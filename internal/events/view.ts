@@ -4,7 +4,7 @@ import { checkedDay } from './claim.ts'
 import { type Attempt, parseExchange } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import type { EventState } from './list-source.ts'
-import { destinationOfText, originInHeaders } from './model.ts'
+import { destinationOfText } from './model.ts'
 
 /** A completed delivery attempt. */
 export interface AttemptView extends Attempt {
@@ -178,13 +178,11 @@ async function readRow(
     ...columns
   } = rows[0]
   const delivery = dueAtMs === null ? undefined : { dueAtMs, isClaimed, attemptCount: attemptCount ?? 0 }
-  const event = summaryOf(columns)
-  const origin = (event.origin.kind === 'provider' && originInHeaders(headers)) || event.origin
   const lastAttempt =
     attempt === null || attempt === undefined
       ? undefined
       : { attempt, status: lastStatus ?? null, cause: lastCause ?? null }
-  return { event: { ...event, origin }, headers, delivery, lastAttempt }
+  return { event: summaryOf(columns), headers, delivery, lastAttempt }
 }
 
 async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlace[]): Promise<AttemptView[]> {
