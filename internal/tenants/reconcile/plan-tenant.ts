@@ -53,7 +53,7 @@ export function planTenant(facts: TenantFacts, nowMs: number, random: RandomByte
   const verdicts: Verdict[] = [
     slug.verdict,
     verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
-    ...providersVerdicts(facts),
+    providersVerdict(facts),
     callbackVerdict(facts),
     ...notificationsVerdict(facts, secrets),
     walletVerdict(facts.manifest.spec),
@@ -110,13 +110,9 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
   return same ? 'none' : 'changed'
 }
 
-/**
- * Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. A tenant with built-in
- * providers only has no such condition, since versions before declarations document a closed set of conditions.
- */
-function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFacts): Verdict[] {
+/** Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. */
+function providersVerdict({ manifest, declared, providerNames = [] }: TenantFacts): Verdict {
   const { providers, walletRollout } = manifest.spec
-  if (providers.every(({ name }) => neutralProviderName(name) !== undefined)) return []
   const seen = new Map<string, string>()
   const complaints = providers
     .filter(({ enabled }) => enabled)
@@ -149,7 +145,7 @@ function providersVerdicts({ manifest, declared, providerNames = [] }: TenantFac
       const message = `the declaration of ${name} was not compared with a call of the vendor: its calls are refused unless acceptUnverified is true`
       return [{ reason: 'ProviderUnverified', message }]
     })
-  return [verdict('ProvidersAccepted', complaints, { reason: 'Known', message: 'All providers are known' })]
+  return verdict('ProvidersAccepted', complaints, { reason: 'Known', message: 'All providers are known' })
 }
 
 function keysVerdict(facts: TenantFacts, plan: KeysPlan): Verdict {
