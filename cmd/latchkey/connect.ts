@@ -1,4 +1,4 @@
-import { type Config, type ProcessName, readConfig } from '#internal/config/index.ts'
+import { type Config, readConfig } from '#internal/config/index.ts'
 import { ApiClient, type ApiName } from './api-client.ts'
 import { type Cli, type ExitCode, exitCodes, type JsonOption, type Result } from './cli.ts'
 import {
@@ -28,7 +28,7 @@ export async function withApi<Name extends ApiName>(
   options: ConnectOptions,
   use: Use<Name>,
 ): Promise<ExitCode> {
-  const config = configFor(cli, 'latchkey')
+  const config = configOf(cli)
   if (config === undefined) return exitCodes.misused
   const given = environmentOf(config, api)
   const isComplete =
@@ -44,7 +44,7 @@ export async function withEitherApi(
   options: ConnectOptions,
   uses: { readonly [Name in ApiName]: Use<Name> },
 ): Promise<ExitCode> {
-  const config = configFor(cli, 'latchkey')
+  const config = configOf(cli)
   if (config === undefined) return exitCodes.misused
   const read = await readProfiles(profilesPath(cli.terminal.env))
   if ('problem' in read) return cli.answer(read, options)
@@ -74,12 +74,9 @@ async function answerFrom<Name extends ApiName>(
   return cli.answer(await use(new ApiClient(api, connection), config), options)
 }
 
-/** Reads the configuration of a process. Prints its problems and returns undefined if it is invalid. */
-export function configFor<Process extends ProcessName>(
-  { terminal }: Cli,
-  process: Process,
-): Config<Process> | undefined {
-  const read = readConfig(terminal.env, { process })
+/** Reads the configuration of the command line. Prints its problems and returns undefined if it is invalid. */
+export function configOf({ terminal }: Cli): Config<'latchkey'> | undefined {
+  const read = readConfig(terminal.env, { process: 'latchkey' })
   if (read.kind === 'ok') return read.config
   for (const problem of read.problems) terminal.complain(problem)
   return undefined

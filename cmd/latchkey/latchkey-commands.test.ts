@@ -45,6 +45,7 @@ const withoutJson: Readonly<Record<string, string>> = {
   operator: 'its log has JSON lines',
   backoffice: 'its log has JSON lines',
   run: 'its log has JSON lines',
+  migrate: 'its log has JSON lines',
   completion: 'it prints a script of a shell',
 }
 

@@ -1,7 +1,7 @@
 import type { Config } from '#internal/config/index.ts'
 import { ApiClient, type ApiName, type Connection } from './api-client.ts'
 import { type Cli, exitCodes, jsonOption, type Problem, type Program, type Result } from './cli.ts'
-import { configFor } from './connect.ts'
+import { configOf } from './connect.ts'
 import { environmentOf, parseCredential, profilesPath, readProfiles, writeProfiles } from './profiles.ts'
 import { parseBaseUrl, parseProfile } from './values.ts'
 
@@ -25,7 +25,7 @@ export function addLoginCommands(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async ({ url, internal, profile, json }) => {
-        const config = configFor(cli, 'latchkey')
+        const config = configOf(cli)
         if (config === undefined) return exitCodes.misused
         const api = internal ? 'internal' : 'public'
         const request = { api, url, profile: profile ?? config.profile, config } as const
@@ -39,7 +39,7 @@ export function addLoginCommands(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async ({ profile, json }) => {
-        const config = configFor(cli, 'latchkey')
+        const config = configOf(cli)
         if (config === undefined) return exitCodes.misused
         return cli.answer(await logOut(profilesPath(cli.terminal.env), profile ?? config.profile), { json })
       }),

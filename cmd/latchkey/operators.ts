@@ -10,7 +10,7 @@ import {
 } from '#internal/access/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { type Cli, exitCodes, type JsonOption, jsonOption, type Problem, type Program } from './cli.ts'
-import { configFor } from './connect.ts'
+import { configOf } from './connect.ts'
 import { replaceFile } from './profiles.ts'
 import type { Columns } from './tables.ts'
 import { parseMoment } from './values.ts'
@@ -129,7 +129,7 @@ async function open(
     }
   | Problem
 > {
-  const config = configFor(cli, 'latchkey')
+  const config = configOf(cli)
   if (config === undefined) return { problem: 'The settings are invalid', exitCode: exitCodes.misused }
   const path = file ?? config.operatorsFile ?? fileDefault
   const text = await readFile(path, 'utf8').catch((error: unknown) => {

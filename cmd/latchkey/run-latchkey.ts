@@ -3,11 +3,10 @@ import { Command, CommanderError } from '@commander-js/extra-typings'
 import { systemClock } from '#internal/base/index.ts'
 import { version } from '../../package.json'
 import { addAuditCommand } from './audit.ts'
-import { Cli, type ExitCode, exitCodes } from './cli.ts'
+import { Cli, type ExitCode, exitCodes, type Program } from './cli.ts'
 import { addEventsCommand } from './events.ts'
 import { addListenCommand } from './listen.ts'
 import { addLoginCommands } from './login.ts'
-import { addProcessCommands } from './processes.ts'
 import { addRecordsCommand } from './records.ts'
 import { addReplayCommand } from './replay.ts'
 import { addSettingsCommand } from './settings.ts'
@@ -16,6 +15,26 @@ import { addTenantsCommand } from './tenants.ts'
 import type { Terminal } from './terminal.ts'
 import { addTriggerCommand } from './trigger.ts'
 import { addUsageCommands } from './usage.ts'
+
+/** Each import path is a literal, because the bundler requires it. */
+const processes = [
+  ['api', 'serves the public routes', () => import('#cmd/api/main.ts')],
+  ['forwarder', 'delivers events to callbacks', () => import('#cmd/forwarder/main.ts')],
+  ['operator', 'reconciles the Tenants of a cluster', () => import('#cmd/operator/main.ts')],
+  [
+    'backoffice',
+    'serves the dashboard and the internal API, and exports the backlog as metrics',
+    () => import('#cmd/backoffice/main.ts'),
+  ],
+  [
+    'run',
+    'runs the whole service without Kubernetes, with the tenants of a folder',
+    () => import('#cmd/run/main.ts'),
+  ],
+  ['migrate', 'migrates the database schema, then ends', () => import('#cmd/migrate/main.ts')],
+] as const
+
+const settingsHelp = '\nIts settings are environment variables: docs/reference/configuration.md lists them.'
 
 /** Independent of the terminal's width, because the documentation contains help texts. */
 const helpColumns = 100
@@ -91,6 +110,21 @@ export async function createProgram(cli: Cli, args: readonly string[] = []): Pro
   })
   nameHelp(program)
   return program
+}
+
+/** Adds the commands that start a process by importing its module. The process reads its settings from its environment. */
+function addProcessCommands(program: Program, cli: Cli): void {
+  for (const [name, summary, load] of processes)
+    program
+      .command(name)
+      .description(summary)
+      .addHelpText('after', settingsHelp)
+      .action(
+        cli.action(async () => {
+          await load()
+          return undefined
+        }),
+      )
 }
 
 /** Adds the help command to errors in arguments. */

@@ -27,9 +27,9 @@ export function printable(text: string): string {
 }
 
 /** Aligns columns. @param paint adds colours to a cell that is already padded */
-export function columnsText(
+function columnsText(
   rows: readonly (readonly string[])[],
-  paint: (padded: string, cell: string, row: number) => string = (padded) => padded,
+  paint: (padded: string, cell: string, row: number) => string,
 ): string {
   const widths =
     rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => Bun.stringWidth(row[at] ?? '')))) ?? []

@@ -38,7 +38,7 @@ export type {
   ValidatedProvider,
 } from './providers/provider-object.ts'
 export { providerObjects } from './providers/provider-object.ts'
-export { type Declarations, emptyDeclarations, listDeclaredUse } from './providers/provider-store.ts'
+export { type Declarations, emptyDeclarations } from './providers/provider-store.ts'
 export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export { type Condition, conditionTypes } from './reconcile/conditions.ts'
@@ -46,9 +46,7 @@ export type { TenantParts } from './reconcile/context.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/tenant-controller.ts'
 export {
-  type DurableTenant,
   endMove,
-  listDurableTenants,
   listMovedTenants,
   type MovedTenant,
   moveRecordStores,
@@ -105,7 +103,6 @@ export {
   findWriterFence,
   isKindLimited,
   listLiveTenants,
-  listPullOnlyTenants,
   lockLiveTenant,
 } from './tenant-store.ts'
 export {

@@ -56,28 +56,6 @@ export async function findRecordStore(pool: Pool, tenantId: TenantId): Promise<S
   return row && { store: row.store, ...(row.earlierStore && { earlierStore: row.earlierStore }) }
 }
 
-/** Tenant of which records and locks can be in Postgres. */
-export interface DurableTenant extends ShownRecordStore {
-  readonly namespace: string
-  readonly name: string
-}
-
-/**
- * Lists tenants of which records and locks can be in Postgres, by namespace and name, and returns the number of all. Omits suspended
- * tenants, whose calls every version refuses.
- */
-export async function listDurableTenants(
-  pool: Pool,
-  rowsMax: number,
-): Promise<{ readonly total: number; readonly tenants: readonly DurableTenant[] }> {
-  const { rows } = await pool.query<DurableTenant & { readonly total: number }>(
-    `SELECT namespace, name, record_store AS store, record_store_before AS "earlierStore", count(*) OVER () AS total FROM tenants
-     WHERE 'postgres' IN (record_store, record_store_before) AND deleted_at IS NULL AND NOT suspended ORDER BY namespace, name LIMIT $1`,
-    [rowsMax],
-  )
-  return { total: rows[0]?.total ?? 0, tenants: rows }
-}
-
 /** Tenant that moved, with the store that can still have records and locks of it. */
 export interface MovedTenant {
   readonly id: TenantId

@@ -175,21 +175,6 @@ export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<Ten
   return row?.id
 }
 
-/** Lists tenants without a callback by namespace and name, and returns the number of all. */
-export async function listPullOnlyTenants(
-  pool: Pool,
-  rowsMax: number,
-): Promise<{ readonly total: number; readonly tenants: readonly ResourceName[] }> {
-  const isPullOnly = and(isNull(deletedAtMs), sql`NOT ${tenants.destinations} @> ARRAY['callback']`)
-  const rows = await orm(pool)
-    .select({ namespace, name })
-    .from(tenants)
-    .where(isPullOnly)
-    .orderBy(asc(namespace), asc(name))
-    .limit(rowsMax)
-  return { total: await orm(pool).$count(tenants, isPullOnly), tenants: rows }
-}
-
 const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
 export async function listPendingPurges(

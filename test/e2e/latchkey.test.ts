@@ -73,9 +73,9 @@ describe('latchkey', () => {
 })
 
 test('latchkey: prints results to standard output and errors to standard error, with matching exit codes', async () => {
-  const checked = await spawn(['migrate', '--check-rollback'])
-  expect(checked).toMatchObject({ code: 0, err: '' })
-  expect(checked.out).toContain('The rollback is safe')
+  const completed = await spawn(['completion', 'bash'])
+  expect(completed).toMatchObject({ code: 0, err: '' })
+  expect(completed.out).toContain('complete')
   const refused = await spawn(['settings', 'list'])
   expect(refused).toMatchObject({ code: 4, out: '' })
   expect(refused.err).toContain('latchkey login --internal')

@@ -69,10 +69,6 @@ test('operating.md: the command counts the events that a replay would send', asy
   expect(await shell(blockOf('operating.md', 'replays'))).toMatch(/0|no event/i)
 })
 
-test('upgrading.md: the command permits a rollback if no tenant uses a new feature', async () => {
-  expect(await shell(blockOf('upgrading.md', 'check'))).toContain('The rollback is safe')
-})
-
 test('failures.md: the commands suspend a process with its children, and resume them', async () => {
   const [stop = '', resume = ''] = blockOf('failures.md', 'suspend').trim().split('\n')
   const parent = Bun.spawn(['bash', '-c', 'sleep 60 & echo $!; wait'], { stdout: 'pipe' })

@@ -2,7 +2,6 @@ import { and, asc, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
 import type { ResourceName } from '../reconcile/gather-tenant.ts'
 import { raiseDirectoryVersion } from '../reconcile/tenant-writes.ts'
-import { providerNames } from '../spec-providers.ts'
 import { providers, tenants } from '../tables.ts'
 import type { StoredDeclaration } from './provider-object.ts'
 
@@ -134,33 +133,4 @@ export async function listResourceNames(
     .where(and(isNull(deletedAtMs), isNamed))
     .orderBy(asc(namespace), asc(name))
     .limit(rowsMax)
-}
-
-/**
- * Lists providers that are not built in, by name or alias and the most used first, with the number of tenants that name each. `tenants` name
- * at least one; `total` counts all such names. Reads all tenants.
- */
-export async function listDeclaredUse(
-  pool: Pool,
-  rowsMax: number,
-): Promise<{
-  readonly tenants: number
-  readonly providers: readonly { readonly name: string; readonly users: number }[]
-  readonly total: number
-}> {
-  const { rows } = await pool.query<{ name: string; users: number; tenants: number; total: number }>(
-    `WITH named AS (
-       SELECT id, each ->> 'name' AS name FROM tenants, jsonb_array_elements(spec -> 'providers') each
-       WHERE deleted_at IS NULL AND each ->> 'name' <> ALL($1::text[]))
-     SELECT name, count(DISTINCT id)::integer AS users, (SELECT count(DISTINCT id)::integer FROM named) AS tenants,
-       (count(*) OVER ())::integer AS total
-     FROM named GROUP BY name ORDER BY users DESC, name LIMIT $2`,
-    [providerNames, rowsMax],
-  )
-  const [first] = rows
-  return {
-    tenants: first?.tenants ?? 0,
-    total: first?.total ?? 0,
-    providers: rows.map(({ name, users }) => ({ name, users })),
-  }
 }
