@@ -105,6 +105,26 @@ test('overrides: a cleared override ends, and both writes are in the audit log',
   ])
 })
 
+test('overrides: an override of a limit that a newer version added is kept and affects no other override', async () => {
+  const id = await liveTenant()
+  const tenant = { id, limits: {} }
+  await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
+  await lab.pool.query(
+    `INSERT INTO limit_overrides SELECT (jsonb_populate_record(o, '{"limit_name": "locksPerFortnight"}')).*
+     FROM limit_overrides o WHERE tenant_id = $1`,
+    [id],
+  )
+  await setLimitOverride(parts(), settingOf(id, { hard: 8 }))
+  const limits = openProcess()
+  await limits.look()
+  expect(limits.of(tenant).locks.locksPerMinute).toBe(8)
+  const { rows } = await lab.pool.query(
+    'SELECT limit_name FROM limit_overrides WHERE tenant_id = $1 ORDER BY limit_name',
+    [id],
+  )
+  expect(rows.map((row) => row.limit_name)).toEqual(['locksPerFortnight', 'locksPerMinute'])
+})
+
 test('overrides: the next write removes expired overrides', async () => {
   const [gone, kept] = [await liveTenant(), await liveTenant()]
   await setLimitOverride(parts(), settingOf(gone))
