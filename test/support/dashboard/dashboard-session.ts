@@ -61,3 +61,9 @@ async function tokenOf(ask: (path: string) => Promise<PageAnswer>): Promise<stri
 export function withoutFormToken(html: string): string {
   return html.replaceAll(/name="csrf" value="[^"]*"/g, 'name="csrf"')
 }
+
+/** Returns the value of a form's field; undefined if the page has no such field. */
+export function fieldIn(html: string, name: string): string | undefined {
+  const input = new RegExp(`<input[^>]*name="${name}"[^>]*>`).exec(html)?.[0]
+  return input && /value="([^"]*)"/.exec(input)?.[1]
+}
