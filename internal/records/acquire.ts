@@ -17,20 +17,20 @@ export interface Records {
   /** Returns the store of a tenant's records as this process knows it now. It can be another one after a wait. */
   storeOf(tenant: RecordTenant): RecordStore
   readonly waiters: Waiters
-  /** Maximum for all tenants; the maximum of a tenant can only be lower. */
+  /** Maximum ttl for all tenants; a tenant can only set a lower maximum. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
   /** Called for each check, so that a changed limit counts immediately. */
   limitsOf(tenant: RecordTenant): LockLimits
   /** Called for every completed check, including each check of a batch. Must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
-  /** Aborts when the process begins to shut down. Waiting callers then get a busy response. */
+  /** Aborts when the process begins to shut down. Callers that wait for a busy key then get a busy response. */
   readonly ending?: AbortSignal
 }
 
 /**
- * Returns the record of a scope and key, or acquires its lock. Waits up to `waitMs` while another caller holds the lock. Callers convert
- * the outcome with `toAcquired`; a conversion here would need another promise and slow every check.
+ * Returns the record of a scope and key, or acquires its lock. Waits up to `waitMs` while another caller holds the lock. Callers must
+ * convert the outcome with `toAcquired`: a conversion here would cost every check another promise.
  * @param signal aborts when the caller has hung up, so that it acquires no lock afterwards
  */
 export function acquireRecord(
@@ -70,7 +70,7 @@ async function acquireOrWait(
   return outcome
 }
 
-/** Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`, because a repeated call with this id gets it. */
+/** Releases a lock granted to a caller that hung up. Keeps a lock with an `attemptId`: a repeated call with this id gets it. */
 async function releaseOrphan({ records, tenant, input }: Asked, lockToken: string): Promise<Acquired> {
   if (input.attemptId === '') await records.storeOf(tenant).remove(input, lockToken)
   return { kind: 'busy', remainingMs: 0 }

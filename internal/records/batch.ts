@@ -13,13 +13,13 @@ export interface Batch {
   check(index: number): Parsed<BatchCheck>
 }
 
-/** Maximum bytes of all records in one response. An error replaces each further record. */
+/** Maximum bytes of all records in one response. Checks with further records get an error. */
 const batchRecordBytesMax = 4 * 1024 * 1024
 /** Checks of a batch that run concurrently. The process serves other calls between slices of this size. */
 const sliceChecks = 20
 /** Bytes of long records that are read concurrently. A longer record is read alone. */
 const sliceBytes = 256 * 1024
-/** Checks without an outcome by then get the error `store_unavailable`. */
+/** Time after which checks without an outcome get the error `store_unavailable`. */
 const batchMsMax = 900
 
 /**
@@ -72,7 +72,7 @@ class BatchRun {
     this.#store.answers.give(this.#bytesTaken, this.#tenantId)
   }
 
-  /** After the batch's deadline, starts no work and does not wait for unfinished work. */
+  /** Runs `work` for each element, until the batch's deadline: then starts no work and does not wait for unfinished work. */
   async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
     const leftMs = this.#overAtMs - performance.now()
     if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)

@@ -20,27 +20,27 @@ import type { RecordAddress } from './record.ts'
 import { longRecordBytes } from './scripts.ts'
 import { callMsMax, RecordsUnavailable } from './store.ts'
 
-/** Maximum per process; a tenant may use a quarter. */
+/** Maximum calls in progress per process. A tenant may use a quarter. */
 const callsMax = 2000
 const batchStepsMax = 128
 const batchBytesMax = 4 * 1024 * 1024
 const stepOverheadBytes = 512
-/** Maximum concurrent transactions, and the waiting steps that start the second one. */
+/** Maximum concurrent transactions. The second one starts when `parallelSteps` steps wait. */
 const writesMax = 2
 const parallelSteps = 16
 const readsMax = 2
 /**
- * Parts into which batches divide the meters of a tenant. Concurrent transactions use different parts, and give fences of different
- * remainders by 16, the last of which belongs to Redis.
+ * Parts (stripes) of a tenant's meters. Concurrent transactions use different stripes, so that they do not wait for each other. A fence
+ * modulo 16 is the stripe that granted it, or 15 for Redis.
  */
 const stripes = 15
-/** Maximum wait of a batch for partitions: long enough to create some, short enough to answer its other steps. */
+/** Maximum time for which a batch waits for new partitions. Leaves time to answer the other steps of the batch. */
 const createMsMax = 500
 
 interface QueuedStep extends Step {
-  /** Emptied when the caller gives up, to free memory. */
+  /** Set to undefined when the caller gives up, to free memory. */
   record?: string
-  /** Deadline, or 0 when the caller has given up, since its timer can fire a fraction of a millisecond early. */
+  /** Deadline; 0 once the caller has given up, since its timer can fire a fraction of a millisecond before the deadline. */
   overAtMs: number
   readonly settle: (result: Result | Error) => void
 }
@@ -94,7 +94,7 @@ export class DurableQueue {
     })
   }
 
-  /** Reads a record of at most `bytesMax` bytes, or its size. `day`: its partition, if known. @throws RecordsUnavailable */
+  /** Reads a record, or only its size if it exceeds `bytesMax` bytes. `day`: its partition, if known. @throws RecordsUnavailable */
   find(address: RecordAddress, bytesMax: number, day: Day | null = null): Promise<FoundRecord | undefined> {
     return this.#inTime(address, (settle, overAtMs) => {
       this.#reads.add({ address, bytesMax, day, overAtMs, settle })
@@ -103,8 +103,8 @@ export class DurableQueue {
   }
 
   /**
-   * Waits for a result until the deadline of the call. `start` queues the work and returns the action at the deadline. The call counts
-   * until its work leaves the queue (`give`), so that the queue is bounded while Postgres hangs.
+   * Waits for a result until the deadline of the call. `start` queues the work and returns the function to run at the deadline. The call
+   * counts towards `callsMax` until its work leaves the queue (`give`), which bounds the queue while Postgres hangs.
    */
   #inTime<T>(
     address: RecordAddress,
@@ -131,7 +131,7 @@ export class DurableQueue {
   async #write(batch: readonly QueuedStep[], markLate: () => void): Promise<void> {
     const results = await this.#writeSteps(batch, markLate)
     for (const { address } of batch) this.#calls.give(1, address.tenantId)
-    // Reports one failure per transaction, also if all its callers have given up.
+    // Reports one failure per transaction, even if all its callers have given up.
     const failures = new Set<unknown>()
     for (const [at, result] of results.entries()) {
       const step = batch[at]
@@ -197,7 +197,7 @@ export class DurableQueue {
     return steps.map((step) => byStep.get(step))
   }
 
-  /** Never throws, so that a step whose partition cannot be created fails alone. One batch at a time creates partitions; others wait. */
+  /** Never throws: without a partition, only the steps that need it fail. One batch at a time creates partitions; others wait. */
   async #createPartitions(missing: unknown, createByMs: number): Promise<void> {
     const leftMs = createByMs - performance.now()
     if (leftMs <= 0) return
@@ -215,7 +215,7 @@ export class DurableQueue {
     const short = live.filter(isShort)
     await this.#readTogether(short.filter(({ day }) => day !== null))
     await this.#readTogether(short.filter(({ day }) => day === null))
-    // Reads long records one after another, so that the number of short records bounds a batch of reads.
+    // Reads long records one after another, so that a batch of reads is bounded by its number of short records.
     for (const long of live.filter((read) => !isShort(read))) await this.#readTogether([long])
     for (const { address } of batch) this.#calls.give(1, address.tenantId)
   }

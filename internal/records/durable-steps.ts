@@ -65,11 +65,11 @@ function numbers(pick: (step: Step) => number | null | undefined): StepParam {
   return { type: 'float8[]', encode: (steps) => numberArrayParam(steps.map((step) => pick(step) ?? none)) }
 }
 
-/** Parameters of `run_record_steps` with an element for each step, except `s_key`. */
+/** Array parameters of `run_record_steps` that have one element per step, without `s_key`. */
 const stepParams: Readonly<Record<string, StepParam>> = {
   s_kind: texts(({ kind }) => kind),
   s_generation: numbers(({ address }) => address.place?.generation ?? 0),
-  // A text in Postgres cannot contain NUL, and no lock has a token with it or with its replacement.
+  // Replaces NUL, which Postgres cannot store in a text. No lock has a token with NUL or with the replacement.
   s_token: texts(({ token }) => token.replaceAll('\0', '\u{FFFD}')),
   s_ttl_ms: numbers(({ ttlMs }) => ttlMs),
   s_lock_ms: numbers(({ lockMs }) => lockMs),
@@ -103,7 +103,7 @@ export async function runSteps(
   const tenants = [...new Set(steps.map(({ address }) => address.tenantId))].sort()
   const tenantAt = new Map(tenants.map((tenant, at) => [tenant, at + 1]))
   const byEntry = new Map(steps.map(({ address }) => [entryKey(address), address]))
-  // Ascending ids: all transactions lock in this order.
+  // Sorts by id, so that all transactions take their locks in the same order.
   const keys = [...byEntry]
     .map(([entry, address]) => ({ entry, address, id: recordEntryId(address.tenantId, entry) }))
     .sort((one, other) => (one.id < other.id ? -1 : 1))
@@ -147,7 +147,7 @@ export interface Read {
 
 /** The record itself is null if it is too long. */
 export type FoundRecord = readonly [at: number, fingerprint: string, bytes: number, record: string | null]
-/** Without a record, the generation says whether it may be in another store. */
+/** Without a record, the generation of the records' place shows whether the record may be in another store. */
 type ReadRow = readonly [...(FoundRecord | [at: number, null, null, null]), generation: number | null]
 
 const readText = (ofPartition: string) => `
@@ -161,8 +161,8 @@ const readAnywhere = { name: 'read_records', text: readText('') }
 const readInPartition = { name: 'read_records_of_days', text: readText('AND e.expires_on = u.day::date') }
 
 /**
- * Reads records, all in known partitions or all in unknown ones, and with the same `bytesMax`. Returns an error for a read whose caller has
- * an outdated view of the place of the tenant's records.
+ * Reads records, all in known partitions or all in unknown ones, and with the same `bytesMax`. Returns an error for a read whose caller
+ * does not know that the tenant's records have moved.
  */
 export async function readRecords(
   pool: Pool,

@@ -16,7 +16,7 @@ let close: () => Promise<void>
 
 beforeAll(async () => {
   const database = await createMigratedDatabase()
-  // Uses one session, so that all its statements are prepared while the tables are nearly empty.
+  // All statements run in one session, which prepares them while the tables are nearly empty.
   pool = createPool({
     url: database.url,
     applicationName: 'test plan',

@@ -33,7 +33,7 @@ test('durable records: a call that was refused while it waited for a connection 
     const refused = store.acquire(acquireInput(tenantId, { key: 'refused', lockToken: 'refused' }))
     await expect(refused).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'timeout' })
     proxy.heal()
-    // Runs after the transaction in which the other call waited.
+    // This call runs after the transaction that would have run the refused call.
     expect(await store.acquire(acquireInput(tenantId, { key: 'next' }))).toMatchObject({ kind: 'locked' })
     const { rows } = await direct.query<{ key: string }>('SELECT key FROM record_entries')
     expect(rows).toEqual([{ key: 'next' }])
@@ -64,7 +64,7 @@ test('durable records: a step is not run and changes nothing after its deadline 
     }
     const place = { overAtMs: performance.now() + leftMs }
     await expect(store.acquire({ ...acquireInput(tenantId), ...place })).rejects.toMatchObject(timeout)
-    // Provides the connection as soon as the timer has fired, which may be a fraction of a millisecond before the deadline.
+    // Provides the connection once the timer has fired, which may be a fraction of a millisecond before the deadline.
     for (let times = 0; times < 20; times += 1) {
       const late = Promise.withResolvers<void>()
       connect = () => late.promise.then(() => lab.pool.connect())
@@ -174,7 +174,7 @@ test.each([
   ['released', 'N', 'locked'],
   ['held', undefined, 'busy'],
 ] as const)(
-  'durable records: an expired record does not return after the clock went back, if the next lock of its key is %s',
+  'durable records: if the next lock of its key is %s, an expired record does not reappear after the clock went back',
   async (_case, released, next) => {
     const lab = await openRecordLab({ durability: 'postgres' })
     try {

@@ -26,7 +26,7 @@ import {
 } from './store.ts'
 
 /**
- * Sessions of `DurableRecordStore` use no sequential scans, and generic plans, because a session keeps its plans: one that suits a nearly
+ * Session settings for `DurableRecordStore`: generic plans without sequential scans. A session keeps its plans, and a plan for a nearly
  * empty table must not stay in use after the table has grown.
  */
 export const durableSessionSettings = {
@@ -35,7 +35,7 @@ export const durableSessionSettings = {
   plan_cache_mode: 'force_generic_plan',
 } as const
 
-/** Upper bound of a record that is read after memory was reserved: the largest body with its headers. */
+/** Above the size of any record. Used as maximum once memory for the record has been reserved. */
 const anyRecordBytes = 2_000_000_000
 
 /** Stores records and locks in Postgres. Responds to a change after its commit. Concurrent calls share transactions. */
@@ -174,7 +174,7 @@ export class DurableRecordStore implements MovableRecordStore {
     await this.#queue.run(address, { kind: 'forget', token: '', markFence: fence })
   }
 
-  /** Announces the end of a lock to callers that wait for it, and to the lock history if the current store takes the lock over. */
+  /** Announces the end of a lock to callers that wait for it, and to the lock history if the other store takes the lock over. */
   #announce(address: RecordAddress, { kind, wake, endedFence, atMs }: Result): void {
     // If Redis is unavailable, waiting callers find the end of the lock by polling.
     if (wake)
@@ -216,10 +216,10 @@ function replayOf({ fingerprint }: AcquireInput, saved: string, record: string):
     : { kind: 'hit', record }
 }
 
-/** Maximum per batch of a purge. */
+/** Maximum bytes per batch of a purge. */
 const purgeBytesMax = 64 * 1024 * 1024
 
-/** Purges records and locks of a deleted tenant through the primary key, whose first bytes are the tenant's. */
+/** Purges records and locks of a deleted tenant through the primary key, whose first bytes identify the tenant. */
 export const purgeRecords: PurgeStep = async (pool, id, rowsMax) => {
   const { rows } = await pool.query<{ id: string; day: Day }>({
     name: 'records-find-purged',

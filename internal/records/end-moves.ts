@@ -5,9 +5,9 @@ import { readDurableMeters } from '#internal/usage/index.ts'
 import { findLastFence } from './durable-store.ts'
 
 export interface MoveParts {
-  /** Gives at most one connection at a time to a run. Not the pool of durable records, for whose connections calls wait. */
+  /** A run uses at most one connection. Must not be the pool of durable records, for whose connections record calls wait. */
   readonly pool: Pool
-  /** Age at which every record and lock from before a move is over, unless it was renewed. */
+  /** Time after a move by which every earlier record and lock has expired, unless it was renewed. */
   readonly entryMsMax: number
   /** Creates the tenant's meters in Redis, or marks existing ones as moved, so that no process writes new entries there. */
   closeRedis(tenantId: TenantId): Promise<void>
@@ -16,10 +16,9 @@ export interface MoveParts {
 }
 
 /**
- * Ends the moves of tenants whose earlier store has no more records or locks of them. Waits until every entry from before the move is over,
- * however short its ttl: by then no process has an old view, no transaction is open from before the move, and a clock that was ahead for a
- * moment is right again. A tenant whose earlier store is unavailable does not delay the others. Safe to run concurrently in any number of
- * processes.
+ * Ends the moves of tenants that have no more records or locks in their earlier store. Waits for `entryMsMax` even if all ttls are short:
+ * by then every process knows of the move, no transaction from before the move is open, and a clock that was briefly ahead is right again.
+ * A tenant whose earlier store is unavailable does not delay the others. Safe to run concurrently in any number of processes.
  * @throws the first error, after all tenants were tried, or once `signal` aborts
  */
 export async function endMoves(parts: MoveParts, signal?: AbortSignal): Promise<void> {
@@ -46,7 +45,7 @@ function lastFence({ pool, lastFenceInRedis }: MoveParts, { id, before }: MovedT
   return before === 'postgres' ? findLastFence(pool, id) : lastFenceInRedis(id)
 }
 
-/** Bytes of ended entries do not count, so a tenant without bytes has no entries. */
+/** Only records and locks that have not ended count as bytes, so a tenant without bytes has none. */
 async function hasEntries(pool: Pool, tenantId: TenantId): Promise<boolean> {
   return (await readDurableMeters(pool, [tenantId])).get(tenantId)?.recordBytes !== 0
 }

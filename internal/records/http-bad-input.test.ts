@@ -4,7 +4,7 @@ import { recordDurabilities } from '#internal/tenants/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, testApiKey, testLimits } from '#test/support/api.ts'
 import { usualCases } from '#test/support/nightly.ts'
 
-// One case per kind of store is enough, since input is refused before a store is chosen.
+// Tests one kind of store, since input is refused before a store is chosen.
 describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) => {
   let api: TestApi
 
@@ -206,7 +206,7 @@ describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) =
       '$method $path: accepts the field $field if it is $name',
       async ({ target, field, value }) => {
         const answer = await sendFields(target, { ...target.valid(), [field]: value })
-        // A token that owns no lock passes validation as a field, but is refused as a token.
+        // The lockToken is a valid field, but it owns no lock, so the call is refused.
         const tokened = target === extend || field === 'lockToken'
         expect(answer.json.code).toBe(tokened ? 'lock_lost' : undefined)
         expect(answer.status).toBe(tokened ? 409 : 200)
@@ -214,7 +214,7 @@ describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) =
     )
 
     test.each([ttlSecondsMax + 1, 2_147_483_648, 1e21])(
-      'ttlSeconds: the error for %d names the maximum in force',
+      'ttlSeconds: the error for %d names the configured maximum',
       async (ttlSeconds) => {
         for (const target of [check, save]) {
           const answer = await sendFields(target, { ...target.valid(), ttlSeconds })
@@ -421,7 +421,7 @@ describe.each(usualCases(recordDurabilities, 1))('records in %s', (durability) =
       }
     })
 
-    test('request body: 256 levels of nesting are accepted, so that only an unknown field is refused', async () => {
+    test('request body: 256 levels of nesting are accepted, and the call is refused only for its unknown field', async () => {
       const deep = `${'['.repeat(255)}${']'.repeat(255)}`
       for (const target of withBody) {
         const text = JSON.stringify({ ...target.valid(), deep: 0 }).replace('"deep":0', `"deep":${deep}`)

@@ -124,7 +124,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
   })
 
   describe('usage', () => {
-    test('usage: locks over the hard limit per minute are refused, but hits, busy responses and saves never are', async () => {
+    test('usage: above the hard limit per minute, new locks are refused, but hits, busy responses and saves never are', async () => {
       const minuteOf = () => Math.floor(Date.now() / 60_000)
       const [saved, held] = [fresh(), fresh()]
       const startedMinute = minuteOf()
@@ -137,7 +137,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       }
       let granted = 2
       let answer = await check('minute', fresh())
-      // Repeats the call, because a minute can end in the meantime, which resets the count at most once.
+      // Repeats the call until it is refused: if a minute ends during the test, the count is reset, at most once.
       for (; answer.status === 200 && granted < 7; granted += 1) answer = await check('minute', fresh())
       expect(answer.json).toMatchObject({
         statusCode: 429,

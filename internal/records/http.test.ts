@@ -232,7 +232,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
         expect((await waiter).json).toMatchObject({ cached: false, locked: true })
       })
 
-      test('waitMs: a caller whose wait is over gets a busy response', async () => {
+      test('waitMs: a caller gets a busy response when its waiting time is over', async () => {
         const address = fresh()
         await lock(address)
         const startedMs = performance.now()
@@ -278,7 +278,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       })
     })
 
-    test('PUT /v1/record: a save needs no earlier lock', async () => {
+    test('PUT /v1/record: a save is accepted without an earlier lock', async () => {
       const address = fresh()
       expect((await save({ ...address, status: 204, body: null })).text).toBe('{"ok":true}')
       expect((await check(address)).json).toEqual({
@@ -374,7 +374,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
   })
 
   describe('DELETE /v1/record', () => {
-    test('DELETE /v1/record: removes a record once', async () => {
+    test('DELETE /v1/record: the first call removes the record, and a second call finds none', async () => {
       const address = fresh()
       await save({ ...address, status: 200, body: 1 })
       expect((await remove(address)).text).toBe('{"ok":true,"existed":true}')
@@ -412,7 +412,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
   describe('POST /v1/record/extend', () => {
     const extend = (body: object) => api.call('POST', '/v1/record/extend', body)
 
-    test('POST /v1/record/extend: a lock lives for the requested time from now on, and keeps its fence', async () => {
+    test('POST /v1/record/extend: the lock is held for the requested time from now on, and keeps its fence', async () => {
       const address = fresh()
       const { lockToken, fence } = await lock({ ...address, lockSeconds: 5 })
       const answer = await extend({ ...address, lockToken, lockSeconds: 120 })
@@ -420,7 +420,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       expect(answer.json).toEqual({ ok: true, fence, expiresInMs: 120_000 })
     })
 
-    test('POST /v1/record/extend: without a requested time, a lock lives for its original duration', async () => {
+    test('POST /v1/record/extend: without a requested time, the lock is held for its original duration', async () => {
       const address = fresh()
       const { lockToken } = await lock({ ...address, lockSeconds: 5 })
       expect((await extend({ ...address, lockToken })).json.expiresInMs).toBe(5000)

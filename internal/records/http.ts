@@ -118,7 +118,7 @@ async function check(
   records: Records,
 ): Promise<Answer | ApiError> {
   try {
-    // Reading the signal costs time, and a call that does not wait is too short for the caller to hang up.
+    // Reads the signal only for a call that waits: reading it costs time, and other calls end before a caller hangs up.
     const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
     const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))
@@ -325,7 +325,7 @@ function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   return repeatedField(received, 'this check')
 }
 
-/** Keeps the JSON text as received. Must not be called for an object with repeated fields. */
+/** Returns the JSON text of a field as received. Must not be called for an object with repeated fields. */
 function receivedField(text: string, name: string): string | undefined {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined

@@ -134,7 +134,7 @@ describe.each(['without statistics', 'with statistics'])('lock history of 89 000
 })
 
 describe('lock history pages that examine every row', () => {
-  test('lock history: the pages for state running find the single running lock among 44 500 open locks', async () => {
+  test('lock history: the pages of locks in state `running` find the single running lock among 44 500 open locks', async () => {
     const { entries, pages } = await walked({ state: 'running' })
     expect(entries).toHaveLength(1)
     expect(entries[0]?.state).toBe('running')

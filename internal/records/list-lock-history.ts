@@ -112,7 +112,7 @@ function clamp(ms: number): number {
   return Math.min(Math.max(Math.floor(ms), 0), msMax)
 }
 
-/** Joins rows of one lock. It has two, in different partitions, if the tenant's retention changed before its end. */
+/** Joins the rows of a lock that has two, in different partitions, because the tenant's retention changed before the lock ended. */
 function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
   const joined: LockFacts[] = []
   for (const facts of page) {
@@ -186,7 +186,7 @@ function selectByIndex(pool: Pool, selection: Selection) {
   const keys: [name: string, value: string][] = [['tenant_id', tenantId]]
   if (hasKey) keys.push(['scope', scope], ['key', key])
   if (isUncompleted) keys.push(['ending', ending])
-  // One row value for comparison and order makes the planner choose this index.
+  // Comparison and order use the same row value, which makes the planner choose this index.
   const names = [...keys.map(([name]) => name), 'fence']
   const row = sql.raw(`(${names.join(', ')})`)
   const bound = (fence: number) =>
@@ -230,7 +230,7 @@ function hasEnding(selection: Selection): SQL | undefined {
   return ending && eq(lockHistory.ending, ending)
 }
 
-/** `running` and `expired` depend on the clock and are not stored. */
+/** Condition for `running` and `expired`, which depend on the clock and are not stored. */
 function isHeldAsAsked({ state, nowMs }: Selection): SQL | undefined {
   if (state === 'running') return gt(lockHistory.expiresAtMs, nowMs)
   return state === 'expired' ? lte(lockHistory.expiresAtMs, nowMs) : undefined

@@ -107,7 +107,7 @@ describe('recorder', () => {
     repeats: attempts,
   })
 
-  test('lock history recorder: notes of several processes give the same rows in any order and with repetitions', async () => {
+  test('lock history recorder: notes of several processes result in the same rows, in any order and if repeated', async () => {
     const property = fc.asyncProperty(
       fc.array(story, { minLength: 1, maxLength: 8 }),
       fc.infiniteStream(fc.nat({ max: 1_000_000 })),
@@ -181,7 +181,7 @@ describe('recorder', () => {
     expect((await listAll(tenantId)).map(({ key }) => key)).toEqual(['text'])
   })
 
-  test('lock history recorder: a flush writes one batch with a share of each tenant, and flushAll writes all notes', async () => {
+  test('lock history recorder: a flush writes one batch with notes of every tenant, and flushAll writes all notes', async () => {
     const [busy, quiet] = [await createTenant(), await createTenant()]
     const recorder = openRecorder()
     for (let nth = 0; nth < 3_500; nth += 1) recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))
@@ -220,7 +220,7 @@ describe('recorder', () => {
       'SELECT count(*)::int AS rows, min(fence) AS first FROM executions WHERE tenant_id = $1',
       [busy],
     )
-    // Keeps the batch in flight, and the latest notes that fit into the buffer.
+    // The failed batch (k0) was kept, and so were the latest notes that fit into the buffer.
     expect(rows).toEqual([{ rows: 500, first: fenceOf(0) }])
     expect((await listAll(busy))[0]?.key).toBe('k2000')
   })

@@ -12,7 +12,7 @@ import { acquiredAtMsOf, endings, factsOf, joinFacts, type NoteLock } from './lo
 import { type HeldNote, NoteBuffer, type NoteBufferBounds } from './note-buffer.ts'
 import type { lockHistory } from './tables.ts'
 
-/** Maximum per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
+/** Maximum notes per statement. With a flush every half second, a process writes up to 2 000 notes per second. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 
@@ -23,7 +23,7 @@ interface Batch {
   readonly rows: readonly LockHistoryRow[]
 }
 
-/** Buffers notes of locks in memory and writes them to Postgres in the background. The history is informational: notes can be lost. */
+/** Buffers changes of locks (notes) and writes them to Postgres in the background. Notes can be lost: the history only informs. */
 export class LockHistoryRecorder {
   readonly #options
   readonly #buffer: NoteBuffer
@@ -38,7 +38,7 @@ export class LockHistoryRecorder {
     readonly onDropped: (reason: 'full' | 'refused', notes: number, cause?: unknown) => void
     /** Default: 16 384 notes and 8 MiB. */
     readonly bounds?: NoteBufferBounds
-    /** Maximum per flush. Default: 1, which limits the load on Postgres. */
+    /** Maximum batches per flush. Default: 1, which limits the load on Postgres. */
     readonly batchesMax?: number
   }) {
     this.#options = options
@@ -102,7 +102,7 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
-    // Expiry by the time of acquisition, which the fence contains: notes of one lock from several processes get the same row.
+    // Expiry follows from the time of acquisition, which the fence contains, so notes of one lock from several processes get the same row.
     const expiresOn = dayAfter(acquiredAtMsOf(note.fence), days)
     const joined = known ? joinFacts(known, facts) : facts
     byFence.set(note.fence, { ...joined, tenantId, expiresOn, notes: (known?.notes ?? 0) + 1 })
@@ -111,8 +111,8 @@ function rowsOf(tenantId: TenantId, held: readonly HeldNote[], days: number): Lo
 }
 
 // Joins rows of a lock as `joinFacts` does: the latest extension and the earliest end win, so order and repetition of writes do not matter.
-// Locks rows in key order, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge may have finished. The
-// parameter 0 represents null.
+// Locks rows in key order, so that two processes do not deadlock. A deleted tenant gets no rows, because its purge may have finished. A
+// parameter of 0 means null.
 const upsertText = `
 INSERT INTO executions AS known
   (tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)

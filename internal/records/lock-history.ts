@@ -11,19 +11,19 @@ export type LockNote =
   | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
-/** Records a change of a lock. Fast, never blocks, never throws. Repeating a note changes nothing. */
+/** Records a change of a lock. Never blocks, never throws. A repeated note changes nothing. */
 export type NoteLock = (address: RecordAddress, note: LockNote) => void
 
 type Reply = readonly unknown[]
 
-/** Also records the end of the lock that was taken over, if any. A re-entry by the same attempt counts as an extension. */
+/** Records an acquisition, and the end of the lock that was taken over, if any. A re-entry by the same attempt counts as an extension. */
 export function noteLocked(
   note: NoteLock,
   address: RecordAddress,
   { fence, expiresInMs: heldMs }: Extract<AcquireOutcome, { kind: 'locked' }>,
   reply: Reply,
 ): void {
-  // Present only if the key was locked before.
+  // `endedFence` is present only if the key was locked before.
   const [, , , , , reenteredAtMs, endedFence] = reply
   if (reenteredAtMs !== undefined && reenteredAtMs !== 0)
     return note(address, { kind: 'extended', fence, atMs: Number(reenteredAtMs), heldMs })
@@ -67,7 +67,7 @@ export const lockStates = ['running', 'completed', 'released', 'taken_over', 'ex
 /** One of `lockStates`. */
 export type LockState = (typeof lockStates)[number]
 
-/** Outcomes of a lock. `open`: none is known. */
+/** Outcomes of a lock. `open`: no outcome is known. */
 export const endings = ['open', 'completed', 'released', 'taken_over'] as const
 export type Ending = (typeof endings)[number]
 

@@ -122,7 +122,7 @@ describe.each([
     expect(await hasEntry(to, tenantId)).toBe(true)
   })
 
-  test('move: a lock acquired before the move stays busy for other callers, and its holder can re-enter, extend and save', async () => {
+  test('move: the key of a lock from before the move stays busy for others, and its holder can re-enter, extend and save', async () => {
     const { tenantId, now } = await moved(locked)
     expect(await now.acquire()).toMatchObject({ kind: 'busy' })
     expect(await now.acquire({ attemptId: 'a' })).toMatchObject({ kind: 'locked', lockToken: 'A' })
@@ -263,7 +263,7 @@ describe.each([
       await expect(call(old)).rejects.toMatchObject({ reason: 'moved' })
       expect([await hasEntry(from, tenantId), await hasEntry(to, tenantId)]).toEqual([false, true])
       expect(await now.save({ lockToken: 'N' })).toEqual({ kind: 'saved' })
-      // Also refuses a key of which the earlier store has only the mark.
+      // A key of which the earlier store has only a tombstone is refused as well.
       const marked = await movedOver()
       await marked.now.acquire({ limits: refused })
       await expect(call(marked.old)).rejects.toMatchObject({ reason: 'moved' })
@@ -304,7 +304,7 @@ describe.each([
     const old = new Process(choose(view), tenantId)
     await old.acquire({ lockToken: 'A' })
     const storeOf = () => {
-      // Hangs up during the attempt that gets the lock.
+      // The caller hangs up during the call of the store that gets the lock.
       if (view.generation > generation) signal?.abort()
       return choose(view)
     }
@@ -387,7 +387,7 @@ describe.each([
     ['during the move', false],
     ['after the end of the move', true],
   ])(
-    'move: a fence is higher than all fences of an earlier store that is now empty and whose clock is ahead, %s',
+    'move: a new fence is higher than all fences of the earlier store, even if that store is now empty and its clock is ahead, %s',
     async (_when, isOver) => {
       const tenantId = await createTenantIn(lab, from)
       await setClocks(tenantId, labStartMs, 10 * minuteMs)

@@ -28,10 +28,10 @@ export function chooseRecordStore(
 }
 
 /**
- * Records of a tenant that moved between stores. A key stays in the earlier store until its record or lock there has ended; that store
- * writes no new ones, so that a key which it lacks belongs to the current store from then on. Each call therefore reads the earlier store
- * first, and fails if that store is unavailable. A lock that is over there is taken over in two steps: the earlier store leaves only the
- * mark of the lock, and the current store grants the next one.
+ * Records of a tenant that moved between stores. A key stays in the earlier store until its record or lock there has ended. The earlier
+ * store writes no new entries, so a key that it lacks belongs to the current store. Each call therefore reads the earlier store first, and
+ * fails if that store is unavailable. An expired lock there is taken over in two steps: the earlier store replaces it by a tombstone
+ * (`mark`), and the current store grants the next lock.
  */
 class MovingRecordStore implements RecordStore {
   readonly answers: Shares
@@ -88,7 +88,7 @@ class MovingRecordStore implements RecordStore {
     })
   }
 
-  /** Calls the current store only if the earlier one had nothing for this key. */
+  /** Calls the current store only if the earlier one has nothing for this key. */
   #call<At extends RecordAddress, T>(address: At, asked: Asked<At, T>): Promise<T> {
     if (!this.#before) return this.#callCurrent(address, asked)
     const timed = { ...address, overAtMs: performance.now() + callMsMax }
@@ -112,7 +112,7 @@ class MovingRecordStore implements RecordStore {
       earlier = error.facts
     }
     const outcome = await this.#callCurrent(address, asked, earlier)
-    // From now on the current store announces the earlier run. A mark that stays announces it once more until it expires.
+    // From now on the current store reports the takeover. If this removal of the tombstone fails, the takeover can be reported twice.
     if (earlier?.mark && asked.isWritten?.(outcome)) {
       const { tenantId, scope, key } = address
       before.forgetMark({ tenantId, scope, key, place }, earlier.mark.fence).catch(() => undefined)
@@ -138,7 +138,7 @@ class MovingRecordStore implements RecordStore {
 interface Asked<At extends RecordAddress, T> {
   call(store: RecordStore, at: At, earlier?: EarlierFacts): Promise<T>
   isFinal(outcome: T): boolean
-  /** Returns whether the current store has a record or lock that follows the mark in the earlier one. Default: never. */
+  /** Returns whether the current store now has a record or lock, so that the earlier store's tombstone can go. Default: never. */
   isWritten?(outcome: T): boolean
 }
 

@@ -46,7 +46,7 @@ describe('note buffer', () => {
     expect(fencesOf(buffer, hog)).toEqual([6, 7, 8])
   })
 
-  test('note buffer: is also limited by bytes, and drops as many notes as a long new note needs', () => {
+  test('note buffer: is also limited by bytes, and drops as many notes as a long new note displaces', () => {
     const buffer = new NoteBuffer({ notesMax: 100, bytesMax: 2_000 })
     for (let fence = 1; fence <= 9; fence += 1) pushTo(buffer, hog, fence)
     expect(buffer.takeDropped()).toBe(0)
@@ -75,12 +75,12 @@ describe('note buffer', () => {
     for (const id of many) pushTo(buffer, id, 2)
     const held = Map.groupBy(buffer.take(4_000), ({ address }) => address.tenantId)
     const lost = many.filter((id) => held.get(id)?.length !== 2).length
-    // The buffer examines four other tenants per drop, so some notes are dropped before it finds this tenant.
+    // The buffer examines four other tenants per drop, so it drops some notes before it finds the tenant with most notes.
     expect(lost).toBeLessThanOrEqual(250)
     expect(held.get(hog)?.length).toBeLessThanOrEqual(2_250)
   })
 
-  test('note buffer: takes an equal share of each tenant, and starts with another tenant each time', () => {
+  test('note buffer: takes equally many notes of each tenant, and starts with another tenant each time', () => {
     const buffer = new NoteBuffer({ notesMax: 1_000, bytesMax: roomy })
     for (let fence = 1; fence <= 500; fence += 1) pushTo(buffer, hog, fence)
     for (const id of [small, other]) for (let fence = 1; fence <= 20; fence += 1) pushTo(buffer, id, fence)
@@ -90,7 +90,7 @@ describe('note buffer', () => {
     expect(tenants.size).toBe(3)
   })
 
-  test('note buffer: for any operations, counts all losses and keeps its limits and each tenant’s order', () => {
+  test('note buffer: after any operations, it has counted all losses and kept its limits and the order of each tenant’s notes', () => {
     const ids = [hog, small, other]
     const step = fc.oneof(
       {

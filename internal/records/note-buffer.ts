@@ -5,7 +5,7 @@ import type { RecordAddress } from './record.ts'
 export interface NoteBufferBounds {
   /** Maximum of all tenants together. */
   readonly notesMax: number
-  /** Maximum of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
+  /** Maximum bytes of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
   readonly bytesMax: number
 }
 
@@ -29,12 +29,12 @@ interface Queue {
 }
 
 const noteBytes = 200
-/** Tenants examined per dropped note. The heaviest so far is remembered, so that repeated drops find the heaviest of all. */
+/** Tenants examined per dropped note. The largest found so far is remembered, so that repeated drops find the largest of all. */
 const looksMax = 4
 
 /**
- * Buffers notes for Postgres, one per lock operation. A full buffer drops the oldest note of the tenant with most bytes among the tenant
- * that adds a note, the heaviest tenant found before and the next `looksMax` tenants.
+ * Buffers changes of locks (notes) for Postgres. A full buffer drops the oldest note of a tenant with many bytes: it compares the tenant
+ * that adds a note, the largest tenant found before, and the next `looksMax` tenants.
  */
 export class NoteBuffer {
   readonly #bounds: NoteBufferBounds
@@ -45,7 +45,7 @@ export class NoteBuffer {
   #bytes = 0
   #dropped = 0
 
-  /** @param bounds must allow more than the bytes of one note */
+  /** @param bounds must allow more bytes than one note has */
   constructor(bounds: NoteBufferBounds) {
     this.#bounds = bounds
   }
@@ -69,7 +69,7 @@ export class NoteBuffer {
       this.#shift(this.#findHeavy(tenantId))
       this.#dropped += 1
     }
-    // The caller's address can keep a whole request in memory.
+    // Copies the address, since the caller's object can keep a whole request in memory.
     const place: Place = { address: { tenantId, scope, key }, note, bytes, next: undefined }
     this.#count += 1
     this.#bytes += bytes
@@ -84,7 +84,7 @@ export class NoteBuffer {
     queue.bytes += bytes
   }
 
-  /** Takes the oldest notes, an equal share of each tenant. Unused shares go to tenants with more notes. */
+  /** Takes the oldest notes, equally many of each tenant. If some tenants have fewer, takes more of the others. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
     // Ends, because each iteration takes at least one note.
@@ -94,7 +94,7 @@ export class NoteBuffer {
         const count = Math.min(share, queue.count, notesMax - taken.length)
         if (count === 0) break
         for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))
-        // Tenants without a share in this batch come first in the next one.
+        // Moves this tenant to the end, so that tenants without notes in this batch come first in the next one.
         if (queue.count > 0 && this.#queues.delete(queue.tenantId)) this.#queues.set(queue.tenantId, queue)
       }
     }

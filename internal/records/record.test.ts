@@ -20,7 +20,7 @@ describe('lifetimes', () => {
   })
 
   const seconds = fc.integer({ min: 1, max: 315_360_000 })
-  test('decideLifetimes: a lock never outlives its record, no default exceeds the maximum, and valid requests are granted', () => {
+  test('decideLifetimes: a lock never outlives its record, no default exceeds the maximum, and valid requested times are granted', () => {
     fc.assert(
       fc.property(
         fc.option(seconds, { nil: undefined }),
@@ -53,7 +53,7 @@ describe('retry and wait times', () => {
     )
   })
 
-  test('decideWaitMs: a waiter sleeps at most a second, never past its deadline, and not at all after its deadline', () => {
+  test('decideWaitMs: a waiting caller sleeps at most a second, never past its deadline, and not at all after it', () => {
     const time = fc.double({ min: 0, max: 1e9, noNaN: true })
     fc.assert(
       fc.property(remaining, time, time, (remainingMs, deadlineMs, nowMs) => {

@@ -8,18 +8,18 @@ export interface RecordAddress {
   readonly key: string
   /** Time of `performance.now()` after which no further step of the call may start. Absent: the step has a deadline of its own. */
   readonly overAtMs?: number
-  /** Place after a move; absent for a tenant whose records never moved. */
+  /** Place of the tenant's records after a move; absent if they never moved. */
   readonly place?: RecordPlace
 }
 
-/** The caller's view of the place of a tenant's records, after they have moved between stores. */
+/** Place of a tenant's records after a move between stores, as the caller knows it. */
 export interface RecordPlace {
   readonly generation: number
   /** True in the store of new records and locks, false in the earlier store. */
   readonly isCurrent: boolean
-  /** Last fence of the earlier store, above which the current one grants a lock. */
+  /** Last fence of the earlier store. The current store grants locks with higher fences only. */
   readonly fence?: number
-  /** True if a lock of the key ended in the earlier store without its outcome, so that the next one takes it over. */
+  /** True if a lock of the key expired in the earlier store without an outcome, so that the next lock counts as a takeover. */
   readonly isTakeover?: boolean
 }
 
@@ -67,7 +67,7 @@ export interface Lifetimes {
 const defaultTtlSeconds = 86_400
 const defaultLockSeconds = 60
 
-/** The tenant's maximum limits the default ttl. A lock never ends later than its record. */
+/** Decides the durations of a lock and its record. The tenant's maximum also limits the default ttl. A lock never ends after its record. */
 export function decideLifetimes(
   asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
   ttlSecondsMax: number,
@@ -81,17 +81,17 @@ export function decideLifetimes(
 
 const retryAfterMsMax = 1000
 
-/** Delay before a retry of a busy key: the remaining duration of the lock, at most a second, since most work ends sooner. */
+/** Suggested delay before a retry of a busy key: the remaining duration of the lock, but at most a second, since most work ends sooner. */
 export function suggestRetryMs(remainingMs: number): number {
   return Math.max(1, Math.min(Math.ceil(remainingMs), retryAfterMsMax))
 }
 
-/** Sleep of a waiter before its next poll: until the end of the lock, the waiter's deadline, or a second, whichever is first. */
+/** Sleep of a waiting caller before its next poll: until the lock ends, its deadline is reached or a second has passed. */
 export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: number): number {
   return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
 }
 
-/** Keeps each part as received. */
+/** Builds the JSON text of a record from its parts, which are kept as received. */
 export function joinRecord(status: number, headers: string, body: string): string {
   return `{"status":${status},"headers":${headers},"body":${body}}`
 }

@@ -95,7 +95,7 @@ describe.each(recordDurabilities)('shares of tenants with records in %s', (durab
       expect(answered).toBeGreaterThan(5)
     })
 
-    test('batch: returns at most 4 MiB of records, an error with a retry time for each further record, and all locks', async () => {
+    test('batch: returns all locks and at most 4 MiB of records, and an error with a retry time for each further record', async () => {
       const tenantId = await tenantWithLongRecords(20)
       const small = await saveRecord(tenantId, 'small', 30_000)
       const keys = [...Array.from({ length: 20 }, (_, n) => `long-${n}`), 'small', 'free']
@@ -148,7 +148,7 @@ describe.each(recordDurabilities)('shares of tenants with records in %s', (durab
     })
 
     test.each([32_000, 32_767, 32_768, 40_000])(
-      'long records: records of %d bytes are returned complete',
+      'long records: a record of %d bytes is returned completely',
       async (bytes) => {
         const tenantId = await lab.createTenant()
         const record = await saveRecord(tenantId, '€', bytes)

@@ -58,7 +58,7 @@ describe('lock in an unknown format, as another version may have written', () =>
 
 describe('lost data', () => {
   test.each(Object.keys(steps))(
-    'lost data: "%s" seeds the meters first and returns the same as for a new key',
+    'lost data: "%s" first creates the meters from Postgres and then returns the same as for a new key',
     async (step) => {
       const tenantId = await lab.createTenant()
       const fresh = await lab.createTenant()
@@ -72,7 +72,7 @@ describe('lost data', () => {
   test.each([
     ['an entry', 0],
     ['a record that was replayed before', 2],
-  ])('lost data: %s without meters is returned only after the meters are seeded', async (_case, replays) => {
+  ])('lost data: %s is returned only after lost meters are created from Postgres', async (_case, replays) => {
     const tenantId = await lab.createTenant()
     await states['record of A']?.(tenantId)
     for (let nth = 0; nth < replays; nth += 1) await lab.store.acquire(acquireInput(tenantId))
@@ -120,18 +120,21 @@ describe('acquisitions that share a script', () => {
   test.each([
     ['locksPerMinute', { locksPerMinute: 5 }, 5],
     ['recordBytes', { recordBytes: 1500 }, 5],
-  ])('shared script: %s is exact, and a refused lock is not counted', async (limit, limits, granted) => {
-    const tenantId = await lab.createTenant()
-    const outcomes = await acquireAll(tenantId, limits)
-    expect(outcomes.filter(({ kind }) => kind === 'locked').length).toBe(granted)
-    expect(outcomes.filter((outcome) => outcome.kind === 'limited' && outcome.limit === limit).length).toBe(
-      20 - granted,
-    )
-    expect(await readMeter(lab, tenantId)).toMatchObject({ minuteLocks: granted, monthLocks: granted })
-  })
+  ])(
+    'shared script: %s applies exactly, and a refused lock is not counted',
+    async (limit, limits, granted) => {
+      const tenantId = await lab.createTenant()
+      const outcomes = await acquireAll(tenantId, limits)
+      expect(outcomes.filter(({ kind }) => kind === 'locked').length).toBe(granted)
+      expect(outcomes.filter((outcome) => outcome.kind === 'limited' && outcome.limit === limit).length).toBe(
+        20 - granted,
+      )
+      expect(await readMeter(lab, tenantId)).toMatchObject({ minuteLocks: granted, monthLocks: granted })
+    },
+  )
 })
 
-test('records in Redis: with slow script and slow seeding, a call is refused within a second and takes no lock later', async () => {
+test('records in Redis: if script and creation of meters are slow, a call is refused within a second and gets no lock later', async () => {
   const tenantId = await lab.createTenant()
   const blocker = await lab.pool.connect()
   await blocker.query('BEGIN')

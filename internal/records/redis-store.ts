@@ -25,7 +25,7 @@ import {
 } from './store.ts'
 import { type Batchable, TurnBatches } from './turn-batches.ts'
 
-/** Maximum per process; a tenant may use a quarter. Lower than the maximum of the Redis connection, to leave room for other callers. */
+/** Maximum calls in progress per process; a tenant may use a quarter. Below the connection's maximum, which others use as well. */
 const callsMax = 8000
 type Reply = readonly unknown[]
 
@@ -34,9 +34,9 @@ interface Step {
   readonly address: RecordAddress
   readonly entry: string
   readonly args: readonly string[]
-  /** Arguments that request a long record itself; undefined if the record's size suffices. */
+  /** Arguments with which the script returns a long record; undefined if its size is enough. */
   readonly wholeArgs?: (() => readonly string[]) | undefined
-  /** First argument of a script, which all its entries of a tenant share. */
+  /** First argument of a script, which is the same for all entries in one script call. */
   readonly shared?: string
 }
 
@@ -60,7 +60,7 @@ const scriptCallsMax = 16
 const readCallsMax = 32
 const scriptCharsMax = 64 * 1024
 
-/** Maximum length of a record that surely has at most `longRecordBytes` bytes, because a character has at most 4 bytes in UTF-8. */
+/** A record of at most this length has at most `longRecordBytes` bytes, since a character has at most 4 bytes in UTF-8. */
 const shortRecordChars = longRecordBytes / 4
 
 /**
@@ -111,8 +111,8 @@ export class RedisRecordStore implements MovableRecordStore {
   }
 
   /**
-   * Reads a record that was short before. A plain read is as consistent as the acquire script and costs a fraction of it. Runs the script
-   * if the key no longer has a short record.
+   * Reads a record that was short at the last call. A plain read is as consistent as the acquire script and costs a fraction of the
+   * script's time. If the key no longer has a short record, runs the script.
    */
   #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
@@ -226,13 +226,13 @@ export class RedisRecordStore implements MovableRecordStore {
     return this.#run({ script, address, entry: entryKey(address), args: [String(fence)] }, () => undefined)
   }
 
-  /** Returns 0 without fences. */
+  /** Returns the last fence of a tenant; 0 if there is none. */
   async lastFence(tenantId: TenantId): Promise<number> {
     const [fence] = (await this.#redis.evaluate(this.#scripts.fence, [meterKeys(tenantId).meta], [])) as Reply
     return Number(fence)
   }
 
-  /** Not async, because every request calls this function and one more promise has a measurable cost. */
+  /** Not async: every request calls this function, and another promise has a measurable cost. */
   #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
     const { tenantId, overAtMs } = step.address
     if (overAtMs !== undefined && overAtMs <= performance.now())
@@ -300,7 +300,7 @@ export class RedisRecordStore implements MovableRecordStore {
     let reply = first
     if (reply[0] === 'seed') {
       await this.#meter.seed(tenantId)
-      // By now the caller has received 503 and must not acquire a lock.
+      // If the call is late, its caller has received 503 and must not acquire a lock.
       if (performance.now() - startedMs > callMsMax) timedOut()
       reply = await this.#evaluate(step, step.args)
     }
@@ -393,7 +393,7 @@ function fingerprintOf(entry: string): string {
   return entry.split('\n', 4)[3] ?? ''
 }
 
-/** Cuts the text after the sixth newline of a Redis entry. */
+/** Returns the text after the sixth newline of a Redis entry. */
 function recordOf(entry: string): string {
   let at = -1
   for (let line = 0; line < 6; line += 1) at = entry.indexOf('\n', at + 1)

@@ -20,7 +20,7 @@ const key = text(255, 'Idempotency key within the scope.')
 const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
   description: 'The token returned when the lock was taken. Opaque.',
 })
-/** The document shows the configured maximum. `checkTtl` refuses a longer value, because the tenant may set a lower maximum. */
+/** The OpenAPI document shows the configured maximum; `checkTtl` checks values, since a tenant may set a lower one. */
 const ttlSeconds = Type.Integer({
   minimum: 1,
   documented: (({ recordTtlSecondsMax }) => ({
@@ -67,7 +67,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   ),
 )
 
-/** Needed because TypeBox does not check `propertyNames`. */
+/** Checks header names, since TypeBox does not check `propertyNames`. */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).find((name) => !headerName.test(name))
 }

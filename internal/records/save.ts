@@ -3,7 +3,7 @@ import { checkTtl, type Records, type RecordTenant } from './acquire.ts'
 import { decideLifetimes, joinRecord, type SaveOutcome } from './record.ts'
 import type { SaveRequest } from './requests.ts'
 
-/** Saves a response. The first saved record wins, and repeating the same save succeeds. A refused save changes neither lock nor record. */
+/** Saves a response. The first record is kept, and a repeat of its save succeeds. A refused save changes neither lock nor record. */
 export async function saveRecord(
   records: Records,
   tenant: RecordTenant,

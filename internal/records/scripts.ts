@@ -11,7 +11,7 @@ import place from './scripts/place.lua' with { type: 'text' }
 import remove from './scripts/remove.lua' with { type: 'text' }
 import save from './scripts/save.lua' with { type: 'text' }
 
-/** Maximum of a record that is read without reserved memory, since thousands of calls can read records of maximum size at once. */
+/** Maximum size of a record that is read without reserved memory: thousands of calls can read records of this size at once. */
 export const longRecordBytes = 32 * 1024
 
 const bounds = `local LONG_BYTES = ${longRecordBytes}`
@@ -23,7 +23,7 @@ export function defineRecordScripts(clockSource: string = clockLua) {
     save: defineScript('save', '', [clockSource, meterLua, place, entry, save]),
     fetch: defineScript('fetch', 'no-writes', [bounds, place, fetch]),
     fence: defineScript('fence', 'no-writes', [fence]),
-    // Run also when Redis is full, since they free memory or keep a lock alive.
+    // These scripts also run when Redis is full, since they free memory or keep a lock alive.
     remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, place, entry, remove]),
     forget: defineScript('forget-mark', 'allow-oom', [clockSource, meterLua, place, entry, forget]),
     extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, place, entry, extend]),

@@ -57,7 +57,7 @@ function twoProcesses(lab: RecordLab): () => RecordStore {
 }
 
 describe.each(recordDurabilities)('concurrent callers of records in %s', (durability) => {
-  // The interleaving of callers can differ with the same seed, but the calls of each caller do not.
+  // With the same seed, each caller makes the same calls, but the calls of different callers can interleave differently.
   const first = testSeed()
 
   const callers = [
@@ -82,7 +82,7 @@ describe.each(recordDurabilities)('concurrent callers of records in %s', (durabi
     20_000,
   )
 
-  test('history check: simulated callers meet every situation that the check covers', async () => {
+  test('history check: simulated callers produce every situation that the check covers', async () => {
     const met = new Set<string>()
     for (let seed = 1; seed <= seedsMax && !situations.every((one) => met.has(one)); seed += 1) {
       const history = await simulateCallers(labs[durability], { ...size, seed })
@@ -268,7 +268,7 @@ async function findKind(broken: RecordLab, found: string, moves = false): Promis
 
 describe('history check', () => {
   test.each(usualCases(scriptFaults, 2))(
-    'history check: finds the fault of %s in Redis',
+    'history check: detects the fault "%s" in Redis',
     async (_fault, script, from, to, found) => {
       const broken = await openRecordLab({ scripts: withFault(script, from, to) })
       try {
@@ -281,7 +281,7 @@ describe('history check', () => {
   )
 
   test.each(usualCases(moveFaults, 0))(
-    'history check: finds the fault of %s during a move',
+    'history check: detects the fault "%s" during a move',
     async (_fault, fromRedis, fromPostgres, found) => {
       for (const options of [
         { scripts: withFault('acquire', ...fromRedis) },
@@ -299,7 +299,7 @@ describe('history check', () => {
   )
 
   test.each(usualCases(sqlFaults, 2))(
-    'history check: finds the fault of %s in Postgres',
+    'history check: detects the fault "%s" in Postgres',
     async (_fault, from, to, found) => {
       const broken = await openRecordLab({ durability: 'postgres', sqlFaults: [[from, to]] })
       try {

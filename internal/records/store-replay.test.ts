@@ -35,7 +35,7 @@ describe.each(recordDurabilities)('replays of records in %s', (durability) => {
   })
 
   test.each(['removed by a call', 'expired'])(
-    'replay: the next check locks the key again after a replayed record was %s',
+    'replay: after a replayed record was %s, the next check locks the key again',
     async (how) => {
       const tenantId = await replayedTenant()
       if (how === 'removed by a call') await lab.store.remove(acquireInput(tenantId), '')
@@ -45,7 +45,7 @@ describe.each(recordDurabilities)('replays of records in %s', (durability) => {
     },
   )
 
-  test('replay: a record that another process removed and saved anew for longer is returned', async () => {
+  test('replay: if another process removes a record and saves a new one, the new one is returned', async () => {
     const tenantId = await replayedTenant()
     const other = lab.createStores()[durability]
     await other.remove(acquireInput(tenantId), '')

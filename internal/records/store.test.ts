@@ -157,7 +157,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
   }
 
   describe('acquisition', () => {
-    test('acquisition: returns its own token, the duration of the lock, and a fence of the clock in µs', async () => {
+    test('acquisition: returns the caller’s token, the duration of the lock, and the time in µs as fence', async () => {
       const tenantId = await lab.createTenant()
       const outcome = await acquired(acquireInput(tenantId))
       expect(outcome.fence).toBeWithin(labStartMs * 1000, labStartMs * 1000 + fenceStep)
@@ -196,7 +196,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
     })
 
-    test('acquisition: does not wait for a released key when the clock goes back', async () => {
+    test('acquisition: a released key can be locked immediately even if the clock has gone back', async () => {
       const tenantId = await lab.createTenant()
       await states['released by B']?.(tenantId)
       await lab.setClock(tenantId, labStartMs)
@@ -257,7 +257,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       expect(left).toBeWithin(livesMs - 10_000, livesMs + 1)
     })
 
-    test('save: a save without a lock is never refused because of usage, but is counted', async () => {
+    test('save: a save without a lock counts towards usage, but is never refused because of usage', async () => {
       const tenantId = await lab.createTenant()
       const limits = { locksPerMinute: 1, locksPerMonth: null, recordBytes: null }
       await acquired(acquireInput(tenantId, { key: 'a', limits }))
@@ -310,7 +310,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       expect(await millisecondsLeft(lab, tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
     })
 
-    test('expiry: an extended lock is held from now on for the extended duration', async () => {
+    test('expiry: an extended lock is held for the requested duration from now on', async () => {
       const tenantId = await lab.createTenant()
       await acquired(acquireInput(tenantId, { lockToken: 'A' }))
       await lab.setClock(tenantId, labStartMs + lockMs - 1)
@@ -401,7 +401,7 @@ test('RecentKeys: keeps the latest keys, and never more than the maximum', () =>
   expect(remembered.slice(-5)).toEqual([995, 996, 997, 998, 999])
 })
 
-test('RecentKeys: a deleted key is gone, whether it was old or new', () => {
+test('RecentKeys: a deleted key is not found again, whether it was old or new', () => {
   const keys = new RecentKeys<number>(4)
   for (const key of ['a', 'b', 'c']) keys.set(key, 1)
   for (const key of ['a', 'c']) keys.delete(key)

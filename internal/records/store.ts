@@ -19,7 +19,7 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   /** True if the caller waits for a busy key, so that the end of the current lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
-  /** Reply for a long record: its size, or the whole, for which the caller has reserved memory. Default: the store reserves memory. */
+  /** Reply for a long record: its size, or the whole record if the caller has reserved memory. Default: the store reserves memory. */
   readonly long?: 'sized' | 'whole'
 }
 
@@ -47,20 +47,20 @@ export class RecordsUnavailable extends Error {
   }
 }
 
-/** Facts of the store that had a tenant's records before. */
+/** Facts from the store that had a tenant's records before the move. */
 export interface EarlierFacts {
   readonly fence: number
   /** Bytes of the tenant's records and locks, without those of this key. */
   readonly bytes: number
   /** Locks of the current minute. */
   readonly minuteLocks: number
-  /** Mark of a lock of this key that ended without its outcome, and that can no longer be extended or completed. */
+  /** Tombstone of a lock of this key that expired without an outcome. The lock can no longer be extended or completed. */
   readonly mark?: { readonly fence: number; readonly fingerprint: string }
 }
 
 /**
- * Error of the store that had a tenant's records before and writes no new ones. It has no record and no lock of this key, or had one that
- * was over, of which now only the mark is left.
+ * Error of the store that had a tenant's records before the move and writes no new ones. It has no record and no lock of this key, or only
+ * the tombstone of an expired lock.
  */
 export class RecordsElsewhere extends Error {
   override readonly name = 'RecordsElsewhere'
@@ -77,7 +77,7 @@ export class RecordsElsewhere extends Error {
  * store does not reply, and immediately with reason `overloaded` above the maximum of concurrent calls.
  */
 export interface RecordStore {
-  /** Bytes reserved for long records, shared by tenants. */
+  /** Memory for long records, which tenants share. */
   readonly answers: Shares
   /** Returns the record or acquires the lock. Repeating the call with the same `lockToken` acquires only one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome>
@@ -93,14 +93,14 @@ export interface RecordStore {
 
 /** Store from or to which the records of a tenant can move. */
 export interface MovableRecordStore extends RecordStore {
-  /** Removes the mark that a lock with this fence left. Safe to repeat. */
+  /** Removes the tombstone of the lock with this fence. Safe to repeat. */
   forgetMark(address: RecordAddress, fence: number): Promise<void>
 }
 
 /** Deadline of a call with all its steps. */
 export const callMsMax = 900
 
-/** Maximum of long records in memory, from replies of Redis and in responses to batches; a tenant may use a quarter. */
+/** Maximum bytes of long records in memory, from replies of Redis and in responses to batches. A tenant may use a quarter. */
 export const longBytesMax = 64 * 1024 * 1024
 
 /** Maximum of remembered keys of saved records, about 200 bytes each. */

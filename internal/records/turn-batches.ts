@@ -23,18 +23,18 @@ export class TurnBatches<Call extends Batchable, Reply> {
 
   constructor(options: {
     readonly callsMax: number
-    /** Maximum per batch. A longer call is sent alone. */
+    /** Maximum characters per batch. A longer call is sent alone. */
     readonly charsMax: number
     readonly repeatsEntries: boolean
-    /** Returns a reply for each call, in order. Its error becomes the error of each call. */
+    /** Returns a reply for each call, in order. If it rejects, each call gets the error. */
     send(calls: readonly Call[]): Promise<readonly Reply[]>
   }) {
     this.#options = options
   }
 
   /**
-   * Adds a call to the open batch of its group. All batches are sent in the microtask that the first call queues, after those that were
-   * queued before it. @throws the error of `send`, and if it returns no reply for this call
+   * Adds a call to the open batch of its group. The first call queues a microtask that sends all batches, after the microtasks already
+   * queued. @throws the error of `send`, and an Error if `send` returns no reply for this call
    */
   add(group: string, call: Call): Promise<Reply> {
     let batch = this.#open.get(group)
@@ -57,7 +57,7 @@ export class TurnBatches<Call extends Batchable, Reply> {
   }
 
   #begin(group: string): Batch<Call, Reply> {
-    // Requests whose bodies arrived in one turn take the same number of microtasks to call `add`, so that this one runs after all of them.
+    // Requests whose bodies arrived in one turn call `add` after the same number of microtasks, so this microtask runs after all of them.
     if (this.#batches.length === 0) queueMicrotask(this.#flush)
     const batch: Batch<Call, Reply> = { calls: [], callers: [], entries: new Set(), chars: 0 }
     this.#batches.push(batch)

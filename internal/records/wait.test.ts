@@ -98,13 +98,13 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
       expect(performance.now() - startedAt).toBeLessThan(soonMs)
     })
 
-    test('waiter: is woken also when the lock was taken over in the meantime', async () => {
+    test('waiter: is also woken if another caller has taken the lock over in the meantime', async () => {
       const tenantId = await lockedTenant()
       const waiting = check(tenantId, 20_000)
       await untilWaited(tenantId)
       await lab.setClock(tenantId, labStartMs + lockMs)
       const next = await lock(tenantId, 'B')
-      // Either the waiter's poll or B comes first. In both cases the other is notified of the end.
+      // Either the waiting caller's poll or B takes the lock over first. If it is B, the release wakes the waiting caller.
       if (next.kind === 'locked') await release(tenantId, 'B')
       expect(await waiting).toMatchObject({ kind: 'locked', takenOver: true })
     })
@@ -120,7 +120,7 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
       expect(performance.now() - startedAt).toBeWithin(295, 300 + soonMs)
     })
 
-    test('waiter: finds an unpublished change within little more than a second', async () => {
+    test('waiter: notices the end of a lock that was not published within little more than a second', async () => {
       const tenantId = await lockedTenant()
       const waiting = check(tenantId, 20_000)
       await untilWaited(tenantId)
@@ -182,7 +182,7 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
       expect(await readEntry(lab, tenantId)).toEqual(left)
     })
 
-    test('hang-up: a caller that hung up before its wait makes no attempt', async () => {
+    test('hang-up: a caller that hung up before its wait does not try to get the lock', async () => {
       const tenantId = await lockedTenant()
       let tries = 0
       const outcome = await lab.waiters.wait(
@@ -211,7 +211,7 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
       expect(kinds).toEqual([...Array.from({ length: 49 }, () => 'hit' as const), 'locked'])
     })
 
-    test('waiters: one tenant can use a quarter of the places and leaves the rest to other tenants', async () => {
+    test('waiters: at most a quarter of the waiting callers can be of one tenant, and other tenants can use the rest', async () => {
       const busy = await Promise.all(Array.from({ length: 5 }, () => lockedTenant()))
       const [tenantId, ...others] = busy
       const last = others.pop()
@@ -237,7 +237,7 @@ describe.each(recordDurabilities)('waiting for records in %s', (durability) => {
       expect((await again).kind).toBe('hit')
     })
 
-    test('waiters: resubscribing loses no wake-up', async () => {
+    test('waiters: no wake-up is lost while the subscription ends and begins again', async () => {
       const tenantId = await lab.createTenant()
       for (let round = 0; round < 30; round += 1) {
         await lock(tenantId, 'A')

@@ -16,12 +16,12 @@ type Attempt = () => Promise<
   Busy | { readonly kind: 'done'; readonly outcome: Exclude<AcquireOutcome, { kind: 'busy' }> }
 >
 
-/** Maximum per process; a tenant may use a quarter. Further callers get an immediate response. */
+/** Maximum waiting callers per process; a tenant may use a quarter. Further callers get an immediate response. */
 const waitersMax = 1000
-/** Maximum per waiter, used up before its deadline only if other callers acquire the key again and again. */
+/** Maximum attempts of a waiting caller. Only reached before its deadline if other callers acquire the key again and again. */
 const attemptsMax = 500
 
-/** Afterwards a waiter polls, even without a subscription. */
+/** Maximum time for the subscription. Afterwards a waiting caller polls, even without a subscription. */
 const subscribeMsMax = 150
 
 /** Waiting callers of a tenant by entry, and the one listener that wakes them. */
@@ -35,7 +35,7 @@ function openChannel(): Channel {
   return { entries, wake: (entry) => entries.get(entry)?.forEach((ring) => ring()) }
 }
 
-/** Lets callers wait for busy keys. Messages that the Lua scripts publish wake them; they also poll, in case a message is lost. */
+/** Lets callers wait for busy keys. Messages that the Lua scripts publish wake the callers, which also poll, in case a message is lost. */
 export class Waiters {
   readonly #redis: RedisConnection
   readonly #channels = new Map<string, Channel>()
@@ -51,8 +51,8 @@ export class Waiters {
 
   /**
    * Repeats the attempt until the key is not busy or `waitMs` is over: subscribes, tries, then sleeps until a message arrives, the lock
-   * ends or a second passes. Returns the last `busy` if time is up, the caller has hung up, or too many callers wait (in the process or of
-   * the tenant).
+   * ends or a second passes. Returns the last `busy` if time is up, the caller has hung up, or too many callers of the tenant or in the
+   * process already wait.
    */
   async wait(waiter: Waiter, first: Busy, attempt: Attempt): Promise<AcquireOutcome> {
     if (!this.#places.take(1, waiter.tenantId)) return first
