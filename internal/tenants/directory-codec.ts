@@ -2,13 +2,13 @@ import type { ApiKeyScope, RecordDurability, TenantSpec } from './model.ts'
 import { walletStageText } from './provider-acceptance.ts'
 import type { Limits } from './spec-limits.ts'
 
-/** Where a tenant's records and locks are. */
+/** Stores that contain a tenant's records and locks. */
 export interface RecordStoreOfTenant {
   readonly current: RecordDurability
-  /** Store that had them before and can still have some of them; null if it has none. */
+  /** Earlier store, while it can still contain records or locks of the tenant; otherwise null. */
   readonly before: RecordDurability | null
   readonly generation: number
-  /** The last fence that an earlier store gave before its last record or lock ended. */
+  /** Highest fence of the earlier stores whose last record and lock of the tenant have ended. */
   readonly fence: number
 }
 
@@ -29,7 +29,7 @@ export interface DirectoryKey {
   readonly expiresAtMs: number | null
 }
 
-/** A text of a directory row: the SQL that writes it, what of it is used, and the function that parses that. */
+/** Describes a text of a directory row: the SQL that writes it, the function that selects its used part, and the parser of that part. */
 const text = <T>(sql: string, parse: (used: string) => T, usedOf = (written: string) => written) => ({
   sql,
   parse,
@@ -70,7 +70,7 @@ const ruleNames = Object.keys(rules) as (keyof DirectoryRules)[]
 
 /** Columns of the tables `tenants t` and `api_keys k`. */
 export const encodedSql = {
-  /** One text per line, an absent one empty. The texts of `jsonb` contain no line feed. */
+  /** One rule per line; the line of an absent rule is empty. A `jsonb` value as text contains no line feed. */
   rules: `concat(${ruleNames.map((name) => rules[name].sql).join(", E'\\n', ")})`,
   notifications: "(t.spec -> 'notifications') - '{signingSecretRef,urlSecretRef}'::text[]",
   /** Name, scopes, and the expiry or the end of the rotation in ms, whichever is earlier, or null. */
@@ -78,8 +78,8 @@ export const encodedSql = {
 }
 
 /**
- * Parses the columns of `encodedSql`. Equal texts have one value, which saves memory and parsing, because most tenants have one of a few
- * sets of rules. A column remembers its first 1 000 values; further ones belong to one tenant each.
+ * Parses the columns of `encodedSql`. Tenants with equal texts share one parsed value, which saves memory and time, because most tenants
+ * have one of a few sets of rules. Each column remembers its first 1 000 values; further values are not shared.
  */
 export class DirectoryDecoder {
   readonly name = sharing((name) => name)
@@ -87,7 +87,7 @@ export class DirectoryDecoder {
   readonly #scopes = sharing((json): ReadonlySet<ApiKeyScope> => new Set(JSON.parse(json) as ApiKeyScope[]))
   readonly #parts = ruleNames.map((name) => sharing<unknown>(rules[name].parse))
 
-  /** All rules of a tenant. If they differ in one part, such as the names of providers' Secrets, tenants still share the other parts. */
+  /** All rules of a tenant. Tenants whose rules differ in one part, such as the names of providers' Secrets, share the other parts. */
   readonly rules = sharing((lines) => {
     const texts = lines.split('\n')
     const parts = ruleNames.map((name, index) => {
@@ -116,7 +116,7 @@ function sharing<T>(parse: (text: string) => T): (text: string) => T {
   }
 }
 
-/** An absent part, which no supported version stores, is null. */
+/** Parses a part of the rules. An absent part, which no supported version stores, becomes null. */
 function parseFrozen(json: string): object {
   return Object.freeze(JSON.parse(json || 'null') as object)
 }

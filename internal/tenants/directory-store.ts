@@ -36,7 +36,7 @@ export interface DirectorySink {
   put(row: DirectoryRow): void
   addKey(tenantId: string, key: DirectoryKeyRow): void
   addSecret(tenantId: string, secret: DirectorySecretRow): void
-  /** True after a tenant was skipped, so that a complete read can stop. */
+  /** True after the sink has skipped a tenant. A complete read then stops. */
   readonly overfull: boolean
 }
 
@@ -115,7 +115,7 @@ async function* cursorPages<Row extends object>(
   await client.query(`DECLARE ${name} NO SCROLL CURSOR FOR ${select}`)
   const fetchPage = () => {
     const page = client.query<Row>({ text: `FETCH ${pageRows} FROM ${name}`, types: asTexts })
-    // A caller that stops early does not await the page that was requested ahead.
+    // Prevents an unhandled rejection: a caller that stops early does not await the page that was requested ahead.
     page.catch(() => undefined)
     return page
   }
@@ -128,7 +128,7 @@ async function* cursorPages<Row extends object>(
   }
 }
 
-/** Orders by version and id, deleted tenants included. An empty `id` precedes all changes of its version. */
+/** Reads changes, including deletions, ordered by version and id. An `after` with an empty `id` precedes all changes of its version. */
 export async function readDirectoryChanges(
   pool: Pool,
   sink: DirectorySink,

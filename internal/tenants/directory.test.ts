@@ -332,7 +332,7 @@ describe('without Postgres', () => {
     await put('two')
     await postgresBack(true)
     await until(() => directory.findTenantBySlug('two') !== undefined)
-    // Waits for a complete read, which reads declarations after tenants.
+    // Waits until the read is complete, since it reads declarations after tenants.
     await until(() => directory.ageMs(nowMs) === 0)
   })
 
@@ -356,7 +356,7 @@ function ownPool(): Pool {
 async function postgresBack(back: boolean): Promise<void> {
   const url = new URL(database.url)
   const name = url.pathname.slice(1)
-  // Spares this open connection of `pool`, so that the tests can still change rows.
+  // Keeps this open connection of `pool`, so that the tests can change rows while the database refuses new connections.
   const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   url.pathname = '/postgres'
   const admin = openPool(url.href)
@@ -451,7 +451,7 @@ describe('size', () => {
     expect(bytesPerTenant).toBeLessThan(1_536)
   }, 10_000)
 
-  test('directory: tenants beyond `tenantsMax` are not served and cause an error log, and are added when there is room', async () => {
+  test('directory: tenants beyond `tenantsMax` are not served, cause an error log, and are added when another tenant is removed', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await put(name)
     const directory = directoryOf({ tenantsMax: 3, pollMs: 5, pageRows: 2 })
     await directory.start()

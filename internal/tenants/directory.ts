@@ -41,7 +41,7 @@ export interface DirectoryOptions {
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
 const jitter = 0.1
 const bounds = { pollMs: 1_000, tenantsMax: 100_000, pageRows: 1_000 }
-/** Number of tenants from which on a complete read is followed by a garbage collection, which takes about 2 µs per tenant. */
+/** Minimum number of tenants at which a complete read ends with a garbage collection, which takes about 2 µs per tenant. */
 const collectedTenantsMin = 10_000
 /** Deadline of a read, including the first read of 100 000 tenants. */
 const readMsMax = 60_000
@@ -86,12 +86,12 @@ export class Directory {
     return this.#index?.tenants() ?? []
   }
 
-  /** Returns the declarations in force by name and alias. A change of any of them makes it another object. */
+  /** Returns the declarations in force by name and alias. Returns another object after any declaration has changed. */
   declarations(): Declarations {
     return this.#declarations
   }
 
-  /** False without tenants. */
+  /** Returns whether all records of all tenants are in Postgres; false if there are no tenants. */
   hasOnlyDurableRecords(): boolean {
     return this.#index?.hasOnlyDurableRecords() ?? false
   }
@@ -171,11 +171,11 @@ export class Directory {
     const since = this.#version
     await this.#readChanges(index, since, signal)
     await this.#readDeclarations(this.#declarations, since)
-    // Changes of declarations raise the version without a row of a tenant.
+    // A change of a declaration raises the version, but adds no tenant to the changes.
     this.#version = Math.max(version, this.#version)
   }
 
-  /** Reads declarations after tenants: whatever version a tenant's row has, earlier changes of declarations are visible by now. */
+  /** Reads changed declarations. Called after tenants were read, so that no tenant is newer than the declarations that it names. */
   async #readDeclarations(before: Declarations, since: number): Promise<void> {
     this.#declarations = withChanges(before, await listDeclarationChanges(this.#options.pool, since))
   }
@@ -192,7 +192,7 @@ export class Directory {
     await this.#readChanges(index, version, signal)
     await this.#readDeclarations(emptyDeclarations, -1)
     this.#index = index
-    // The rows that were read would stay in memory until the heap has doubled.
+    // Frees the rows that were read, which would otherwise stay in memory until the heap has doubled.
     if (index.tenantCount >= collectedTenantsMin) Bun.gc(true)
   }
 

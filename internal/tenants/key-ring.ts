@@ -10,7 +10,7 @@ export interface Sealed {
   readonly ciphertext: Buffer
 }
 
-/** Part of the value's authenticated data, so a value that is moved elsewhere does not decrypt. */
+/** Owner and field of an encrypted value. Both are authenticated data, so a value that is moved to another place does not decrypt. */
 export interface SealedPlace {
   readonly tenantId: TenantId
   readonly field: string
@@ -115,7 +115,7 @@ export class KeyRing {
   }
 }
 
-/** No two places have the same data, because a tenant id contains no line feed. */
+/** Returns the authenticated data of a place, which differs for any two places, because a tenant id contains no line feed. */
 function authenticatedData({ tenantId, field }: SealedPlace): Buffer {
   return Buffer.from(`${tenantId}\n${field}`, 'utf8')
 }
@@ -149,8 +149,8 @@ export interface SecretOpenerOptions {
 
 /**
  * Decrypts a tenant's secrets of one field, in their stored order. Decrypting one secret takes microseconds. Callers can cache the result
- * while the directory returns the same tenant object, since a change of secrets creates another object. `unreadableKeyIds` are of secrets that
- * do not decrypt, because the ring lacks the key or the value was changed.
+ * while the directory returns the same tenant object, since a change of secrets creates another object. `unreadableKeyIds` names the keys
+ * of secrets that do not decrypt, because the ring lacks the key or the value was changed.
  */
 export function openTenantSecrets(
   keyRing: KeyRing,

@@ -6,9 +6,9 @@ import { raiseWriterFence } from './tenant-store.ts'
 
 /** Options of `LockElection`. */
 export interface LockElectionOptions {
-  /** Pool of which one connection is kept while this candidate leads. Its sessions must not be shared by a transaction pooler. */
+  /** While this candidate leads, it keeps one connection of the pool. No transaction pooler may be between the pool and Postgres. */
   readonly pool: Pool
-  /** All candidates for the same number and database elect one leader. */
+  /** Number of the advisory lock. All candidates with the same number in the same database elect one leader. */
   readonly lock: number
   readonly fenceName: string
   /** Must end soon after its signal fires. */
@@ -36,7 +36,7 @@ interface Term {
 
 const intervalMsDefault = 2_000
 const turnMsMax = 10_000
-/** Time after the last successful check of its connection for which a leader may still write. */
+/** How long a leader may write after the last successful check of its connection. */
 const heldMsMax = 10_000
 
 /**
@@ -74,7 +74,7 @@ export class LockElection {
   async #tryLead(): Promise<void> {
     const { pool, lock, fenceName, lead, onEvent } = this.#options
     const opened: { term?: Term } = {}
-    // A connection that breaks ends the term at once.
+    // Ends the term immediately if the connection breaks.
     const onError = (error: Error) => opened.term && this.#lose(opened.term, error)
     const held = await tryAdvisoryLock(pool, lock, onError)
     if (!held) return
@@ -93,7 +93,7 @@ export class LockElection {
       opened.term = term
       this.#term = term
       onEvent({ kind: 'leading', fence })
-      // Work that ends by itself releases the lock at the next check.
+      // If the work ends by itself, the next check releases the lock.
       void term.work.then(() => over.abort())
     } catch (error) {
       held.close()
@@ -119,7 +119,7 @@ export class LockElection {
     this.#options.onEvent({ kind: 'lost', fence: term.fence, error })
   }
 
-  /** Waits without a bound: a new term must not begin in this process while the work of this one is running. */
+  /** Ends a term. Waits for its work without a timeout, because no other term may begin in this process while the work is running. */
   async #end(term: Term): Promise<void> {
     term.over.abort()
     await term.work

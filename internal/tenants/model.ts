@@ -8,9 +8,9 @@ import { type ProviderName, providers } from './spec-providers.ts'
 export const tenantApiVersion = 'latchkey.dev/v1alpha1'
 
 /**
- * Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. `events:read` reads
- * the tenant's own events over the public API; `events` also delivers them again; `payloads:read` adds their payloads as received to
- * either.
+ * Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, but permits no raw payloads and no changes. `events:read`
+ * permits reading the tenant's own events over the public API; `events` permits delivering them again as well. `payloads:read` extends
+ * either scope to payloads as received.
  */
 export const apiKeyScopes = [
   'records',

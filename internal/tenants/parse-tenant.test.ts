@@ -210,7 +210,7 @@ test.each(['toString', '__proto__', 'cards', ''])('neutralProviderName: returns 
   expect(neutralProviderName(name)).toBeUndefined()
 })
 
-test('parseTenant: refuses a provider with the name of the provider of notifications', () => {
+test('parseTenant: refuses a provider with the name that is reserved for notifications', () => {
   const provider = { name: 'latchkey', secretRef: { name: 'a' } }
   expect(problemsOf(tenantWith({ providers: [provider] }))).toEqual(['spec.providers[0].name'])
 })

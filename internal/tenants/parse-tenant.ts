@@ -14,9 +14,9 @@ export interface Problem {
 const problemsMax = 50
 
 /**
- * Validates a Tenant resource: first against the schema, then against the rules between fields. Works on a copy, where it fills defaults
- * and replaces vendor names by neutral names. Returns at most 50 problems. They never quote a value, because a misplaced secret would then
- * appear in a log.
+ * Validates a Tenant resource: first against the schema, then against the rules between fields. Returns a copy with defaults filled in
+ * and with neutral names in place of vendor names, or at most 50 problems. They never quote a value, because a misplaced secret would
+ * then appear in a log.
  */
 export function parseTenant(
   value: unknown,
@@ -34,7 +34,7 @@ export function parseTenant(
 function withNeutralNames(tenant: Tenant): Tenant {
   const providers = tenant.spec.providers.map((entry) => ({
     ...entry,
-    // The schema has checked the form.
+    // A name that is not built in stays unchanged; the schema has checked its form.
     name: neutralProviderName(entry.name) ?? entry.name,
   }))
   return { ...tenant, spec: { ...tenant.spec, providers } }
@@ -78,8 +78,8 @@ function describe({ type, schema, message }: ValueError, kind: string): string {
 }
 
 /**
- * Checks the rules of a schema's fields, which TypeBox ignores, that each time exists, and that the keys of each list are distinct. Expects
- * a value that the schema accepts, with neutral provider names. Pure.
+ * Checks what TypeBox does not check: the rules of fields (`FieldRule`), whether each date exists, and whether the keys of each list are
+ * distinct. Expects a value that the schema accepts, with neutral provider names. Pure.
  */
 function ruleProblems(schema: TSchema, value: unknown, path: string): Problem[] {
   if (value === undefined) return []

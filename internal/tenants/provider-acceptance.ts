@@ -1,12 +1,12 @@
 import type { TenantSpec } from './model.ts'
 
-/** Only provider whose traffic is rolled out to a tenant in stages, so that its events can be stored without being delivered. */
+/** The only provider that is rolled out to a tenant in stages: in one stage, its events are stored but not delivered. */
 export const stagedProvider = 'wallet'
 
-/** SQL text of the stage of that rollout, for a row `t` of `tenants`. */
+/** SQL text of a tenant's stage of the wallet rollout, for a row `t` of `tenants`. */
 export const walletStageText = "t.spec #>> '{walletRollout,stage}'"
 
-/** `state` is that of its events at receipt: `accepted` events are delivered, `verified` ones are only stored. */
+/** `state` of the events that are received: `accepted` events are delivered, `verified` events are only stored. */
 type ProviderAcceptance<Entry> =
   | { readonly kind: 'accept'; readonly entry: Entry; readonly state: 'accepted' | 'verified' }
   | {
@@ -24,12 +24,12 @@ export function providerAcceptance<
   isUnverified = false,
   gatewaySandbox = false,
 }: {
-  /** Own name of the provider. */
+  /** Name of the provider, not an alias. */
   readonly provider: string
   /** Entry of the provider in `spec.providers`; undefined if there is none. */
   readonly entry: Entry | undefined
   readonly walletStage: TenantSpec['walletRollout']['stage']
-  /** Whether the provider's declaration was not compared with a call of the vendor. Default: false. */
+  /** True if nobody has compared the provider's declaration with a real call of the vendor. Default: false. */
   readonly isUnverified?: boolean
   /** Whether the reserved provider `gateway` is enabled for trials. Default: false. */
   readonly gatewaySandbox?: boolean

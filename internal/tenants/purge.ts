@@ -9,7 +9,7 @@ export interface TenantData {
   /** Rows that refer to other rows are deleted first. */
   readonly purgeSteps: readonly PurgeStep[]
   countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number>
-  /** A member is undefined if there is no suspension. */
+  /** Returns the suspensions of a tenant's callback and notifications; undefined where there is none. */
   findSuspensions(
     pool: Pool,
     id: TenantId,
@@ -39,7 +39,7 @@ export interface AuditEntry {
 }
 
 const purgeRowsMax = 5_000
-/** Maximum batches per call, because other tenants wait for the same worker. */
+/** Maximum batches per call. It is limited because other tenants wait for the same worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 

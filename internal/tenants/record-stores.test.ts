@@ -71,7 +71,7 @@ const inRedis: RecordStoreOfTenant = { current: 'redis', before: null, generatio
 const startedInPostgres: RecordStoreOfTenant = { current: 'postgres', before: null, generation: 1, fence: 0 }
 const movedToPostgres: RecordStoreOfTenant = { ...startedInPostgres, before: 'redis' }
 
-test('record store: a new tenant starts in the store of its durability, and has no earlier store', async () => {
+test('record store: a new tenant starts in the store that its `durability` names, and has no earlier store', async () => {
   await apply({ own: 'postgres', open: null })
   expect(await shown()).toEqual({ own: startedInPostgres, open: inRedis })
   await setDefault('postgres')

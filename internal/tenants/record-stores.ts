@@ -8,7 +8,7 @@ import { tenants } from './tables.ts'
 
 const durabilityText = `coalesce(spec -> 'records' ->> 'durability',
   (SELECT value #>> '{}' FROM settings WHERE tenant_id = '' AND name = 'records.durability'), 'redis')`
-// Without a join of the table with itself: after a wait for a row, Postgres would compare the changed row with the durability before.
+// Does not join the table with itself: after a wait for a locked row, Postgres would compare the changed row with its old durability.
 const moveText = `UPDATE tenants
 SET record_store = ${durabilityText}, record_store_moved_at = now(), record_store_generation = record_store_generation + 1,
   record_store_before = CASE WHEN NOT $2 THEN record_store END
@@ -16,25 +16,25 @@ WHERE record_store <> ${durabilityText} AND deleted_at IS NULL AND ($1::text IS 
 RETURNING id`
 
 /**
- * Waits for a running change of the platform's default and delays later ones until the transaction ends: either the transaction sees the change,
- * or the change sees the transaction's tenants. To be called before the transaction locks a tenant, as the change does, so that they cannot
- * deadlock.
+ * Waits for a running change of the platform's default, and delays later changes until the transaction ends. So either the transaction
+ * sees the change, or the change sees the transaction's tenants. Callers must call this before they lock a tenant: a change takes the two
+ * locks in the same order, which prevents a deadlock.
  */
 export async function lockRecordDefault(client: PoolClient): Promise<void> {
   await client.query('SELECT FROM settings_version FOR SHARE')
 }
 
 /**
- * Moves the records of a tenant to the store of its durability, if that has changed: from the commit on, new records and locks are written
- * there, and earlier ones stay where they are until they end. The caller has called `lockRecordDefault`, and publishes the tenant.
- * @param isNew true in the transaction that creates the tenant, which therefore has no earlier ones
+ * Moves a tenant to the store of its durability, if that has changed: from the commit on, new records and locks are written to this store,
+ * and older ones stay in the earlier store until they end. The caller has called `lockRecordDefault`, and publishes the tenant.
+ * @param isNew true in the transaction that creates the tenant, which has no earlier store
  */
 export async function moveRecordStore(client: PoolClient, tenantId: TenantId, isNew: boolean): Promise<void> {
   await client.query(moveText, [tenantId, isNew])
 }
 
 /**
- * Moves the records of all tenants like `moveRecordStore`, such as after a change of the platform's default, and publishes those that move.
+ * Moves all tenants like `moveRecordStore`, for example after a change of the platform's default, and publishes the tenants that moved.
  * The caller holds a lock of `settings_version`.
  */
 export async function moveRecordStores(client: PoolClient): Promise<void> {
@@ -56,7 +56,7 @@ export async function findRecordStore(pool: Pool, tenantId: TenantId): Promise<S
   return row && { store: row.store, ...(row.earlierStore && { earlierStore: row.earlierStore }) }
 }
 
-/** Tenant that moved, with the store that can still have records and locks of it. */
+/** Tenant that moved. Its earlier store (`before`) can still contain its records and locks. */
 export interface MovedTenant {
   readonly id: TenantId
   readonly before: RecordDurability

@@ -100,7 +100,7 @@ export interface SecretPlace {
 
 export const apiKeyEntry = 'apiKey'
 export const signingSecretEntry = 'signingSecret'
-/** Present while the previous signing secret still signs deliveries. */
+/** Entry of the previous signing secret, present while it still signs deliveries. */
 export const previousSigningSecretEntry = 'previousSigningSecret'
 /** Assigns a Secret to the tenant named by its value. */
 export const tenantLabel = 'latchkey.dev/tenant'

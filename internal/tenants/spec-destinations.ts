@@ -3,7 +3,7 @@ import { Type as t } from '@sinclair/typebox'
 import { type CallbackRefusal, checkCallbackUrl, portsBlocked } from '#internal/egress/index.ts'
 import { type FieldRule, oneOf, ruled, secretRef, strict } from './spec-fields.ts'
 
-// Ports over 65535 are matched by their digits, since the expression cannot read the port as a number.
+// Matches ports over 65535 by their digits, since the CEL expression cannot read the port as a number.
 const portsRefused = `${[...portsBlocked].join('|')}|[1-9][0-9]{5,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9]`
 
 const isNotRefusedFor = (cause: CallbackRefusal) => (text: string) => {
@@ -11,7 +11,7 @@ const isNotRefusedFor = (cause: CallbackRefusal) => (text: string) => {
   return checked.kind !== 'refused' || checked.cause !== cause
 }
 
-/** Refuse what `checkCallbackUrl` of `egress` refuses, as far as the expressions can read a URL. */
+/** Rules that refuse the same URLs as `checkCallbackUrl` of `egress`, as far as CEL expressions can read a URL. */
 const urlRules: readonly FieldRule<string>[] = [
   {
     rule: String.raw`isURL(self) && url(self).getHostname() != '' && !self.matches('[\\\\\\x00-\\x20\\x7f]')`,
@@ -95,7 +95,7 @@ const allowedCIDRs = t.Array(
 
 const dayMs = 86_400_000
 
-/** Retry schedule of a callback without one of its own: the pause before each attempt since the previous one. */
+/** Default retry schedule of a callback: the pause between the previous attempt and each attempt. */
 export const retryScheduleDefault = ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'] as const
 
 export const callback = ruled(
@@ -127,7 +127,7 @@ export const callback = ruled(
             ruled(
               t.String({
                 maxLength: 32,
-                // Each unit allows enough digits for a day. More digits would overflow CEL's duration().
+                // Allows enough digits of each unit for a day. More digits would overflow CEL's duration().
                 pattern: '^([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)+$',
                 description: 'A duration such as 30m.',
               }),

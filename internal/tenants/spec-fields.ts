@@ -6,13 +6,13 @@ import { timestampPattern } from '#internal/base/index.ts'
  * `rule`, `parseTenant` calls `holds`, and both answer with `message`.
  */
 export interface FieldRule<T> {
-  /** Expression of the Common Expression Language, in which `self` is the value. Absent: the API server accepts what breaks the rule. */
+  /** CEL expression (Common Expression Language) about the value `self`. If absent, the API server does not check the rule. */
   readonly rule?: string
   readonly message: string
   /** Field of the value that the message is about, such as `.url`. */
   readonly fieldPath?: string
   readonly reason?: 'FieldValueRequired' | 'FieldValueForbidden'
-  /** Returns whether a valid value keeps the rule. Absent: a manifest alone cannot break it, or the schema checks it in a folder. */
+  /** Returns whether a valid value obeys the rule. Absent if no single manifest can break the rule, or if the schema checks it already. */
   readonly holds?: (value: T) => boolean
 }
 

@@ -41,8 +41,8 @@ export function emittedKindOf(limit: string): string | undefined {
 }
 
 /**
- * Returns an error text if the name of a limit on an emitted kind may misspell one on an own kind: the kinds differ in one letter, such as
- * a missing plural, and not in the first. Accept the name if the kind is limited already. Pure.
+ * Returns an error text if the emitted kind that a limit names may be a misspelt own kind: the two differ in one letter, such as a missing
+ * plural s, but not in the first letter. Callers accept the name if a limit on the kind exists already. Pure.
  */
 export function misspellingOf(limit: string): string | undefined {
   const kind = emittedKindOf(limit) ?? ''
@@ -62,7 +62,7 @@ const bounds = {
 
 const limitRule: FieldRule<{ soft?: number; hard?: number }> = {
   rule: '!has(self.soft) || !has(self.hard) || self.soft <= self.hard',
-  message: 'must not exceed hard',
+  message: 'must not exceed `hard`',
   fieldPath: '.soft',
   holds: ({ soft, hard }) => soft === undefined || hard === undefined || soft <= hard,
 }
@@ -130,7 +130,7 @@ export const limits = strict(
 export type Limits = Static<typeof limits>
 /** Name of a limit on what Latchkey counts itself. */
 export type LimitName = Exclude<keyof Limits, 'emitted'>
-/** Name of any limit, those on emitted kinds included. */
+/** Name of any limit, including limits on emitted kinds. */
 export type AnyLimitName = LimitName | EmittedLimitName
 /** Names of all limits on what Latchkey counts itself, in the order of `spec.limits`. */
 export const limitNames = [

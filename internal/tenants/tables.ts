@@ -7,7 +7,7 @@ import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
 
-/** One row. `baseline/tenants.sql` explains why versions become visible in order. */
+/** Version of the directory, in a single row. `baseline/tenants.sql` explains why versions become visible in order. */
 export const directoryVersion = pgTable('directory_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),
@@ -55,7 +55,7 @@ export const providers = pgTable('providers', {
   updatedAtMs: epochMs('updated_at').notNull().default(sql`now()`),
 })
 
-/** Slugs without a holder, each reserved for the resource that had it. */
+/** Slugs of deleted tenants, each reserved for the resource that had it. */
 export const slugReservations = pgTable('slug_reservations', {
   slug: text('slug').primaryKey(),
   namespace: text('namespace').notNull(),

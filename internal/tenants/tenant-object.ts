@@ -27,7 +27,7 @@ export const adoptAnnotation = 'latchkey.dev/adopt'
 /** Annotation that resumes deliveries to a suspended callback; the operator then removes it. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 
-/** Stricter than the API server in a few places. The message contains names of fields, never their values. Pure. */
+/** Validates a Tenant, more strictly than the API server in a few places. The message names fields, but never quotes values. Pure. */
 export function parseTenantObject(
   object: TenantObject,
 ):

@@ -10,11 +10,11 @@ export const folderUidPrefix = 'folder:'
 
 /** A validated Tenant. */
 export interface TenantManifest {
-  /** A folder of manifests derives it from namespace and name. */
+  /** The uid of the resource. For a folder of manifests, it is derived from namespace and name. */
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Decides between two claimants of a slug. Undefined if a folder's manifest does not contain it. */
+  /** Decides between two claimants of a slug. Undefined if a manifest in a folder does not state its creation time. */
   readonly createdAtMs: number | undefined
   readonly spec: TenantSpec
 }
@@ -78,15 +78,15 @@ export interface TenantSource {
   claimants(slug: string): Iterable<TenantObject>
   /** True if a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
   isComplete(namespace: string): boolean
-  /** Asks the cluster or folder itself, not the cache. @throws if the source is unavailable */
+  /** Returns whether a Tenant does not exist. Asks the cluster or folder, not the cache. @throws if the source is unavailable */
   isAbsent(place: ObjectPlace): Promise<boolean>
-  /** Calls `listener` with a Tenant to reconcile, or without a key if it may be any. The returned function removes the listener. */
+  /** Calls `listener` with the key of a Tenant to reconcile, or without a key to reconcile all. The returned function removes it. */
   follow(listener: (key?: string) => void): () => Promise<void>
   /** Calls `mayWrite` before each write. */
   secretsOf(manifest: TenantManifest, mayWrite: () => boolean): TenantSecrets
-  /** Adds the finalizer. Undefined if the Tenant has changed since it was read. @throws when the write fails */
+  /** Adds the finalizer. Returns undefined if the Tenant has changed since it was read. @throws when the write fails */
   hold(object: TenantObject): Promise<TenantObject | undefined>
-  /** Removes the finalizer. False if the Tenant has changed since it was read. @throws when the write fails */
+  /** Removes the finalizer. Returns false if the Tenant has changed since it was read. @throws when the write fails */
   release(object: TenantObject): Promise<boolean>
   /** Returns false if the Tenant no longer exists. @throws when the write fails */
   applyStatus(object: TenantObject, status: TenantStatus): Promise<boolean>

@@ -73,7 +73,7 @@ export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean
   return rows.length > 0
 }
 
-/** Without `createdAtMs`, the own claim is the youngest. No locks: the unique index decides between concurrent writes. */
+/** Takes no locks: the unique index decides between concurrent writers. Without `createdAtMs`, every other claimant counts as older. */
 export async function findSlugFacts(
   pool: Pool,
   wish: {
@@ -119,7 +119,7 @@ function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: Parameters<t
     .limit(1)
 }
 
-/** Returns the SHA-256 (hex) of those keys that belong to another tenant. */
+/** Returns those of the given SHA-256 (hex) whose keys belong to another tenant. */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,

@@ -52,8 +52,8 @@ export async function findTenantHead(pool: Pool, tenantId: TenantId): Promise<Te
 }
 
 /**
- * Lists tenants that are neither deleted nor suspended and whose condition `Ready` is not `True`, by namespace and name. Reads all tenants,
- * or the named ones.
+ * Lists tenants that are not deleted, not suspended and not ready (condition `Ready`), ordered by namespace and name. Reads all tenants,
+ * or those in `tenantIds`.
  */
 export async function listUnreadyTenants(
   pool: Pool,

@@ -50,5 +50,5 @@ function reportTrouble(log: Pick<Logger, 'warn'>, trouble: ReflectorTrouble): vo
   if (trouble.kind !== 'sync') return log.warn({ ...trouble }, 'watch of Providers has a problem')
   const { failure, failures } = trouble
   if (failures % troubleLogEvery !== 1) return
-  log.warn({ failure: failure.message, failures }, 'Providers cannot be read; those in force stay')
+  log.warn({ failure: failure.message, failures }, 'Providers cannot be read; declarations stay in force')
 }

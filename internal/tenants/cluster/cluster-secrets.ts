@@ -51,7 +51,7 @@ export class ClusterSecrets {
       readonly untilMs: number
     }
   >()
-  /** Keys of Secrets that exist without the tenant label, so creating them failed. Clearing the set costs a failed attempt for each. */
+  /** Keys of Secrets whose creation failed, because they exist without the tenant label. Clearing the set costs one failed attempt each. */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {
@@ -199,7 +199,7 @@ class SecretsOfTenant implements TenantSecrets {
   }
 }
 
-/** The Secret is not read from the server, because its later changes would go unnoticed without a watch. */
+/** Refuses a Secret in a namespace without a watch. Reading it once is no use, because its later changes would go unnoticed. */
 function unfollowed(namespace: string, why: string): SecretRead {
   const message = `the operator does not watch the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }

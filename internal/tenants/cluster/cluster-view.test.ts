@@ -108,7 +108,7 @@ test('cluster view: Secrets stay available from the cache while their watch brie
   expect(view.check()).toEqual({ ok: true })
 })
 
-test('cluster view: Secrets whose watch repeatedly lacks a connection are unfollowed, and the reason contains the limit', async () => {
+test('cluster view: Secrets whose watch repeatedly gets no connection count as not watched, and the reason names the limit', async () => {
   const { view, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1, exhaustedTimes: 2 })
   const unfollowed = await until(() => ['one', 'two', 'three'].find((each) => kindIn(each) === 'unfollowed'))
   expect(view.secret({ namespace: unfollowed, name: 'any' })).toEqual({

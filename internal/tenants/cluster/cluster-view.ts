@@ -32,7 +32,7 @@ export interface ClusterViewOptions {
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/** Failures that queue the affected Tenants: over one, because a starting API server forbids all requests until it has read its roles. */
+/** Consecutive `forbidden` failures that count as lasting: a starting API server forbids all requests until it has read its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
@@ -51,7 +51,7 @@ export class ClusterView {
   /** Namespaces not watched because of the maximum of watches; the one that has waited longest comes first. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
-  /** Consecutive `exhausted` failures by reflector name. The cache counts as valid until they last. */
+  /** Consecutive `exhausted` failures by reflector name. The cache of a reflector counts as valid until its failures are lasting. */
   readonly #exhausted = new Map<string, RepeatedFailure>()
   readonly #counts = new Map<string, number>()
   readonly #claims = new Map<unknown, Set<string>>()
@@ -92,12 +92,12 @@ export class ClusterView {
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
 
-  /** True if a Tenant that the cache lacks does not exist. */
+  /** Returns whether the cache contains all Tenants of the namespace, so that a Tenant that it lacks does not exist. */
   isComplete(namespace: string): boolean {
     return this.#tenantsOf(namespace)?.hasSynced() ?? false
   }
 
-  /** The returned function removes the listener. */
+  /** Calls `listener` with the key of each Tenant to reconcile. The returned function removes the listener. */
   onKey(listener: (key: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -138,7 +138,7 @@ export class ClusterView {
     await Promise.all([...all.map((each) => each.stop()), ...this.#ending])
   }
 
-  /** A forbidden reflector must not delay the others. */
+  /** Returns whether every reflector has synced or is forbidden. */
   #isSettled(): boolean {
     const reflectors = [...this.#tenants.values(), ...this.#secrets.values()]
     return reflectors.every((each) => each.hasSynced() || each.failure()?.kind === 'forbidden')
@@ -321,7 +321,7 @@ function keptOfTenant(object: TenantObject): TenantObject {
   return { metadata: { ...metadata, annotations }, spec, ...(status !== undefined && { status }) }
 }
 
-/** Distinguishes lasting failures from transient ones. */
+/** Counts consecutive failures of one kind. After `times` of them, the failure counts as lasting. */
 export class RepeatedFailure {
   readonly #kind: KubeFailureKind
   readonly #times: number
@@ -337,7 +337,7 @@ export class RepeatedFailure {
     return this.#inARow >= this.#times
   }
 
-  /** Returns true only for the failure with which `times` consecutive failures are reached. */
+  /** Counts a failure. Returns true only if this failure makes `times` consecutive ones. */
   note(trouble: ReflectorTrouble): boolean {
     if (trouble.kind !== 'sync') return false
     // If the number of consecutive failures has not increased, a watch succeeded between the two failures.

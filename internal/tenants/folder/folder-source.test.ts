@@ -375,7 +375,7 @@ describe('rules of production', () => {
     expect(await source.isAbsent(one)).toBe(true)
   })
 
-  test('missing manifest: a source that keeps tenants reports and counts the missing manifest once, until it is back', async () => {
+  test('missing manifest: under the rules of production, the tenant is kept, reported and counted once, until its manifest is back', async () => {
     const keeping = again('production')
     write('a.yaml', tenant('two'))
     for (const _again of [1, 2]) expect(await keeping.isAbsent(one)).toBe(false)
@@ -386,7 +386,7 @@ describe('rules of production', () => {
     expect(keeping.keptCount()).toBe(0)
   })
 
-  test('missing manifest: a source that keeps tenants drops a tenant whose manifest requests deletion', async () => {
+  test('missing manifest: under the rules of production, a tenant is deleted after its manifest requested deletion', async () => {
     const keeping = again('production')
     const toDelete = (answer: string) =>
       tenant('one').replace(
@@ -417,7 +417,7 @@ describe('rules of production', () => {
     expect(valuesOf(await readSecret('shops', 's', strict))).toEqual({ a: 'one' })
   })
 
-  test('file: a named pipe is refused without a wait', async () => {
+  test('file: a named pipe is refused immediately', async () => {
     write('a.yaml', tenant('one'))
     expect(Bun.spawnSync(['mkfifo', join(root, 'tenants', 'b.yaml')]).exitCode).toBe(0)
     const state = await read()
@@ -425,7 +425,7 @@ describe('rules of production', () => {
     expect(state.tenants.map(({ name }) => name)).toEqual(['one'])
   })
 
-  test('missing Secret: a source that keeps tenants reports that the Secret may be on another machine', async () => {
+  test('missing Secret: under the rules of production, a missing Secret is reported as possibly on another machine', async () => {
     write('a.yaml', tenant('one'))
     const read = await readSecret('shops', 'one-callback', again('production'))
     expect(read).toEqual({ kind: 'missing', mayBeElsewhere: true })

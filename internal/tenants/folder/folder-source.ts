@@ -39,10 +39,9 @@ export interface FolderOptions {
   readonly pollMs?: number
   readonly health?: Health
   /**
-   * With the rules of production, a tenant without a manifest stays in force until a manifest with the annotation `latchkey.dev/delete:
-   * "true"` asks for its deletion, so that an empty or another folder deletes nothing; a generated Secret without a file is not generated
-   * again; and a file with a Secret that other users can read is refused. Default: development, where a tenant without a manifest is
-   * deleted as its policy says.
+   * `production`: a tenant without a manifest stays in force, so that an empty or wrong folder deletes nothing. A tenant is deleted only if
+   * its manifest has the annotation `latchkey.dev/delete: "true"`. A generated Secret whose file is missing is not generated again. A file
+   * with a Secret that other users can read is refused. `development` (default): a tenant without a manifest is deleted as its policy says.
    */
   readonly rules?: 'development' | 'production' | undefined
 }
@@ -54,13 +53,13 @@ const debounceMs = 50
 const readMsMax = 60_000
 const jitter = 0.1
 
-/** `good`: last valid documents by identity. `held`: identities of broken documents that were never valid. */
+/** `good`: last valid version of each document, by identity. `held`: identities of broken documents that were never valid. */
 interface FileState {
   readonly signature: string
   readonly good: ReadonlyMap<string, Exclude<FileDocument, { kind: 'broken' }>>
   readonly held: readonly string[]
   readonly problems: readonly SourceProblem[]
-  /** False while a broken document can contain tenants whose names are unknown. */
+  /** False while a broken document may contain a tenant whose name cannot be read. */
   readonly complete: boolean
 }
 
@@ -413,7 +412,7 @@ function nextState(parsed: ParsedFile, signature: string, before: FileState | un
     const { good = new Map(), held = [], complete = false } = before ?? {}
     return { signature, good, held, complete, problems: parsed.problems }
   }
-  // A broken document without a readable name can be any document that the file contained before, so no earlier document counts as removed.
+  // Keeps all earlier documents of the file while it contains a broken document without a readable name, which may be any of them.
   const isNameless = parsed.documents.some(({ identity }) => identity === undefined)
   const good = new Map(isNameless ? before?.good : undefined)
   const held = isNameless ? [...(before?.held ?? [])] : []

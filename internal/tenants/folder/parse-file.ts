@@ -50,7 +50,7 @@ export function identityOf(kind: 'Tenant' | 'Secret' | 'Provider', { namespace, 
 /**
  * Parses the documents of a YAML or JSON file. A broken document is reported with its line and field, and does not affect the others. A
  * syntax error makes the whole file unreadable. Problems never quote a value.
- * @param label `version` changes whenever the content of the file changes
+ * @param label name of the file, and a version that changes whenever the content of the file changes
  */
 export function parseFile(
   text: string,

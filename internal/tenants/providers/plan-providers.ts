@@ -10,7 +10,7 @@ export interface ProviderFacts {
   readonly providers: readonly { readonly object: ProviderObject; readonly validated: ValidatedProvider }[]
   readonly stored: readonly StoredProvider[]
   readonly vanished: readonly StoredProvider[]
-  /** Tenants that name a Provider, by its name; for Providers that are deleted or have vanished. */
+  /** For each Provider that is deleted or has vanished: the tenants that name it. */
   readonly users: ReadonlyMap<string, readonly ResourceName[]>
 }
 
@@ -19,7 +19,7 @@ export interface ProviderPlan {
   /** Undefined for a declaration whose Provider has vanished. */
   readonly object: ProviderObject | undefined
   readonly name: string
-  /** `note`: only the generation changes. */
+  /** `note`: the declaration is unchanged, so only the recorded generation changes. */
   readonly step:
     | { readonly kind: 'put'; readonly provider: StoredProvider }
     | { readonly kind: 'note'; readonly provider: StoredProvider }
@@ -27,19 +27,19 @@ export interface ProviderPlan {
     | { readonly kind: 'none' }
   readonly holds: boolean
   readonly releases: boolean
-  /** Status to write; undefined if it is unchanged or the Provider goes. */
+  /** Status to write; undefined if it is unchanged or the finalizer is removed. */
   readonly status: ProviderStatus | undefined
-  /** Number of vectors that hold, if the manifest is in force after this plan; otherwise undefined. */
+  /** Number of passed test vectors if the manifest is in force after this plan; otherwise undefined. */
   readonly vectorsPassed: number | undefined
-  /** Log line for the platform team; undefined for nothing to report. */
+  /** Log line for the platform team; undefined if there is nothing to report. */
   readonly problem: string | undefined
 }
 
-/** Pure: the same facts and time produce the same plan. */
+/** Returns a plan for each Provider. Pure: the same facts and time produce the same plans. */
 export function planProviders(facts: ProviderFacts, nowMs: number): ProviderPlan[] {
   const stored = new Map(facts.stored.map((each) => [each.name, each]))
   const claims = new Claims()
-  // Declarations in force keep their names; of the others, the older resource gets a name.
+  // Declarations in force keep their names. Among new Providers that claim a name, the oldest gets it.
   const ordered = facts.providers.toSorted(
     (one, other) =>
       Number(stored.has(other.object.metadata.name)) - Number(stored.has(one.object.metadata.name)) ||
@@ -169,7 +169,7 @@ function waitingFor(users: readonly ResourceName[]): WantedCondition {
   }
 }
 
-/** Keeps, while a tenant uses it, a declaration whose Provider was removed by force or whose manifest left the folder. */
+/** Plans for a declaration whose Provider was removed by force, or whose manifest left the folder: keeps it while a tenant uses it. */
 function planVanished(stored: StoredProvider, { users }: ProviderFacts): ProviderPlan {
   const { name } = stored
   const using = users.get(name) ?? []

@@ -30,22 +30,22 @@ export interface ProviderControllerOptions {
   readonly health?: Health
   /** False after the leader was deposed. Checked before each write to the source. */
   isHeld(): boolean
-  /** Called when a Provider is in force as its manifest says, after a change or after its problem is gone. Must not throw. */
+  /** Called when the manifest of a Provider has taken effect, after a change or after a problem was fixed. Must not throw. */
   readonly onInForce?: ((name: string, vectorsPassed: number) => void) | undefined
   /** Called after a change. `users`: tenants that name the changed declarations. */
   onChanged(users: readonly ResourceName[]): Promise<void>
 }
 
-/** Interval of the passes. A deletion notices at this interval that no tenant uses the Provider any more. */
+/** Interval of the passes, and so the maximum delay until a deletion notices that no tenant uses the Provider any more. */
 const intervalMs = 5_000
-/** Bound on one pass: 500 Providers with 20 vectors each, validated once per change. */
+/** Timeout of one pass over at most 500 Providers with 20 test vectors each, which are validated once per change. */
 const turnMsMax = 300_000
 const usersMax = 100_000
 
 /** Level-triggered: each pass compares the complete state, and writes nothing if nothing has changed. */
 export class ProviderController {
   readonly #options: ProviderControllerOptions
-  /** Results of the validation by spec, kept since running vectors takes time. */
+  /** Results of the validation by spec, cached because test vectors take time to run. */
   readonly #validated = new WeakMap<object, ValidatedProvider>()
   readonly #problems = new Map<string, string>()
   #loop: SupervisedLoop | undefined
@@ -101,7 +101,7 @@ export class ProviderController {
     const providers = []
     for (const object of objects) {
       const known = this.#known(object)
-      // Vectors take milliseconds to run; other work gets a turn between two Providers.
+      // Yields to other work between two Providers, because the test vectors of each take milliseconds to run.
       if (known === undefined) await Bun.sleep(0)
       providers.push({ object, validated: known ?? this.#validate(object) })
     }

@@ -2,11 +2,11 @@ import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { tenantApiVersion } from '../model.ts'
 import type { ProviderStatus } from '../status-schemas.ts'
 
-/** A declaration in force. `text` is its JSON, which intake compiles; this room does not read it. */
+/** A declaration in force. `text` is its JSON, which only intake reads and compiles. */
 export interface StoredDeclaration {
   readonly name: string
   readonly aliases: readonly string[]
-  /** True if no call of the vendor was compared with the declaration, which tenants must accept. */
+  /** True if nobody has compared the declaration with a real call of the vendor. A tenant that uses it must accept this explicitly. */
   readonly isUnverified: boolean
   readonly text: string
 }
@@ -34,9 +34,9 @@ export type ValidatedProvider =
       readonly message: string
     }
 
-/** What intake knows about declarations; `cmd` hands it in, since this room is below intake. */
+/** Functions of intake for declarations. `cmd` passes them in, since this module must not import intake. */
 export interface DeclarationRules {
-  /** Runs the vectors. Pure; takes up to a second. */
+  /** Validates a declaration and runs its test vectors. Pure; takes up to a second. */
   validate(name: string, spec: unknown): ValidatedProvider
   /** Accepts a name or an alias. Shipped declarations are part of the program. */
   findShipped(name: string): StoredDeclaration | undefined
@@ -44,7 +44,7 @@ export interface DeclarationRules {
   readonly shippedNames: readonly string[]
 }
 
-/** Reads use memory; writes change the resource. */
+/** Source of Providers. Reads use memory; writes change the resource. */
 export interface ProviderSource {
   /** Returns all Providers; undefined while they cannot be read. */
   all(): readonly ProviderObject[] | undefined

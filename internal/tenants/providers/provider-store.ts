@@ -30,7 +30,7 @@ export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]>
     .limit(providersMax)
 }
 
-/** `text` is null if a declaration is no longer in force. */
+/** Lists declarations that changed after a version. `text` is null if a declaration is no longer in force. */
 export async function listDeclarationChanges(
   pool: Pool,
   sinceVersion: number,
@@ -42,13 +42,13 @@ export async function listDeclarationChanges(
     .where(gt(version, sinceVersion))
 }
 
-/** Declarations in force by name and alias. A change of any of them makes it another object. */
+/** Declarations in force by name and alias. A change of any declaration creates another map. */
 export type Declarations = ReadonlyMap<string, StoredDeclaration>
 
 /** Declarations of an installation without Providers. */
 export const emptyDeclarations: Declarations = new Map()
 
-/** Returns the same object if there are no changes. Pure. */
+/** Returns the declarations after changes; the same object if there are no changes. Pure. */
 export function withChanges(
   before: Declarations,
   changes: Awaited<ReturnType<typeof listDeclarationChanges>>,
@@ -101,7 +101,7 @@ export async function putProvider(client: PoolClient, provider: StoredProvider):
     .onConflictDoUpdate({ target: providers.name, set: next })
 }
 
-/** Notes that a newer generation has the declaration that is in force. Directories do not read this. */
+/** Stores a newer generation whose declaration is the one in force. Does not publish a version, since directories do not read this. */
 export async function noteGeneration(
   client: PoolClient,
   { name, uid, generation }: StoredProvider,

@@ -24,12 +24,12 @@ export interface ApplyContext {
   readonly keyRing: KeyRing
   readonly data: Pick<TenantData, 'writeAudit'>
   readonly actor: string
-  /** Fence due to which the transactions of a deposed leader change nothing. */
+  /** Fence of this leader. After a later leader has written, transactions with this fence change nothing. */
   readonly fence?: WriterFence
 }
 
 /**
- * Result of a write. `conditions`: only columns were written that directories do not read, so no version was published. `conflict`: the
+ * Result of a write. `conditions`: only columns that directories do not read were written, so no version was published. `conflict`: the
  * slug, a key or a Secret's name was taken after the facts were gathered, so the caller must gather them again. `deposed`: a later leader
  * has written, so the caller must stop.
  */
@@ -59,7 +59,7 @@ export async function applyPlan(
     if (written.kind === 'taken') return { kind: 'conflict' }
     if (written.kind === 'refused') return { ...written, secret: secret.name }
   }
-  // The plan only repaired or replaced Secrets whose values are already stored, so no row changes.
+  // At this point, the plan has at most repaired Secrets whose values are already stored, so no row changes.
   if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
   return await inFencedTx(context, async (client) => {
     if (!changesTenant(plan)) {

@@ -39,7 +39,7 @@ export const weakSecretReason = 'WeakSecret'
 /** Longer messages are cut. */
 export const messageCharactersMax = 1_024
 
-/** A False condition has the reason of the first complaint and the distinct messages of all. Pure. */
+/** Returns a False condition with the reason of the first complaint and all distinct messages; without complaints, a True one. Pure. */
 export function verdict(type: ConditionType, complaints: readonly Complaint[], ok: Complaint): Verdict {
   const [first] = complaints
   if (first === undefined) return { type, status: 'True', ...ok }
@@ -47,7 +47,7 @@ export function verdict(type: ConditionType, complaints: readonly Complaint[], o
   return { type, status: 'False', reason: first.reason, message: message.slice(0, messageCharactersMax) }
 }
 
-/** Ignores the stage of the wallet rollout, because a stage is a choice and not a fault. Pure. */
+/** Returns `Ready`. Ignores the stage of the wallet rollout, because a stage is a choice and not a fault. Pure. */
 export function readyVerdict(others: readonly Verdict[], suspended: boolean): Verdict {
   const failing = others.filter(({ type, status }) => status === 'False' && type !== 'WalletEnabled')
   const complaints = failing.map(({ type, reason, message }) => ({ reason, message: `${type}: ${message}` }))

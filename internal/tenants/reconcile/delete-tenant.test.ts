@@ -109,7 +109,7 @@ describe('a tenant deleted with its data', () => {
     await remove()
     const third = await create('Delete')
     expect(new Set([first, second, third]).size).toBe(3)
-    // The controller compares the manifest with the new tenant.
+    // Checks that the controller compares the manifest with the rows of the new tenant and finds no difference.
     expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
   })
 

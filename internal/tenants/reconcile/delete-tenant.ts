@@ -83,7 +83,7 @@ export async function removeVanished(context: ReconcileContext, place: ObjectPla
   const { namespace = '', name } = place
   const live = await findLiveTenant(pool, { namespace, name })
   if (live === undefined || !source.owns(live)) return done
-  // A Tenant that exists again is not removed; the event of its creation has queued it.
+  // Does not remove a Tenant that exists again: the event of its creation has already queued it.
   if (await source.isAbsent(place)) await remove(context, live, source.vanishedData)
   return done
 }
@@ -172,7 +172,7 @@ function showWait(context: ReconcileContext, object: TenantObject, wait: Deletio
   return writeStatus(context, object, deletionStatus(object, wait, context.clock.now()))
 }
 
-/** `Ready` is False if the rows are known to be hidden, otherwise unchanged, since the tenant may still be served. Pure. */
+/** Sets `Ready` to False if the rows are known to be hidden. Otherwise the tenant may still be served, and `Ready` is unchanged. Pure. */
 export function deletionStatus(
   object: TenantObject,
   { isHidden, reason, message }: DeletionWait,

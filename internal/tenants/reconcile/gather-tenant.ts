@@ -51,9 +51,9 @@ export interface TenantFacts {
     /** An older tenant that claims the same slug and has no slug yet. */
     readonly olderClaimant: ResourceName | undefined
   }
-  /** By name; referenced and generated. */
+  /** Referenced and generated Secrets by name. */
   readonly secrets: ReadonlyMap<string, SecretRead>
-  /** SHA-256 (hex) of those keys in the tenant's Secrets that belong to another tenant. */
+  /** SHA-256 (hex) of keys that are in the tenant's Secrets, but belong to another tenant. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
   readonly callbackBounds: CallbackBounds
@@ -126,7 +126,7 @@ async function findDeclared(
   return { declared, providerNames: all }
 }
 
-/** Random if a tenant already had the derived id: Redis, or processes that missed a deletion, can hold data under it. */
+/** Derives an id from the uid. If a tenant already had that id, returns a random one, since Redis or a process can still hold old data. */
 async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
   const first = tenantIdOfUid(uid)
   return (await isTenantIdKnown(pool, first)) ? tenantIdFromBytes(random(16)) : first

@@ -139,7 +139,7 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/** Returns a stored key with the scopes and expiry of its entry in the spec; undefined if the key becomes invalid now. */
+/** Returns what becomes of a stored key: it gets the scopes and expiry of its entry in the spec, or is undefined if it is invalid now. */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

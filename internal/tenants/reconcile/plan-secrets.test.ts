@@ -52,7 +52,7 @@ describe('secrets', () => {
     expect(secrets.remove).toEqual([{ field: 'callback', ordinal: 0 }])
   })
 
-  test('planSecrets: a callback that is added again signs with the value that its generated Secret kept', () => {
+  test('planSecrets: a callback that is removed and added again signs with the value in its generated Secret', () => {
     const { generate, secrets } = plan({ stored: { secrets: [] } })
     expect(generate).toEqual([])
     expect(secrets.put).toMatchObject([{ field: 'callback', value: storedCallback.value }])
@@ -67,7 +67,7 @@ describe('secrets', () => {
     expect(planned.secrets).toEqual({ put: [], remove: [] })
   })
 
-  test('planSecrets: a message names the key id of stored values that cannot be decrypted, even after they are replaced', () => {
+  test('planSecrets: a message names the ids of keys that are missing to decrypt stored values, even if new values replace these', () => {
     const stored = { secrets: [storedCallback, card(0, undefined, 'lost')] }
     const kept = condition(plan({ spec: cardSpec, stored }), 'SecretsSynced')
     expect(kept).toMatchObject({ status: 'False', reason: 'SecretMissing' })

@@ -51,7 +51,7 @@ interface Wanted {
   readonly place: SecretPlace
   readonly valuesMax: number
   readonly check: (value: string) => ValueFault | undefined
-  /** A shorter value is used, but causes a warning. */
+  /** Minimum length without a warning. Shorter values are used, but cause a warning. */
   readonly charactersRecommended: number
 }
 
@@ -64,7 +64,7 @@ type Resolved =
       readonly trimmed: boolean
       readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
-      /** Must be written before its values are stored. */
+      /** Secret to write before its values are stored in Postgres. */
       readonly generated?: GeneratedSecret
     }
 
@@ -210,7 +210,7 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
   return { kind: 'values', values, version: 'generated', trimmed: false, complaints: [], weak: [], generated }
 }
 
-/** The previous secret stays valid for another 24 hours. For an edited Secret, returns the stored signing secrets. */
+/** Generates a signing secret; the previous one stays valid for 24 hours. For an edited Secret, returns the stored signing secrets. */
 function generateSigning(
   known: readonly StoredSecret[],
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
@@ -283,15 +283,15 @@ function signingSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: 'must be whsec_ followed by the base64 of 24 to 64 bytes' }
 }
 
-/** Never quotes the URL. The condition and each call check whether its address is allowed. */
+/** Checks the form of a URL without quoting it. Its address is checked for the condition and again at each call. */
 function urlFault(value: string): ValueFault | undefined {
   const checked = checkCallbackUrl(value)
   return checked.kind === 'refused' ? { reason: 'SecretInvalid', message: checked.message } : undefined
 }
 
-/** An attacker who has one signed call can find a shorter secret by brute force. */
+/** Minimum length. With one signed call, an attacker can find a shorter secret by brute force. */
 const charactersMin = 8
-/** 96 bits at 6 bits per character. */
+/** Recommended length: 96 bits at 6 bits per character. */
 const charactersRecommended = 16
 const charactersMax = 4_096
 

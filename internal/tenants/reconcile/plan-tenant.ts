@@ -86,7 +86,7 @@ function syncedOf(weak: readonly string[]): Complaint {
   }
 }
 
-/** False if only conditions change, which other processes do not read. */
+/** Returns whether a plan changes what other processes read; false if only conditions change. */
 export function changesTenant({ rowChange, keys, secrets }: TenantPlan): boolean {
   const amount = keys.put.length + keys.remove.length + secrets.put.length + secrets.remove.length
   return rowChange !== 'none' || amount > 0
@@ -110,7 +110,7 @@ function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowCh
   return same ? 'none' : 'changed'
 }
 
-/** Checks that every enabled provider exists, once, and that the tenant accepts a declaration that was not verified. */
+/** Checks that every enabled provider exists and is listed only once, and that the tenant accepts declarations that were not verified. */
 function providersVerdict({ manifest, declared, providerNames = [] }: TenantFacts): Verdict {
   const { providers, walletRollout } = manifest.spec
   const seen = new Map<string, string>()
@@ -187,7 +187,7 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
       return verdict('WalletEnabled', [], { reason: 'Reviewed', message: 'Wallet events are delivered' })
     case 'reserved':
     case 'unverified':
-      throw new Error('the wallet is neither reserved nor declared')
+      throw new Error('the provider `wallet` is built in: it cannot be reserved or unverified')
   }
 }
 
@@ -238,7 +238,7 @@ function notificationsVerdict(facts: TenantFacts, secrets: SecretsPlan): Verdict
   return of({ reason: 'NotificationsSuspended', message })
 }
 
-/** Returns the URL of notifications in the planned secrets, otherwise the stored one. */
+/** Returns the URL of notifications from the planned secrets or, if the plan does not change it, from the stored secrets. */
 function urlInSecret({ stored }: TenantFacts, { put, remove }: SecretsPlan): string | undefined {
   const planned = put.find(({ field }) => field === notificationsUrlField)
   if (planned || remove.some(({ field }) => field === notificationsUrlField)) return planned?.value
@@ -278,7 +278,7 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   address: 'AddressNotAllowed',
 }
 
-/** Keeps a slug with its holder; a free one goes to its reservation, otherwise to the oldest claimant. Pure. */
+/** Keeps a slug with its holder. Grants a free slug to the resource that it is reserved for, otherwise to the oldest claimant. Pure. */
 function planSlug(
   facts: TenantFacts,
   nowMs: number,

@@ -31,7 +31,7 @@ const behindAgainMs = 1_000
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 const resyncJitter = 0.2
-/** Maximum further plans per attempt. Each leaves out one more Secret that cannot be written. */
+/** Maximum repeated plans per attempt. Each repetition leaves out one more Secret that cannot be written. */
 const replansMax = 32
 
 /**
@@ -78,7 +78,7 @@ const retrying = {
     'The reconciliation failed and will be retried; the operator log names the unavailable dependency.',
 }
 
-/** Writes that a retry follows, unless the current generation has a status, which is still correct. Ignores errors of the write. */
+/** Writes a status that announces a retry. Keeps a status of the current generation, since it is still correct. Ignores write errors. */
 async function showRetrying(context: ReconcileContext, object: TenantObject): Promise<void> {
   if (object.status?.observedGeneration === object.metadata.generation) return
   const status = refusedStatus(object, retrying, context.clock.now())
@@ -188,7 +188,7 @@ async function planAndApply(
   }
 }
 
-/** Returns the oldest claimant older than this Tenant; at the same age the uid decides. Independent of the order of reconciliation. Pure. */
+/** Returns the oldest claimant of the slug if it is older than this Tenant; undefined otherwise. At equal age, the uid decides. Pure. */
 export function olderAmong(
   claimants: Iterable<TenantObject>,
   { uid, spec, createdAtMs = Number.POSITIVE_INFINITY }: TenantManifest,
@@ -243,7 +243,7 @@ function recordGenerated({ source }: ReconcileContext, object: TenantObject, { g
   }
 }
 
-/** Resumes a suspended callback if the annotation requests it, or if the URL changed and the source has no annotations. */
+/** Resumes a suspended callback if the annotation requests it or, in a folder of manifests, if its URL changed. */
 async function resumeIfAsked(
   context: ReconcileContext,
   object: TenantObject,

@@ -11,7 +11,7 @@ import { type GeneratedSecret, type TenantManifest, tooManyNamespaces } from '..
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './gather-tenant.ts'
 
-/** Decision for a place: use the Secret, generate it, or keep the stored values and complain. */
+/** Decision about a Secret that a spec refers to: use it, generate it, or keep the stored values and report a complaint. */
 export type PlaceRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
   | {
@@ -21,7 +21,7 @@ export type PlaceRead =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
-/** `isStored`: Postgres has a value, which a generated Secret that may be elsewhere must not replace. Pure. */
+/** If `isStored` (Postgres has a value), a missing Secret that may be on another machine is not generated again. Pure. */
 export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: boolean): PlaceRead {
   const { namespace, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
@@ -46,7 +46,7 @@ export function readPlace(facts: TenantFacts, place: SecretPlace, isStored: bool
   }
 }
 
-/** Suggests the label command only without any tenant label, and without `--overwrite`, so that it reassigns no Secret. */
+/** Suggests the label command only for a Secret without a tenant label, so that the command cannot take another tenant's Secret. */
 function notLabelled(
   shown: string,
   { namespace, name }: TenantFacts['manifest'],
@@ -72,7 +72,7 @@ function nameTaken(shown: string): PlaceRead {
   )
 }
 
-/** A requested rotation replaces even an edited Secret. Without the annotation for the hash, a Secret counts as unedited. */
+/** Replaces a Secret if a rotation is requested, even if it was edited. A Secret without the annotation of the hash is not edited. */
 function readGenerated(secret: SecretManifest): PlaceRead {
   const { annotations, values } = secret
   const asked = annotations[rotateAnnotation]

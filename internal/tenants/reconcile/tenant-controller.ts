@@ -27,7 +27,7 @@ export interface TenantControllerOptions extends TenantParts {
   readonly resyncMs?: number
   /** Maximum delay between retries of a tenant; default 15 s. */
   readonly retryMsMax?: number
-  /** Interval of the sweep, which finds rows without a resource and data to remove; default 5 min. */
+  /** Interval of the sweep, which finds rows whose resource is gone and data of deleted tenants; default 5 min. */
   readonly sweepMs?: number
   /** Interval at which the controller checks for suspended and resumed callbacks; default 5 s. */
   readonly suspensionsMs?: number
@@ -98,7 +98,7 @@ export class TenantController {
     this.#providers = this.#createProviders()
   }
 
-  /** Returns whether at some time the last reconciliation of every tenant had succeeded. Stays true afterwards. */
+  /** Returns true from the moment on at which every tenant was reconciled successfully; later failures do not change the result. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -243,7 +243,7 @@ export class TenantController {
     })
   }
 
-  /** Queues tenants with rows, but no resource, such as after a finalizer was removed by force while no operator was running. */
+  /** Queues tenants whose rows exist, but whose resource is gone, for example because its finalizer was removed by force. */
   async #findVanished(queue: WorkQueue): Promise<void> {
     const { pool, source } = this.#options
     for (const live of await listLiveTenants(pool, rowsMax)) {

@@ -19,9 +19,9 @@ import type { TenantPlan, TenantRow } from './plan-tenant.ts'
 export type WriterFence = Readonly<typeof writerFence.$inferInsert>
 
 /**
- * Checks the fence; must be the first statement of a leader's transaction. Returns false if a later leader has written; the transaction
- * must then write nothing. Holds a shared lock until the commit, so that transactions of one leader run concurrently, while the first
- * transaction of the next leader waits for them. Idempotent.
+ * Checks the fence, as the first statement of a leader's transaction. If a later leader has written, returns false, and the transaction
+ * must write nothing. Holds a shared lock until the commit: transactions of one leader run concurrently, and the first transaction of the
+ * next leader waits for them. Idempotent.
  */
 export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
   const db = orm(client)
@@ -89,7 +89,7 @@ export async function upsertTenant(
   return one.isNew ? 'inserted' : 'updated'
 }
 
-/** Keeps the version, because directories do not read conditions. */
+/** Stores conditions. Publishes no version, because directories do not read conditions. */
 export async function updateConditions(
   client: PoolClient,
   id: TenantId,
@@ -149,8 +149,8 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
 
 /**
  * Hides a tenant: deletes its keys and secrets, and reserves its slug for a resource with the same name. `keepData` keeps the data
- * regardless of the policy, for a resource that vanished without a deletion. If the data is to be removed, the tenant's id replaces the uid
- * in its row, so that a resource with the same uid immediately becomes another tenant. Idempotent.
+ * regardless of the policy, for a resource that vanished without a deletion. If the data will be removed, the row gets the tenant's id in
+ * place of the uid, so that a new resource with this uid becomes another tenant immediately. Idempotent.
  */
 export async function hideTenant(
   client: PoolClient,

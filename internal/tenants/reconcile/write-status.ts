@@ -78,7 +78,7 @@ function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus
   })
 }
 
-/** Ignores the order of keyed lists and the conditions of other managers. Pure. */
+/** Compares two statuses, except for the order of keyed lists and the conditions that other controllers wrote. Pure. */
 export function sameStatus(object: TenantObject, next: TenantStatus): boolean {
   return isDeepStrictEqual(comparable(object.status ?? {}, next), comparable(next, next))
 }
@@ -149,7 +149,7 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
     if (type === 'WalletEnabled')
       return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...event })]
     if (status === 'False') {
-      // Another condition with the same reason made Ready False and already causes an event.
+      // True if `Ready` is False because of another condition with the same reason, which already causes an event.
       const isRepeated = next.conditions?.some((other) => other.type !== 'Ready' && other.reason === reason)
       return type === 'Ready' && isRepeated ? [] : [occurrence(object, { type: 'Warning', ...event })]
     }
