@@ -1,12 +1,18 @@
 export { startClusterSource } from './cluster/cluster-source.ts'
-export { Directory, directoryChannel, notifyDirectories } from './directory.ts'
+export {
+  Directory,
+  type DirectoryCallback,
+  type DirectoryTenant,
+  directoryChannel,
+  type FoundKey,
+  notifyDirectories,
+} from './directory.ts'
 export type {
   DirectoryKey,
   DirectoryNotifications,
   DirectoryProvider,
   RecordStoreOfTenant,
 } from './directory-codec.ts'
-export type { DirectoryCallback, DirectoryTenant, FoundKey } from './directory-index.ts'
 export { readDirectoryVersion } from './directory-store.ts'
 export { type FolderOptions, FolderSource } from './folder/folder-source.ts'
 export { lineOfField, type SourceProblem } from './folder/parse-file.ts'

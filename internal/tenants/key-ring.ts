@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { TenantId } from '#internal/base/index.ts'
-import type { Directory } from './directory.ts'
-import type { DirectoryTenant } from './directory-index.ts'
+import type { Directory, DirectoryTenant } from './directory.ts'
 
 /** AES-256-GCM. The last 16 bytes of `ciphertext` are the authentication tag. */
 export interface Sealed {
