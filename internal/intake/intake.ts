@@ -38,7 +38,7 @@ import {
 import type { EventVerdict, LimitsInForce, Meter } from '#internal/usage/index.ts'
 import { type Caller, Callers, type Keying } from './caller.ts'
 import { Drain } from './drain.ts'
-import { type EventQueue, SizeClassQueues } from './event-queue.ts'
+import { SizeClassQueues } from './event-queue.ts'
 import type { Intake } from './http.ts'
 import { LargeBodies, largeBodyBytes, type ReceivedCall } from './large-bodies.ts'
 import { RefusedCalls } from './refused-calls.ts'
@@ -176,7 +176,7 @@ export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 
 /** Dependencies of `acceptWebhook`. */
 export interface AcceptContext {
-  readonly queue: Pick<EventQueue, 'accept'>
+  readonly queue: { accept(event: ReceivedEvent): Promise<Acceptance> }
   readonly largeBodies: LargeBodies
   readonly vendorKeys: Pick<VendorKeys, 'find' | 'findSigner' | 'confirm'>
   readonly clock: Clock
