@@ -57,7 +57,7 @@ function typesOf(schema: Readonly<Record<string, unknown>>): readonly string[] {
   return [...new Set(all)].filter((each) => each !== 'null').toSorted()
 }
 
-/** Former names, with the name that replaced each. */
+/** Synonyms that neither document uses, with the name that stands for each. */
 const replaced: Readonly<Record<string, string>> = {
   rawType: 'providerRawType',
   round: 'cycle',
@@ -100,8 +100,8 @@ describe('vocabulary of both documents', () => {
       expect(names).toContain(name)
   })
 
-  test.each(Object.entries(replaced))('vocabulary: no document uses %s, the former name of %s', (former) => {
-    expect(words.filter(({ name }) => name === former).map(({ place }) => place)).toEqual([])
+  test.each(Object.entries(replaced))('vocabulary: no document uses %s, the former name of %s', (synonym) => {
+    expect(words.filter(({ name }) => name === synonym).map(({ place }) => place)).toEqual([])
   })
 
   test('vocabulary: milliseconds, seconds, days, bytes, counts, limits and versions are integers with a type of their own', () => {

@@ -1,13 +1,11 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { readRecordedTree } from '#test/contract/recorded.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
-/**
- * Git tree of version N−1: of the last release; until there is one, of the newest commit whose baseline has the same tables, since a database
- * of another baseline is refused. A release moves it (`git rev-parse COMMIT^{tree}`) and runs `npm run record`. A tree and not a commit, since a rewritten history keeps its trees.
- */
-const previousTree = '7d0a236a315823c827693e171a58eda9c57b3bf3'
+/** Git tree of version N−1. Its baseline has the same tables until there is a release, since a database of another baseline is refused. */
+const previousTree = readRecordedTree()
 
 const kept = ['cmd', 'internal', 'config', 'crds', 'test/support', ':(exclude,glob)**/*.test.*', 'Dockerfile']
 const configuration = ['package.json', 'bun.lock', 'bunfig.toml', 'tsconfig.json']
