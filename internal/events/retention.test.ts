@@ -3,7 +3,7 @@ import { createEventId, dayAfter, expiryDayOf, type TenantId } from '#internal/b
 import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { someTenantId } from '#test/support/tenants/directory-tenant.ts'
 import { lowestIdOf } from './list-source.ts'
-import { createQueueExpiry } from './retention.ts'
+import { createQueueExpiry, forgetDedupeKeys } from './retention.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => lab.close())
 beforeEach(async () => {
-  await lab.pool.query('TRUNCATE deliveries_due')
+  await lab.pool.query('TRUNCATE deliveries_due, dedupe_keys')
 })
 
 const dayMs = 86_400_000
@@ -95,3 +95,47 @@ async function pile(owner: TenantId, count: number, receivedMs: number, expiresO
     [lowestIdOf(receivedMs), owner, expiresOn, count],
   )
 }
+
+const day = '2031-05-06'
+const overMs = Date.parse(`${day}T01:00:00Z`)
+
+async function fill(expiresOn: string, count: number): Promise<void> {
+  await lab.pool.query(
+    `INSERT INTO dedupe_keys SELECT md5($1 || nth)::uuid, 'evt_' || nth, $1::date FROM generate_series(1, $2) nth`,
+    [expiresOn, count],
+  )
+}
+
+const daysLeft = async () =>
+  (await lab.pool.query(`SELECT expires_on::text AS day, count(*) FROM dedupe_keys GROUP BY 1 ORDER BY 1`))
+    .rows
+
+test('forgetDedupeKeys: removes expired keys on their day, 5 000 per call', async () => {
+  await fill('2031-05-05', 10)
+  await fill(day, 6_000)
+  await fill('2031-05-07', 20)
+  expect(await forgetDedupeKeys(lab.pool, overMs - 1)).toEqual({ removed: 10, hasMore: false })
+  expect(await forgetDedupeKeys(lab.pool, overMs)).toEqual({ removed: 5_000, hasMore: true })
+  expect(await forgetDedupeKeys(lab.pool, overMs)).toEqual({ removed: 1_000, hasMore: false })
+  expect(await daysLeft()).toEqual([{ day: '2031-05-07', count: 20 }])
+})
+
+test('forgetDedupeKeys: concurrent calls remove each key once without waiting', async () => {
+  await fill(day, 12_000)
+  let removed = 0
+  for (let turn = 0; turn < 2; turn += 1) {
+    const both = await Promise.all([forgetDedupeKeys(lab.pool, overMs), forgetDedupeKeys(lab.pool, overMs)])
+    removed += both.reduce((sum, one) => sum + one.removed, 0)
+  }
+  expect(removed).toBe(12_000)
+  await fill(day, 3)
+  const client = await lab.pool.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query('SELECT FROM dedupe_keys LIMIT 1 FOR UPDATE')
+    expect(await forgetDedupeKeys(lab.pool, overMs)).toEqual({ removed: 2, hasMore: false })
+    await client.query('ROLLBACK')
+  } finally {
+    client.release()
+  }
+})
