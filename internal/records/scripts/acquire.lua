@@ -1,6 +1,6 @@
 -- Second part of acquire: takes the locks of entries without a record. A reply has five fields for the caller, then for the lock history:
 -- the time of a re-entry by the same attempt, or 0; and the fence that was taken over. Where earlier entries only end, a lock that is over
--- becomes a mark, and the reply `elsewhere` has the time as its last field.
+-- becomes a tombstone, and the reply `elsewhere` has the time as its last field.
 local per_minute, per_month, bytes_max, place = string.match(ARGV[1], '^(%S+) (%S+) (%S+) ?(%S*)$')
 local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)

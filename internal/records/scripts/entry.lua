@@ -1,7 +1,7 @@
 -- An entry is one string of fields separated by newlines, which only the last field of a record can contain.
 --   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint  bucket
 --   R  fence  token  fingerprint  bucket  bytes  the record's JSON
--- A lock without a token is the mark of one that ended without its outcome: the next acquisition still returns `takenOver`.
+-- A lock without a token is the tombstone (mark) of one that ended without its outcome: the next acquisition still returns `takenOver`.
 -- `bucket` is where the meters count the entry's bytes (see meter.lua).
 local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)\n(h%d+)$'
 -- The last capture is where the record's JSON begins.
@@ -48,7 +48,7 @@ local function write_lock(meter, side_key, key, lock, before)
   move_bytes(meter, side_key, before, lock)
 end
 
--- Replaces a lock by its mark. It expired at 0, so that a clock that goes back does not make a free key busy. Takes effect with write_meter.
+-- Replaces a lock by a tombstone. It expired at 0, so that a free key is not busy after the clock goes back. Takes effect with write_meter.
 local function leave_mark(meter, side_key, key, lock, now_ms)
   local mark = {
     lock_until = 0, token = '', fence = lock.fence, ttl_ms = lock.ttl_ms, lock_ms = lock.lock_ms, taken_over = '1', waited = '0',

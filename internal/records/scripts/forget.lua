@@ -1,4 +1,4 @@
--- Removes the mark of a lock, unless the entry is another one by now. May be repeated. KEYS: meta, side, entry. ARGV: fence of the mark.
+-- Removes the tombstone of a lock, unless the entry has changed. May be repeated. KEYS: meta, side, entry. ARGV: fence of the tombstone.
 local meter = read_meter(KEYS[1], KEYS[2], (clock()))
 local entry = redis.call('GET', KEYS[3])
 if not meter or not entry or is_record(entry) then return {'kept'} end
