@@ -208,7 +208,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 3])
   })
 
-  test('BatchWriter: writes items that were added in one tick as one batch when the start of the batch is deferred', async () => {
+  test('BatchWriter: with deferred `microtask`, items that were added in one synchronous run are written as one batch', async () => {
     const { batches, add, sizes } = heldWriter({ deferred: 'microtask' })
     add(4)
     expect(sizes()).toEqual([])
@@ -221,7 +221,7 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([4, 2])
   })
 
-  test('BatchWriter: writes items that were added in one turn of the event loop as one batch when the batch starts at the end of the turn', async () => {
+  test('BatchWriter: with deferred `turn`, items that were added in one turn of the event loop are written as one batch', async () => {
     const { writer, batches, sizes } = heldWriter({ deferred: 'turn' })
     writer.add(0)
     await Promise.resolve()
@@ -302,7 +302,7 @@ describe('BatchWriter', () => {
     expect(writer.size).toBe(1)
   })
 
-  test('BatchWriter: starts no batch while other work occupies its only slot', async () => {
+  test('BatchWriter: starts no batch while work of `tryInSlot` occupies its only slot', async () => {
     const { writer, batches, add, sizes } = heldWriter()
     const work = Promise.withResolvers<string>()
     const running = writer.tryInSlot(() => work.promise)

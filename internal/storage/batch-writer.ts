@@ -12,20 +12,20 @@ export interface RowWrite<Row, Result> {
   /** Writes all rows or none. Returns results in the order of the rows. Must be safe to repeat. */
   write(rows: readonly Row[]): Promise<readonly Result[]>
   /**
-   * Creates the partitions that `error` reported as missing. Rows whose partition stays missing, or without this callback, are
-   * `unavailable`; the others are written. If the callback throws, all rows are `unavailable`.
+   * Creates the partitions that `error` reported as missing. Rows whose partition is still missing afterwards are `unavailable`, as are all
+   * rows without a partition if this callback is absent; others are written. If the callback throws, all rows are `unavailable`.
    */
   createPartitions?(rows: readonly Row[], error: unknown): Promise<unknown>
   /** Waits after a failure of the store, and returns whether to repeat the write. Default: no repetition. */
   retry?(error: unknown): Promise<boolean>
 }
 
-/** Attempts in a row without a wait, after a deadlock or after the creation of a missing partition. */
+/** Maximum attempts in a row without a wait: a deadlock, and the creation of a missing partition, lead to another attempt. */
 const immediateTriesMax = 4
 
 /**
- * Writes a batch and returns results in the order of the rows. Retries after deadlocks, creates missing partitions, and halves a batch that
- * is rejected, or whose partitions stay missing, until each such row is found: at most 2n − 1 parts for n rows. Tries each part up to four
+ * Writes a batch and returns results in the order of the rows. Retries after deadlocks and creates missing partitions. To find rows that
+ * are rejected, or whose partitions stay missing, halves the batch repeatedly: at most 2n − 1 parts for n rows. Tries each part up to four
  * times in a row, and again while `retry` returns true. Never throws.
  */
 export async function writeRows<Row, Result>(
@@ -49,13 +49,13 @@ async function writeParts<Row, Result>(
   if (attempt.kind === 'written') return attempt.results.map((result) => ({ kind: 'written', result }))
   if (attempt.kind === 'unavailable' || rows.length === 1) return rows.map(() => attempt)
   const { createPartitions: _, ...rest } = statement
-  // Partitions that are missing after their creation are not created again for each part.
+  // If partitions are still missing after their creation, the two halves of the batch do not try to create them again.
   const ofPart = attempt.kind === 'rejected' ? statement : rest
   const middle = Math.ceil(rows.length / 2)
   const first = await writeParts(rows.slice(0, middle), ofPart)
   const last = first.at(-1)
   const second = rows.slice(middle)
-  // The store has just failed, so the second half is not sent.
+  // If the store failed on the first half, the second half is not sent.
   if (last?.kind === 'unavailable') return [...first, ...second.map(() => last)]
   return [...first, ...(await writeParts(second, ofPart))]
 }
@@ -186,8 +186,8 @@ export class BatchWriter<Item> {
        */
       readonly gather?: { readonly ms: number; readonly items: number }
       /**
-       * Delays the start of a batch after `add` without a timer, so that the items of one synchronous run (`microtask`) or of one turn of
-       * the event loop on all connections (`turn`) share a batch. Default: `add` starts a batch immediately.
+       * Defers the start of a batch after `add`, without a timer: `microtask` collects the items of one synchronous run, `turn` those that
+       * all connections add in one turn of the event loop. Default: `add` starts a batch immediately.
        */
       readonly deferred?: 'microtask' | 'turn'
       readonly now?: () => number
@@ -298,9 +298,9 @@ export class BufferedWriter<Batch> {
   #pending: Batch | undefined
 
   constructor(options: {
-    /** Removes the next batch from a bounded buffer, if any. */
+    /** Removes the next batch from the buffer of the owner; undefined if the buffer is empty. */
     take(): Batch | undefined
-    /** Must be safe to repeat. @throws when the store is unavailable */
+    /** Writes a batch. Must be safe to repeat. @throws when the store is unavailable */
     write(batch: Batch): Promise<void>
   }) {
     this.#options = options
@@ -311,7 +311,7 @@ export class BufferedWriter<Batch> {
     return this.#pending
   }
 
-  /** Must not run concurrently with itself. @throws the error of `write` */
+  /** Writes at most `batchesMax` batches. Must not run concurrently with itself. @throws the error of `write` */
   async flush(batchesMax: number): Promise<void> {
     for (let batches = 0; batches < batchesMax; batches += 1) {
       this.#pending ??= this.#options.take()

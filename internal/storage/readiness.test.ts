@@ -5,7 +5,7 @@ import { createPool } from './postgres/pool.ts'
 import { redisCheck, schemaCheck } from './readiness.ts'
 import { openRedis } from './redis/client.ts'
 
-test('schema readiness: fails below the required schema version, and passes permanently once this version was seen', async () => {
+test('schema readiness: fails below the required schema version, and passes permanently once the check has seen this version', async () => {
   const database = await createMigratedDatabase()
   const bounds = { connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: database.url, applicationName: 'latchkey test readiness', ...bounds })
@@ -28,7 +28,7 @@ test('schema readiness: fails below the required schema version, and passes perm
       rows[0]?.checksum,
     ])
     expect(await check(signal)).toEqual({ ok: true })
-    // Records keep answering while Postgres is unavailable.
+    // The check keeps passing, since records in Redis are served even while Postgres is unavailable.
     await pool.query('DELETE FROM schema_migrations')
     expect(await check(signal)).toEqual({ ok: true })
   } finally {
@@ -37,7 +37,7 @@ test('schema readiness: fails below the required schema version, and passes perm
   }
 })
 
-test('Redis readiness: passes before the first reply only for a process that may start without Redis, and permanently after the reply', async () => {
+test('Redis readiness: passes permanently after the first reply, and before it only for a process that may start without Redis', async () => {
   // No server listens on this port.
   const redis = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
   const { signal } = new AbortController()

@@ -27,13 +27,13 @@ export function schemaCheck(pool: Pool): Check {
   }
 }
 
-/** Shorter than the time limit of a health check: while Redis hangs, the check returns its last result instead of timing out. */
+/** Below the time limit of a health check, so that while Redis hangs the check returns its last result and does not time out. */
 const lookMsMax = 400
 
 /**
  * Passes if the last reply of Redis showed a supported version and the eviction policy `noeviction`. If Redis stops replying later, the
  * process stays ready, so that callers get a 503 with a specific error, which a Service without ready pods could not send.
- * @param mayStartWithout returns whether the process is useful before the first reply; then the check passes without one, permanently
+ * @param mayStartWithout returns whether the process is useful without Redis; if so before the first reply, the check passes permanently
  */
 export function redisCheck(redis: RedisConnection, mayStartWithout: () => boolean = () => false): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not replied yet' }

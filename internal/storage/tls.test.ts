@@ -155,7 +155,7 @@ describe('Postgres', () => {
     )
   })
 
-  test('Postgres TLS: the next connection reads a replaced file, and uses the last content of a removed file', async () => {
+  test('Postgres TLS: a new connection reads a replaced file, and uses the last content of a removed file', async () => {
     await postgres.serve(identity('good'))
     const caFile = join(folder, 'rotated.crt')
     copyFileSync(foreign.ca, caFile)
@@ -176,7 +176,7 @@ describe('Postgres', () => {
     await pool.end()
   })
 
-  // The last test, since it disables unencrypted connections.
+  // This test runs last, since it disables unencrypted connections.
   test.each<[name: string, tls: () => StoreTls, said: RegExp]>([
     ['accepts a trusted client certificate', () => ({ caFile: own.ca, ...clientOf('client') }), /^TLS$/],
     [

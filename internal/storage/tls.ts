@@ -10,7 +10,7 @@ export interface StoreTls {
   readonly serverName?: string | undefined
 }
 
-/** Address of a store. If `tls` is absent, only the URL decides about TLS. */
+/** Address of a store. If `tls` is absent, only the URL decides whether TLS is used. */
 export interface StoreAddress {
   readonly url: string
   readonly tls?: StoreTls | undefined
@@ -35,7 +35,7 @@ export function tlsReader(tls: StoreTls): (host: () => string) => {
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
-      // NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise disable verification.
+      // Otherwise NODE_TLS_REJECT_UNAUTHORIZED=0 would disable verification.
       rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(tls.serverName ?? host(), certificate),
     }

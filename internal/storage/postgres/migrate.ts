@@ -7,7 +7,7 @@ import { sqlErrorOf } from './sql-failure.ts'
 
 export interface MigrateOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>
-  /** Bounds the wait for another process that migrates, and for tables in use. Default 60 s. */
+  /** Maximum wait for another process that migrates, and for tables in use. Default 60 s. */
   readonly lockTimeoutMs?: number
   /** Replaces the migrations of the product in tests. */
   readonly migrations?: readonly Migration[]
@@ -16,7 +16,7 @@ export interface MigrateOptions {
 /** Minimum schema version of this build. A process is not ready while the database has an older version. */
 export const schemaVersionNeeded: number = ownMigrations.length
 
-/** Arbitrary key, but unique among the advisory locks of this database. */
+/** Key of the advisory lock: arbitrary, but unique in this database. */
 const advisoryLock = 7_205_759_403_792_793
 
 /**
@@ -42,7 +42,7 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
     }
     return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
   } finally {
-    // Closing the session releases its lock, its time-outs and an open transaction.
+    // Closes the session, which releases its lock, time-outs and open transaction.
     client.release(broken ?? true)
   }
 }
@@ -59,7 +59,7 @@ export async function schemaVersion(pool: Pool): Promise<number> {
   return rows[0]?.version ?? 0
 }
 
-/** Returns an id that only copies of one database share, unchanged by migrations. @throws any error of Postgres */
+/** Returns the database's id: equal only in copies of it, and not changed by migrations. @throws any error of Postgres */
 export async function readDatabaseId(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ id: string | null }>(
     `SELECT md5(current_database() || checksum || extract(epoch FROM applied_at)) AS id
@@ -112,7 +112,7 @@ async function verifyApplied(
 }
 
 const stepMsMax = 600_000
-/** Lets the queries run that queued behind a wait for a table in use. */
+/** Pause between two tries, in which queries run that waited behind the migration's lock. */
 const pauseMs = 500
 const lockNotAvailable = '55P03'
 

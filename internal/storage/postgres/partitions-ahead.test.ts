@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
-// Tests may import any file of a room. These imports write the rows for which partitions are created.
+// Tests may import any file of a module. These imports write the rows for which partitions are created.
 import { insertEvents } from '#internal/events/insert.ts'
 import { receivedEvent } from '#test/support/events/received-event.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -55,7 +55,7 @@ async function store(receivedAtMs: number, payloadDays: number, eventDays: numbe
 }
 
 describe('partitions ahead', () => {
-  test('partitions ahead: are created for today and the next two days, only for the retention periods of live tenants', async () => {
+  test('partitions ahead: are created for today and the next two days, for retention periods of existing tenants only', async () => {
     await addTenant('ten_a', kept(30, 90))
     await addTenant('ten_b', kept(30, 90))
     await addTenant('ten_c', kept(7, 30))
@@ -77,7 +77,7 @@ describe('partitions ahead', () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
   })
 
-  test('partitions ahead: use the platform defaults for a tenant that sets no retention', async () => {
+  test('partitions ahead: for a tenant that sets no retention, partitions follow the platform’s default retention', async () => {
     await addTenant('ten_open', { retention: {} })
     await ensurePartitionsAhead(pool, nowMs)
     expect(await store(nowMs, 30, 90)).toBe(1)
@@ -93,7 +93,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs, 3, 3)).toBe(1)
   })
 
-  test('partitions ahead: accept events after midnight, and the next run adds the partitions of one more day', async () => {
+  test('partitions ahead: events can be stored after midnight, and the next run adds the partitions of one more day', async () => {
     await addTenant('ten_a', kept(30, 90))
     await ensurePartitionsAhead(pool, nowMs)
     for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
@@ -103,7 +103,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })
 
-  test('partitions ahead: records have partitions for entries that expire today or in the next three days once a tenant has records in Postgres', async () => {
+  test('partitions ahead: if a tenant has records in Postgres, cover records that expire today or in the next three days', async () => {
     await addTenant('ten_gone', {}, new Date(nowMs))
     await addTenant('ten_a', { retention: { payloadDays: 0 } })
     await pool.query("UPDATE tenants SET record_store = 'postgres' WHERE id = 'ten_gone'")

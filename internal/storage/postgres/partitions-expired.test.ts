@@ -79,7 +79,7 @@ describe('lastExpiredDay', () => {
 })
 
 describe('expired partitions', () => {
-  test('expired partitions: are dropped on the day they expire, oldest first, and the partition of `events` last for each day', async () => {
+  test('expired partitions: are dropped on the day they expire, oldest first, and those of `events` as the last of each day', async () => {
     for (const day of ['2031-05-05', '2031-05-04', '2031-05-06']) await make(day)
     expect(namesOf(await drop(overMs('2031-05-04') - 1))).toEqual([])
     const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'record_entries', 'events']
@@ -144,7 +144,7 @@ describe('expired partitions', () => {
     }
     const result = await dropping
     expect(result.blocked.map(partitionName)).toEqual(['event_payloads_20310504'])
-    // No row remains that belongs to a deleted event.
+    // The partitions of `events` remain as well, so that no payload remains without its event.
     expect(namesOf(result)).toEqual(['attempts_20310504', 'attempts_20310505'])
     expect(written).toBeGreaterThan(10)
     expect(slowestMs).toBeLessThan(1_000)

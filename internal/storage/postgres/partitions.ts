@@ -24,8 +24,8 @@ export interface WantedPartition {
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**
- * In percent. Each event is updated once or twice soon after its insertion, and each lock by the save of its record. With half of each page
- * free, these are heap-only tuple (HOT) updates, which write no index.
+ * Fill factors in percent. Each event is updated once or twice soon after its insertion, and each lock by the save of its record. With half
+ * of each page free, these are heap-only tuple (HOT) updates, which write no index.
  */
 const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 50, record_entries: 50 }
 
@@ -60,7 +60,7 @@ export function missingRecordPartitions(error: unknown): readonly WantedPartitio
 
 /** Formats a name such as `events_20270219`. */
 export function partitionName({ table, day }: WantedPartition): string {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('a day must have the form YYYY-MM-DD')
   return `${table}_${day.replaceAll('-', '')}`
 }
 
@@ -97,12 +97,12 @@ interface RetentionPair {
   readonly eventDays: number
 }
 
-/** Days of receipt with partitions: today and the next two, so that intake works even after a day on which no process has created any. */
+/** Days of receipt with partitions: today and the next two, so that intake works even if no process creates partitions for a day. */
 const receiptDays = 3
-/** Expiry days with partitions of records: a lock lives for at least a day. The first record that lives longer creates its own partition. */
+/** Expiry days with partitions of records, since a lock's entry is kept for a day. The first record that is kept longer creates its own. */
 const recordDays = receiptDays + 1
 const dayMs = 86_400_000
-/** Maximum retention in the Tenant CRD. Events of three days then expire on at most 92 days: at most 460 partitions of five tables. */
+/** Maximum retention in the Tenant CRD. Events of three days then expire on at most 92 days: 460 partitions of five tables. */
 const daysMax = 90
 
 /**
@@ -120,7 +120,7 @@ export async function ensurePartitionsAhead(
   return await ensurePartitions(pool, [...wanted, ...(await recordPartitionsAhead(pool, nowMs))], signal)
 }
 
-/** Returns none if no tenant has records in Postgres. */
+/** Returns the partitions that records need; none if no tenant has records in Postgres. */
 async function recordPartitionsAhead(pool: Pool, nowMs: number): Promise<WantedPartition[]> {
   const { rowCount } = await pool.query(
     "SELECT FROM tenants WHERE record_store = 'postgres' AND deleted_at IS NULL LIMIT 1",
@@ -175,10 +175,10 @@ export interface ExpiredPartition {
   readonly state: 'attached' | 'detaching' | 'detached'
 }
 
-/** Time from midnight (UTC) until a day counts as expired: a margin for clock skew, and for calls and leases that last minutes. */
+/** Time from the start of a day (UTC) until it counts as expired: a margin for clock skew, and for calls and leases that last minutes. */
 const marginMs = 3_600_000
 /**
- * Maximum wait for a lock on a table in use, since later queries queue behind the one that waits. Longer than the time after which
+ * Maximum wait for a lock on a table in use: later queries queue behind the statement that waits. Longer than the time after which
  * autovacuum yields (deadlock_timeout, 1 s), shorter than the time for which intake waits for a new partition.
  */
 export const lockWaitMs = 1_500
@@ -200,8 +200,8 @@ export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: num
 }
 
 /**
- * Lists interrupted partitions first, then the oldest, and events last within a day. A table with the name of a partition but without a
- * parent counts as a detached partition and is dropped later; rename a table to keep it. Takes no locks.
+ * Lists those with an interrupted detach or drop first, then the oldest, and `events` last within a day. A table with the name of a
+ * partition but without a parent counts as a detached partition and is dropped later; rename a table to keep it. Takes no locks.
  */
 export async function listExpiredPartitions(
   connection: Pick<Pool | PoolClient, 'query'>,
@@ -230,7 +230,7 @@ export async function listExpiredPartitions(
  * @throws any other error of Postgres; partitions dropped before the error stay dropped
  */
 export async function dropExpiredPartitions(options: {
-  /** Session outside a transaction, and the only one in this database that drops partitions. */
+  /** Session outside a transaction. No other session in this database may drop partitions meanwhile. */
   readonly session: PoolClient
   readonly nowMs: number
   readonly signal: AbortSignal

@@ -26,7 +26,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-test('Postgres pool: returns a bigint as a number, and fails instead of rounding', async () => {
+test('Postgres pool: returns a bigint as a number, and fails the query if the number would be rounded', async () => {
   const pool = poolOf(database.url)
   expect((await pool.query('SELECT 9007199254740991::bigint AS n')).rows).toEqual([
     { n: 9_007_199_254_740_991 },
@@ -54,7 +54,7 @@ test('Postgres pool: parameters are not in Postgres’ error log, even if the se
   ])
 })
 
-test('Postgres pool: waits for a free connection only until the time limit', async () => {
+test('Postgres pool: waits at most for its time limit until a connection is free', async () => {
   const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 500 })
   const client = await pool.connect()
   await expect(pool.query('SELECT 1')).rejects.toThrow('timeout')

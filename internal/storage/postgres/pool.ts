@@ -23,7 +23,7 @@ export interface PoolOptions extends StoreAddress {
 
 export type { Pool, PoolClient } from 'pg'
 
-/** Time that the client waits longer than the server's time-out. After it, the network or the server has failed. */
+/** Time for which the client waits longer than the server's time-out. Without a reply by then, the network or server has failed. */
 const clientGraceMs = 250
 const int8Oid = 20
 /** Keeps parameters, which contain bodies, out of the server's error log, whatever its configuration is. */
@@ -52,7 +52,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     keepAliveInitialDelayMillis: 10_000,
     types: { getTypeParser: typeParser },
   })
-  // Without this listener, a broken idle connection would cause an uncaught exception.
+  // Prevents the uncaught exception that a broken idle connection would cause without a listener.
   pool.on('error', (error) => options.onIdleError?.(error))
   return pool
 }
@@ -129,7 +129,7 @@ function safeInteger(text: string): number {
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // The pool has no error listener on a connection in use, and an unheard error event is an uncaught exception. The query rejects anyway.
+  // Prevents the uncaught exception of an error event without a listener: the pool has none on a connection in use. The query rejects.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error

@@ -105,7 +105,7 @@ test('retention: an abort signal stops the run, and the next run continues', asy
   expect(await run({ signal: AbortSignal.abort(), after: [stepOf('a', 1)] })).toBe('more')
 })
 
-test('retention: runs in one process at a time, and a second process reports the oldest age and runs afterwards', async () => {
+test('retention: runs in one process at a time; a second process reports the age of the oldest partition and runs later', async () => {
   await ensurePartitions(pool, [{ table: 'events', day: '2031-05-05' }])
   const gate = Promise.withResolvers<void>()
   const inside = Promise.withResolvers<void>()

@@ -34,7 +34,7 @@ export interface RetentionObserver {
 }
 
 export interface RetentionTurn {
-  /** Needs at least two connections. Its statement time-out applies to each statement. */
+  /** Pool with at least two connections. Its statement time-out applies to each statement. */
   readonly pool: Pool
   readonly nowMs: number
   readonly signal: AbortSignal
@@ -45,9 +45,9 @@ export interface RetentionTurn {
   readonly pause?: Sleep
 }
 
-/** Arbitrary key, but unique among the advisory locks of this database. */
+/** Key of the advisory lock: arbitrary, but unique in this database. */
 const advisoryLock = 7_205_759_403_792_795
-/** Maximum per step and run, so that no step delays the others for long. */
+/** Maximum batches per step and run, so that no step delays the others for long. */
 const batchesMax = 100
 
 /**
@@ -109,13 +109,13 @@ async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boo
   return true
 }
 
-/** Returns undefined if another session holds the lock. */
+/** Runs `work` under the lock. Returns undefined if another session holds it. */
 async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
   const lock = await tryAdvisoryLock(pool, advisoryLock)
   if (!lock) return undefined
   try {
     const result = await work(lock.session)
-    // Closing the connection frees the lock only a moment later.
+    // Unlocks explicitly, since the lock is freed only some time after the connection is closed.
     await lock.session.query('SELECT pg_advisory_unlock($1)', [advisoryLock])
     return result
   } finally {
@@ -169,10 +169,10 @@ export async function removeOldest(
   return { removed, hasMore: removed === rowsMax }
 }
 
-/** Deletes at most `rowsMax` rows of a deleted tenant. Returns their approximate number, 0 only when none is left. Idempotent. */
+/** Deletes at most `rowsMax` rows of a deleted tenant. Returns their approximate number; 0 means that no row is left. Idempotent. */
 export type PurgeStep = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
 
-/** Purges a table by a key, since a concurrent update, for which the DELETE waits, moves its row and so makes a ctid unreliable. */
+/** Purges a table by a key, not by ctid: a concurrent update, for which the DELETE waits, changes the ctid of its row. */
 export function purgeByKey(table: string, columns: readonly string[]): PurgeStep {
   const key = columns.join(', ')
   const isSame = columns.map((name) => `t.${name} = old.${name}`).join(' AND ')

@@ -12,7 +12,7 @@ export const epochMs = customType<{ data: number; driverData: string }>({
 /** Maps a bigint column to a number. */
 export const int8 = (name: string) => bigint(name, { mode: 'number' })
 
-/** Creates a Drizzle query builder. Cheap, and holds no resource. */
+/** Creates a Drizzle query builder for a connection. Cheap: nothing has to be closed. */
 export function orm(connection: Pool | PoolClient): NodePgDatabase {
   return drizzle({ client: connection })
 }

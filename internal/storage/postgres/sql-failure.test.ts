@@ -39,7 +39,7 @@ test.each(failures)('classifySqlError: classifies %s', (_name, error, kind, code
 })
 
 test.each(failures)(
-  'classifySqlError: classifies %s inside a DrizzleQueryError like the error alone',
+  'classifySqlError: classifies %s the same if a DrizzleQueryError wraps the error',
   (_name, error, kind) => {
     if (!(error instanceof Error)) return
     expect(classifySqlError(new DrizzleQueryError('SELECT $1', ['secret'], error)).kind).toBe(kind as never)

@@ -1,5 +1,5 @@
 export interface SqlError {
-  /** SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). A lost connection has a Node.js code instead. */
+  /** SQLSTATE (https://www.postgresql.org/docs/15/errcodes-appendix.html, read 2026-11), or a Node.js code for a lost connection. */
   readonly code: string
   readonly constraint: string | undefined
   /** Must not be logged, since it can contain values of rows. */
@@ -41,10 +41,10 @@ export function sqlErrorOf(error: unknown): SqlError | undefined {
   return { code: error.code, constraint: textOf('constraint'), detail: textOf('detail') }
 }
 
-/** Classifies the error of a failed statement, as the only function that decides which failures are final. */
+/** Classifies the error of a failed statement. No other function decides which failures are final. */
 export function classifySqlError(error: unknown): SqlFailure {
   const cause = rootCauseOf(error)
-  // A RangeError means that a value has no text form, such as an invalid date, or that an array exceeds the maximum buffer size.
+  // A value has no text form, such as an invalid date, or an array exceeds the maximum buffer size.
   if (cause instanceof RangeError) return { kind: 'rejected', code: cause.name }
   // Node.js sets a `code` on some of these errors, but that code is not an SQLSTATE.
   if (cause instanceof TypeError || cause instanceof ReferenceError || cause instanceof SyntaxError)
@@ -56,7 +56,7 @@ export function classifySqlError(error: unknown): SqlFailure {
     : { kind: 'mistake', code: 'unknown' }
 }
 
-/** Returns whether faulty code or data in Latchkey caused an error, not unavailability of Postgres. */
+/** Returns whether faulty code or data in Latchkey caused an error; false for failures of Postgres. */
 export function isMistake(error: unknown): boolean {
   const { kind } = classifySqlError(error)
   return kind !== 'unavailable' && kind !== 'retry'

@@ -61,7 +61,7 @@ describe('hung Redis', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1500)
   })
 
-  test('Redis connection: rejects calls to a server that hangs past the connection’s lifetime, until the server resumes', async () => {
+  test('Redis connection: rejects calls while a server hangs, even after its connection is closed, until the server resumes', async () => {
     const redis = await connect()
     let messages = 0
     await redis.subscribe('{t}:hung', () => {
@@ -135,7 +135,7 @@ test('Redis connection: reports each refused call once, with its reason', async 
   const late = await Promise.all([1, 2, 3].map(() => call(redis)))
   expect(late.map(({ reason }) => reason)).toEqual(['timeout', 'timeout', 'timeout'])
   expect(refused.splice(0)).toEqual(['timeout', 'timeout', 'timeout'])
-  // Pending replies end with the connection, after their callers were refused.
+  // The connection ends with its pending replies, whose callers were already refused and are not counted again.
   await until(
     'a connection that was given up',
     async () => (await call(redis)).reason === 'disconnected' || undefined,
@@ -196,7 +196,7 @@ test('Redis connection: a server out of memory rejects writes as full, serves re
   await command(server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
 })
 
-test('Redis connection: a wrong password is rejected and appears in no error, and calls succeed after its correction', async () => {
+test('Redis connection: a wrong password is rejected and is in no error text, and calls succeed once it is corrected', async () => {
   const wrong = 'not-the-password'
   const redis = connections.open(server.url.replace(server.password, wrong))
   await until('a failed attempt', () => connections.errors.length > 0 || undefined)

@@ -50,7 +50,7 @@ export interface RedisOptions extends StoreAddress {
 }
 
 const defaultDeadlineMs = 800
-/** Maximum per process, including commands whose caller has already timed out. */
+/** Maximum calls in flight per process, including those whose caller has already timed out. */
 const inFlightMax = 10_000
 
 /**
@@ -157,7 +157,7 @@ class Connection {
     return Number(await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message])))
   }
 
-  /** Reads `INFO` from all connected masters. @throws RedisUnavailable if no master is connected */
+  /** Reads facts by `INFO` from all connected masters. @throws RedisUnavailable if no master is connected */
   async serverFacts(): Promise<readonly RedisServerFacts[]> {
     const replies = await this.#bounded(() => this.#driver.sendToMasters(['INFO']))
     this.#tlsFailure = undefined
@@ -194,7 +194,7 @@ class Connection {
         return await again(error)
       } catch (left) {
         const reason = reasonOf(left)
-        // A call that failed after its deadline was already refused and counted.
+        // If the call failed after its deadline, it was already refused and counted.
         throw reason === undefined || isLate ? left : this.#refuse(reason, left)
       }
     })
@@ -231,7 +231,7 @@ const refusals = new Set([
   'NOPERM',
 ])
 
-/** Returns undefined if the error is a bug in Latchkey. */
+/** Returns the reason of a failure of Redis; undefined if the error is a bug in Latchkey. */
 function reasonOf(error: unknown): RedisFailure | undefined {
   if (error instanceof RedisUnavailable) return error.reason
   if (error instanceof ErrorReply) {

@@ -53,7 +53,7 @@ describe('Redis Cluster', () => {
       expect(await command(master(0), ['CLUSTER', 'KEYSLOT', key])).toEqual([slotOf(key)])
   })
 
-  test('Redis Cluster: the client connects if the URL names any one node', async () => {
+  test('Redis Cluster: the client connects if the URL contains only one node, whichever it is', async () => {
     const [head = '', hosts = ''] = cluster.url.split('@')
     const redis = connections.open(`${head}@127.0.0.1:1,${hosts.split(',')[1]}`)
     for (const tag of tags) expect(await untilWorks(redis, tag)).toBeLessThan(2000)
@@ -72,7 +72,7 @@ test('Redis Cluster: the client follows a migrating slot and its channel by ASK,
   const slot = String(slotOf(firstTag))
   await command(to, ['CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId)])
   await command(from, ['CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId)])
-  // The source node answers for a key that has not been moved yet, and redirects a missing key with ASK.
+  // The source node still serves keys that it has, and redirects calls for other keys with ASK.
   await redis.evaluate(put, [`{${firstTag}}:new`], ['asked'])
   expect(await redis.evaluate(get, [`{${firstTag}}:there`], [])).toBe('old')
   expect(await redis.evaluate(get, [`{${firstTag}}:new`], [])).toBe('asked')
@@ -105,7 +105,7 @@ test('Redis Cluster: the client follows a migrating slot and its channel by ASK,
   })
 }, 20_000)
 
-test('Redis Cluster: a killed master is refused within 1 s and replaced by its replica within 8 s; other masters are unaffected', async () => {
+test('Redis Cluster: calls to a killed master are refused within 1 s and served by its replica within 8 s; others are unaffected', async () => {
   const redis = await connect()
   let messages = 0
   await redis.subscribe(`{${secondTag}}:failover`, () => {
@@ -131,7 +131,7 @@ test('Redis Cluster: a killed master is refused within 1 s and replaced by its r
   })
 }, 30_000)
 
-test('Redis Cluster: a killed master without a replica is refused until its restart; other masters are unaffected', async () => {
+test('Redis Cluster: calls to a killed master without a replica are refused until its restart; others are unaffected', async () => {
   const alone = cluster.shards[1]?.replica
   if (!alone) throw new Error('the test before left the replica as the only server of its shard')
   const redis = await connect()

@@ -119,7 +119,7 @@ export class ClusterDriver implements RedisDriver {
     return peer
   }
 
-  /** Reads the slot map until `close`, at most ten times per second. */
+  /** Reads the slot map repeatedly until `close`, at most ten times per second. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const ranges = await this.#readMap()
@@ -162,7 +162,7 @@ export class ClusterDriver implements RedisDriver {
     }
   }
 
-  /** Returns undefined if the node does not reply or has no slots, for example after a restart without data. */
+  /** Reads the slot map of one node; undefined if the node does not reply or has no slots, for example after a restart without data. */
   async #question(
     node: RedisNode,
     send: (args: readonly string[]) => Promise<unknown>,

@@ -9,9 +9,9 @@ import { Subscriptions } from './subscriptions.ts'
  * A sent command can wait for the lifetime of its connection, so callers must set a deadline.
  */
 export interface RedisDriver {
-  /** Sends to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
+  /** Sends a command to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
   send(key: string, args: readonly string[]): Promise<unknown>
-  /** Sends to the server that holds `key`, like `RedisSession.sendTogether`. @throws RedisUnavailable | ErrorReply */
+  /** Sends commands to the server that holds `key`, like `RedisSession.sendTogether`. @throws RedisUnavailable | ErrorReply */
   sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]>
   /** @throws RedisUnavailable if no master is connected */
   sendToMasters(args: readonly string[]): Promise<readonly unknown[]>
@@ -19,7 +19,7 @@ export interface RedisDriver {
   close(): void
 }
 
-/** Calls `onError` for every failed attempt to connect and every lost connection. */
+/** Creates the driver for an address. Calls `onError` for every failed attempt to connect and every lost connection. */
 export function createDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   switch (address.mode) {
     case 'standalone':

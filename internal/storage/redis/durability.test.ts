@@ -25,7 +25,7 @@ async function connect(url = server.url) {
 }
 
 describe('Redis that syncs before it replies', () => {
-  test('Redis durability: a server that syncs each write is reported as syncing, both on request and with the reply to a write', async () => {
+  test('Redis durability: reports a server that syncs each write as syncing, by `durability` and with the reply to a write', async () => {
     const redis = await connect()
     const durability = { syncsFirst: true, replicas: 0 }
     expect(await redis.durability('{t}:k')).toEqual(durability)
@@ -38,7 +38,7 @@ describe('Redis that syncs before it replies', () => {
     ['appendfsync', 'no'],
     ['no-appendfsync-on-rewrite', 'yes'],
   ])(
-    'Redis durability: a server with %s %s is not reported as syncing before each reply',
+    'Redis durability: a server whose %s is %s is not reported as syncing each write',
     async (name, value) => {
       const redis = await connect()
       await command(server, ['CONFIG', 'SET', name, value])
@@ -93,10 +93,10 @@ test('Redis durability: a call is refused while the server is unavailable', asyn
   expect((await refusal(redis.durability('{t}:k'))).reason).toBe('disconnected')
 })
 
-test('Redis durability: a write waits for one replica, and is kept if the replica hangs', async () => {
+test('Redis durability: a write waits for one replica, and also succeeds if the replica hangs', async () => {
   const redis = await connect()
   const replica = await startReplicaOf(server)
-  // Waits, because a replica that has just started to replicate may confirm with a delay.
+  // Repeats the write, because a replica that has just started to replicate may confirm late.
   const first = await until('a replica that confirms', async () => {
     const one = await redis.evaluateKept(put, ['{t}:k'], ['first'], 500)
     return one.replicasReached === 1 ? one : undefined

@@ -18,14 +18,14 @@ export interface KeptReply {
   readonly durability: RedisDurability
 }
 
-/** CONFIG must not be first: managed servers often forbid it, and an error reply to the first command is thrown. */
+/** Read the durability. CONFIG must not be first: managed servers often forbid it, and an error reply to the first command is thrown. */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
   ['CONFIG', 'GET', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'],
 ]
 
 /**
- * Commands that follow a write.
+ * Returns the commands that follow a write, which wait for a replica and read the durability.
  * @param waitMs maximum wait until one replica has the write; 0 for no wait
  */
 export function keepingCommands(waitMs: number): readonly (readonly string[])[] {

@@ -3,7 +3,7 @@ import { type RedisServers, RedisSession, type RedisTarget, RedisUnavailable } f
 import type { RedisNode } from './url.ts'
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** Minimum duration of a connection after which the backoff starts from its first wait again. */
+/** A connection that lasted this long resets the backoff to its first wait. */
 const steadyMs = 5000
 
 /** Keeps one connection to one server: connects immediately, and reconnects until `close`. */
@@ -137,7 +137,7 @@ export class RedisPeer {
       onError: this.#events.onError,
       onChange: this.#events.onMessages,
       onChannelMoved: () => {
-        // After a reconnect, all channels are subscribed again: on this server, or on the new server of the channel's slot.
+        // Reconnects, so that all channels are subscribed again: on this server, or on the new server of the channel's slot.
         link.renew(new RedisUnavailable('refused'))
         this.onChange()
       },
@@ -176,7 +176,7 @@ export class Pulse {
     return this.#stopped
   }
 
-  /** Ends the current wait, or the next one, once its `leastMs` has passed. */
+  /** Ends the current wait once its `leastMs` has passed; without a current wait, ends the next one. */
   readonly ring = this.#news.ring
 
   /** Makes all later waits return immediately, and ends the current one. */
@@ -186,7 +186,7 @@ export class Pulse {
     this.#news.ring()
   }
 
-  /** Lasts until `ring`, but at least `leastMs` and at most `mostMs`. */
+  /** Waits until `ring`, but at least `leastMs` and at most `mostMs`. */
   async wait(leastMs: number, mostMs: number): Promise<void> {
     if (!this.#stopped) await this.#end.sleep(leastMs)
     if (!this.#stopped) await this.#news.sleep(mostMs - leastMs)

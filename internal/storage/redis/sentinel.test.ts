@@ -92,7 +92,7 @@ describe('Redis Sentinel', () => {
     await hears()
   }, 40_000)
 
-  test('Redis Sentinel: the last known master stays in use without Sentinels; no master is found with a wrong Sentinel password', async () => {
+  test('Redis Sentinel: the last master stays in use while no Sentinel replies; with a wrong Sentinel password none is found', async () => {
     const { redis, hears } = await connect()
     const wrong = connections.open(topology.url.replace(/sentinelPassword=.*/, 'sentinelPassword=wrong'))
     await until('a refused sign-in', () => String(connections.errors).includes('WRONGPASS') || undefined)

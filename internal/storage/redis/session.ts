@@ -33,7 +33,7 @@ export interface RedisTarget {
   readonly username?: string
   readonly password?: string
   readonly database: number
-  /** Refuses replicas. False in a Cluster, where a replica redirects to its master. */
+  /** True to refuse a server that is a replica. False in a Cluster, where a replica redirects to its master. */
   readonly masterOnly: boolean
 }
 
@@ -49,7 +49,7 @@ const heartbeatMs = 300
 const stalledBeats = 4
 /** Heartbeats without a reply after which the connection is closed: 1.8 to 2.1 s. */
 const silentBeatsMax = 7
-/** Maximum per connection. node-redis rejects further commands. */
+/** Maximum waiting commands per connection. node-redis rejects further ones. */
 const commandsQueuedMax = 20_000
 
 /**
@@ -108,7 +108,7 @@ export class RedisSession {
    */
   send(args: readonly string[], asking = false): Promise<unknown> {
     if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
-    // A hung server would hold each caller until its deadline, and commands would accumulate.
+    // Refuses at once, since a hung server would hold each caller until its deadline, and commands would accumulate.
     if (this.#silentBeats >= stalledBeats) return Promise.reject(new RedisUnavailable('timeout'))
     if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
@@ -145,7 +145,7 @@ export class RedisSession {
     this.#settleEnded(cause)
   }
 
-  /** Converts TLS errors. A connection time-out is not converted: node-redis does not report whether TCP had connected. */
+  /** Converts a TLS error to `TlsFailure`. Leaves a connection time-out: node-redis does not report whether TCP had connected. */
   #named(error: unknown): unknown {
     if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
       return asTlsFailure(error)
@@ -169,7 +169,7 @@ export class RedisSession {
     if (this.#target.masterOnly && (await this.#isReplica())) throw new RedisUnavailable('refused')
   }
 
-  /** Returns false if the user has no permission for INFO; the first write then reveals a replica. */
+  /** Returns whether the server is a replica. False if the user may not call INFO; the first write then reveals a replica. */
   async #isReplica(): Promise<boolean> {
     try {
       return /^role:slave/m.test(String(await this.#client.sendCommand(['INFO', 'replication'])))
@@ -179,7 +179,7 @@ export class RedisSession {
     }
   }
 
-  /** Not async, because every request calls this function and one more promise has a measurable cost. */
+  /** Not async: every request calls this function, and another promise has a measurable cost. */
   #count<T>(reply: Promise<T>): Promise<T> {
     this.#pending += 1
     reply.then(this.#answered, this.#refused)
@@ -199,13 +199,13 @@ export class RedisSession {
   }
 
   /**
-   * Counts heartbeats instead of elapsed time, which would suggest a silent server after a pause of this process, when replies have arrived
-   * but are unread. A pause of any length counts as one heartbeat.
+   * Counts heartbeats, not elapsed time. After a pause of this process, replies have arrived but are unread, so by elapsed time the server
+   * would seem silent. A pause of any length counts as one heartbeat.
    */
   #beat(): void {
     if (this.#pending > 0) this.#silentBeats += 1
     if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
-    // Ignores the result, because even an error reply, such as BUSY, proves that the server is alive.
+    // Ignores the reply: even an error reply, such as BUSY, proves that the server is alive.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
   }
 }

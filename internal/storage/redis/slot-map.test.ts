@@ -14,7 +14,7 @@ describe('slotOf', () => {
     expect(slotOf(key)).toBe(expected)
   })
 
-  test('slotOf: ignores an empty tag and an unclosed brace', () => {
+  test('slotOf: hashes the whole key if its tag is empty or a brace is not closed', () => {
     expect(slotOf('foo{}{bar}')).not.toBe(slotOf('bar'))
     expect(slotOf('foo{bar')).not.toBe(slotOf('bar'))
   })

@@ -15,7 +15,7 @@ export interface Redirection {
   readonly node: RedisNode
 }
 
-/** CRC-16/XMODEM, as the Cluster specification requires. */
+/** Table of CRC-16/XMODEM, which the Cluster specification requires. */
 const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8
   for (let bit = 0; bit < 8; bit += 1) crc = ((crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff) >>> 0
@@ -35,7 +35,7 @@ export function slotOf(key: string): number {
   return crc % slotCount
 }
 
-/** Replaces the missing address of a node that does not know its own by `asked`. */
+/** Parses the reply to `CLUSTER SLOTS`. A node that does not know its own address gets that of `asked`. */
 export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
   if (!Array.isArray(reply)) return []
   return reply.flatMap((range: unknown) => {

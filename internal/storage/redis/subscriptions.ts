@@ -3,7 +3,7 @@ import type { RedisPeer } from './link.ts'
 import { type ChannelListener, type RedisSession, RedisUnavailable } from './session.ts'
 
 interface Channel {
-  /** Listeners until `unsubscribe`, then none. */
+  /** Empty after `unsubscribe`. */
   readonly listeners: Set<ChannelListener>
   on: RedisSession | undefined
   converging: Promise<void> | undefined
@@ -24,7 +24,7 @@ export class Subscriptions {
   }
 
   /**
-   * Adds a listener until `unsubscribe`, also after a failure. Adding the same one again changes nothing. Resolves once the server has
+   * Adds a listener until `unsubscribe`, also after a failure. Adding the same listener again changes nothing. Resolves once the server has
    * confirmed the subscription. @throws RedisUnavailable | ErrorReply
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
@@ -40,7 +40,7 @@ export class Subscriptions {
   }
 
   /**
-   * Stops delivery to all listeners of the channel immediately. Resolves once the server has confirmed it.
+   * Stops delivery to all listeners of the channel immediately. Resolves once the server has confirmed the end of the subscription.
    * @throws RedisUnavailable | ErrorReply
    */
   async unsubscribe(channel: string): Promise<void> {
@@ -101,7 +101,7 @@ export class Subscriptions {
       try {
         listener(message)
       } catch (error) {
-        // Would end the connection if it reached the parser of node-redis.
+        // Catches the listener's error, which would end the connection if it reached the parser of node-redis.
         this.#onError(error)
       }
     }

@@ -102,7 +102,7 @@ describe('Redis URL', () => {
     expect(text).not.toContain('secret')
   })
 
-  test('Redis URL: round-trips any encoded user and password', () => {
+  test('Redis URL: any percent-encoded user and password are decoded correctly', () => {
     const text = fc.string({ minLength: 1, unit: 'binary' })
     fc.assert(
       fc.property(text, text, (username, password) => {

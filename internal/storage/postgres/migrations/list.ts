@@ -9,14 +9,14 @@ import subscriptions from './baseline/subscriptions.sql' with { type: 'text' }
 import tenants from './baseline/tenants.sql' with { type: 'text' }
 import usage from './baseline/usage.sql' with { type: 'text' }
 
-/** The text must not change after a release, because `migrate` compares checksums with the applied steps. */
+/** The SQL text must not change after a release: `migrate` compares its checksum with that of the applied step. */
 export interface Migration {
   readonly version: number
   readonly name: string
   readonly sql: string
 }
 
-/** Tables of the first release, by owning room. */
+/** SQL of the first release, one file for each module that owns tables. */
 const baseline = [
   tenants,
   access,
