@@ -64,8 +64,8 @@ export async function acquire(
     if (body.cached) return { kind: 'hit', record: body.record as StoredRecord }
     const nowMs = performance.now()
     if (body.locked) {
-      // The lock may have been granted at any time during the call. If much of its time may have passed, another call with the same attempt
-      // id and without waiting renews it.
+      // The lock may have been granted at any time during the call. If much of the lock's time may have passed, another call with the same
+      // attempt id renews the lock without waiting.
       if (waitMsOfCall === 0 || nowMs - heldFromMs < body.expiresInMs / 3)
         return { kind: 'locked', lock: body, heldFromMs }
       waitUntilMs = nowMs

@@ -39,7 +39,7 @@ export class Database<Tx> {
     this.transaction = begin
   }
 
-  /** Deletes up to 1 000 expired rows, at most once a minute, in the background. Failures are ignored: a later call deletes them. */
+  /** Deletes up to 1 000 expired rows, at most once a minute, in the background. Failures are ignored: a later call deletes the rows. */
   prune(): void {
     if (performance.now() - this.#prunedAtMs < pruneEveryMs) return
     this.#prunedAtMs = performance.now()
@@ -75,7 +75,7 @@ export function pg<Client extends PgClient = PgClient>(pool: {
       await commit(client, commitMs, onError)
       return result
     } catch (error) {
-      // No rollback on a broken connection: the statement would wait for the unanswered one before it.
+      // Sends no rollback on a broken connection, where it would wait for the previous statement, which is never answered.
       if (!broken) await client.query('ROLLBACK').catch(onError)
       throw error
     } finally {

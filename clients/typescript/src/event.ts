@@ -21,9 +21,7 @@ export interface EventFields {
   readonly receivedAt: string
   /** The provider's JSON. */
   readonly payload: Readonly<Record<string, unknown>>
-  /**
-   * Headers of the provider's call. `latchkey-origin` is present where no provider called: `service`, `simulation` or `test`.
-   */
+  /** Headers of the provider's call. Without a provider, `latchkey-origin` is `service`, `simulation` or `test`. */
   readonly headers: Readonly<Record<string, string>>
 }
 

@@ -77,7 +77,7 @@ async function respond<Req extends ExpressRequest>(
     else if (guarded.kind === 'answer') sendCaptured(response, guarded.response)
     else capture?.release()
   } catch (error) {
-    // A handler that still runs may respond after its caller hung up, so no error handler must respond instead.
+    // Lets a called handler respond, even if it still runs after its caller hung up. No error handler must respond instead.
     if (capture) capture.release()
     else if (!response.headersSent) next(error)
   }

@@ -33,7 +33,7 @@ export interface FastifyReply {
 
 /** The part of an instance of Fastify that is used. */
 export interface FastifyInstance {
-  /** Its overloads have types of Fastify. */
+  /** Typed as `never`, because the overloads of `addHook` use types of Fastify. */
   addHook(name: never, hook: never): unknown
 }
 
@@ -187,7 +187,7 @@ function takeHead({ status, headers, body }: Response, reply: FastifyReply): Res
   return body
 }
 
-/** Reads a response up to its maximum. `sent` is the response itself, `body` is undefined if it is longer. */
+/** Reads a response up to its maximum. `sent` is the response itself; `body` is undefined if the response is longer than that. */
 async function readPayload(
   payload: unknown,
   bytesMax: number,

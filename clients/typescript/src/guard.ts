@@ -44,7 +44,7 @@ export interface IdempotencyOptions<Arguments extends readonly unknown[]>
   readonly responseBytesMax?: number | undefined
   /** Response headers to keep in addition to the usual ones. `set-cookie` is refused. */
   readonly headersKept?: readonly string[] | undefined
-  /** Returns whether a response of this status is saved. Default: below 500. One that is not saved counts as an exception. */
+  /** Returns whether a response of this status is saved. Default: below 500. A response that is not saved counts as an exception. */
   readonly save?: ((status: number) => boolean) | undefined
   /** Action if an earlier attempt ended without a response, and may have taken effect. Default `refuse`: 409. */
   readonly onTakenOver?: 'refuse' | 'run' | undefined

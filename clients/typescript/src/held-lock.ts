@@ -69,7 +69,7 @@ export class HeldLock {
     this.#parts.signal?.removeEventListener('abort', this.#onAbort)
   }
 
-  /** Releases the lock, since `work` had no effect under it. The service keeps the mark of an earlier takeover. */
+  /** Releases the lock, since `work` had no effect under it. The service still remembers an earlier takeover. */
   async release(): Promise<void> {
     this.stop()
     const { service, address, lock } = this.#parts

@@ -25,7 +25,7 @@ export interface CompleteOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Client of the record API. Keeps no connection, timer or promise between calls, and only the cache if it is on. */
+/** Client of the record API. Keeps nothing between calls except the optional cache: no connection, timer or promise. */
 export class Latchkey {
   readonly #parts: Parts
 

@@ -6,7 +6,7 @@ export interface NodeMessage {
   readonly method?: string | undefined
   readonly url?: string | undefined
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** The whole message has been received. */
+  /** True once the whole message has been received. */
   readonly complete: boolean
   readonly readableEnded: boolean
   read(): unknown

@@ -8,7 +8,7 @@ export interface NodeResponse {
   statusCode: number
   statusMessage: string
   readonly headersSent: boolean
-  /** The caller hung up, or the response was sent. */
+  /** True if the caller hung up or the response was sent. */
   readonly destroyed: boolean
   getHeaders(): Readonly<Record<string, HeaderValue | undefined>>
   setHeader(name: string, value: HeaderValue): unknown

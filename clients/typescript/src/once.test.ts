@@ -93,8 +93,8 @@ describe('once: exception of the work', () => {
 
   test.each([
     ['an error', new Error('declined'), 'declined'],
-    ['a text', 'declined', 'Nothing happened'],
-    ['a frozen error', Object.freeze(new Error('declined')), 'Nothing happened'],
+    ['a text', 'declined', 'The operation had no effect'],
+    ['a frozen error', Object.freeze(new Error('declined')), 'The operation had no effect'],
   ])(
     'once: an exception marked by `nothingHappened`, %s, lets the next caller start again immediately',
     async (_name, error, message) => {

@@ -184,7 +184,7 @@ async function runLocked<T>(
   return recovery === 'run' ? saved : { kind: 'replayed', value }
 }
 
-/** Decides by `onTakenOver`. An exception of the callback releases the lock, since `work` did not run. */
+/** Decides by `onTakenOver` whether `work` runs. An exception of the callback releases the lock, since `work` did not run. */
 async function decide<T>(
   { onTakenOver = 'refuse' }: OnceOptions<T>,
   held: HeldLock,

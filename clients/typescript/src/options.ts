@@ -65,7 +65,7 @@ export type Recovery<T> = 'run' | 'refuse' | { readonly recovered: T }
 
 /** Options of `once`. */
 export interface OnceOptions<T> extends Address {
-  /** Hash of the caller's input, 1 to 255 characters. The same key with another fingerprint is `reused_key`. */
+  /** Hash of the caller's input, 1 to 255 characters. The same key with another fingerprint gives `reused_key`. */
   readonly fingerprint?: string | undefined
   /** Seconds that the result is kept. Default: that of the service (one day). */
   readonly ttlSeconds?: number | undefined

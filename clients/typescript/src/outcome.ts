@@ -144,14 +144,14 @@ const nothing = Symbol.for('latchkey.nothingHappened')
 
 /**
  * Marks an error that `work` throws before it had any effect: `throw nothingHappened(new CardDeclined())`. The lock is then released, and
- * the next call runs `work`. It gets `takenOver` only if this call got it. Returns the error itself, or an `Error` with it as `cause` if it
- * cannot be marked.
+ * the next call runs `work`. The next call gets `takenOver` only if this call did. Returns the error itself, or an `Error` with it as
+ * `cause` if it cannot be marked.
  */
 export function nothingHappened(error: unknown): unknown {
-  const marked = error instanceof Object ? error : new Error('Nothing happened', { cause: error })
+  const marked = error instanceof Object ? error : new Error('The operation had no effect', { cause: error })
   const mark = { value: true, configurable: true }
   if (Reflect.defineProperty(marked, nothing, mark)) return marked
-  return nothingHappened(new Error('Nothing happened', { cause: error }))
+  return nothingHappened(new Error('The operation had no effect', { cause: error }))
 }
 
 /** Returns whether an error is marked by `nothingHappened`, and removes the mark. */

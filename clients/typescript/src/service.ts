@@ -137,7 +137,7 @@ function failed(reason: Failed['reason'], code: string, retryAfterMs?: number): 
   return { kind: 'failed', reason, code, retryAfterMs }
 }
 
-/** Responses of other programs, such as a proxy without a backend, have no error code of the service. */
+/** Returns the reason of a failure. `http_…` is a response of another program, such as of a proxy without a backend. */
 function reasonOf(code: string): Failed['reason'] {
   if (code.startsWith('http_')) return 'unreachable'
   return code === 'overloaded' || code === 'body_dropped' ? 'overloaded' : 'store_unavailable'

@@ -11,13 +11,13 @@ import { nothingHappened } from './outcome.ts'
 export type { EventFields, EventOf, EventType, LatchkeyEvent, Provider, UnlistedEvent } from './event.ts'
 export { InvalidDelivery, type InvalidDeliveryReason } from './invalid-delivery.ts'
 
-/** Latchkey delivers payloads of up to 25 MiB, in an object with the other fields of the event. */
+/** Default maximum bytes of a delivery: a payload of up to 25 MiB and the other fields of the event. */
 const bodyBytesDefault = 26 * 1024 * 1024
-/** Longer than the schedule of redeliveries. */
+/** Default seconds in which a duplicate is recognized: longer than the schedule of redeliveries. */
 const ttlSecondsDefault = 7 * 86_400
 const nameCharsMax = 100
 const busyRetryMs = 1000
-/** Shorter than the time-out of a callback, which is 15 s by default. */
+/** Milliseconds to acquire and to save: together shorter than the time-out of a callback, which is 15 s by default. */
 const acquireMs = 3000
 const saveMs = 3000
 
@@ -162,7 +162,7 @@ function webhooksOf(secrets: readonly (string | undefined)[]): readonly Webhook[
     try {
       return new Webhook(secret as string)
     } catch {
-      // The exception can contain a part of the secret.
+      // Replaces the exception, which can contain a part of the secret.
       throw new TypeError(
         `Latchkey: \`secrets[${index}]\` is malformed: a signing secret is \`whsec_\` and base64, as the Secret of the tenant has it`,
       )

@@ -9,7 +9,7 @@ interface Lock {
   readonly kind: 'lock'
   /** Time of the clock at which the lock ends. */
   readonly untilMs: number
-  /** Empty for the mark of a released lock whose key was taken over. */
+  /** Empty for a released lock of a key that had been taken over before. */
   readonly token: string
   readonly fence: number
   readonly ttlMs: number
@@ -50,7 +50,7 @@ export type Acquired =
       readonly takenOver: boolean
     }
 
-/** State of a key. `over`: a lock whose time has passed. `released`: the mark of a released lock that was taken over. */
+/** State of a key. `over`: a lock whose time has passed. `released`: a released lock that had been taken over before. */
 export type TestState =
   | { readonly kind: 'none' | 'held' | 'over' | 'released' }
   | { readonly kind: 'completed'; readonly record: TestRecord }
@@ -106,7 +106,7 @@ export class MemoryRecords {
     return 'saved'
   }
 
-  /** Holds a lock from now on, also an expired one that was not taken over. Undefined if the lock is lost. */
+  /** Extends a lock from now on, also an expired one that was not taken over. Returns undefined if the lock is lost. */
   extend(
     id: string,
     lockToken: string,
@@ -145,7 +145,7 @@ export class MemoryRecords {
     return undefined
   }
 
-  /** Fences also grow while the clock stands still. */
+  /** Returns a fence above all earlier ones, even while the clock stands still. */
   #nextFence(): number {
     this.#fence = Math.max(this.#fence + 1, Math.floor(this.#now() * 1000))
     return this.#fence
