@@ -24,7 +24,7 @@ export async function ensurePythonEnvironment(
   const version = Bun.spawnSync([python, '-VV']).stdout.toString()
   const hash = new Bun.CryptoHasher('sha256').update(version).update(await readFile(requirements))
   const folder = join(kept, hash.digest('hex').slice(0, 16))
-  // Written last, so that an interrupted installation is repeated.
+  // The stamp is written last, so that an interrupted installation is repeated.
   const stamp = join(folder, 'latchkey-stamp')
   if (existsSync(stamp)) return folder
   await mkdir(kept, { recursive: true })
@@ -34,7 +34,7 @@ export async function ensurePythonEnvironment(
       `Process ${locked.pid} is still installing Python packages in ${kept}: try again when it has ended`,
     )
   try {
-    // Another process can have installed it during the wait.
+    // Another process may have installed the environment during the wait.
     if (existsSync(stamp)) return folder
     onProgress?.('Python: installing the packages of the client tests (pip)')
     await install(python, folder, requirements)

@@ -255,7 +255,7 @@ describe('sink list', () => {
     expect(lines).toEqual([expect.stringContaining('card <b>[2J → demo  evt_2'), said[0]])
   })
 
-  test('sink list: refreshes itself in a browser, executes no content, and is served only under the host names of this machine', async () => {
+  test('sink list: reloads itself in a browser, runs no script of a delivery, and is served only under this machine’s names', async () => {
     const { headers } = await fetch(sink.url)
     expect([headers.get('content-type'), headers.get('refresh')]).toEqual(['text/plain; charset=utf-8', '2'])
     expect(headers.get('content-security-policy')).toContain("default-src 'none'")

@@ -62,7 +62,7 @@ const demoTrials: Record<Exclude<DemoOutcome, DemoFailure>, string> = {
   flaky: '/flaky',
   failing: '/fail',
 }
-/** Outcomes that end the delivery of a demo event at once: the number of calls that they refuse, and the reason in the response. */
+/** Outcomes that end the delivery of a demo event without retries: how many of its calls the sink refuses, and the reason that it sends. */
 const demoFailures = {
   mended: { refused: 1, error: 'The stock service did not answer in time' },
   broken: {
