@@ -59,7 +59,7 @@ const turnMsMax = 5000
 const largeEvents = {
   applicationName: 'latchkey-api large events',
   connectionsMax: 1,
-  /** Storing one body of 25 MiB takes almost a second, and several such bodies can wait in a queue for the connection. */
+  /** Time for several bodies of 25 MiB that wait for the same connection. Storing one of them takes almost a second. */
   queryTimeoutMs: 6_000,
 }
 /** Deadline of spool commands in ms. Long enough for a write that waits for the disk and for a replica. */

@@ -22,7 +22,7 @@ export async function startLockHistory(
   }: {
     readonly pool: Pool
     readonly directory: Directory
-    /** For tenants that do not set their own. */
+    /** Retention for tenants that do not set their own. */
     readonly retentionDefaults: () => RetentionDays
   },
 ): Promise<LockHistoryRecorder> {

@@ -26,7 +26,7 @@ export async function startSimulations(
     /** Accepts simulated calls in this process, without the network. */
     readonly intake: Intake
     readonly stats: StatsTally
-    /** For tenants that do not set their own. */
+    /** Retention for tenants that do not set their own. */
     readonly retentionDefaults: () => RetentionDays
   },
 ): Promise<Simulations> {

@@ -38,7 +38,7 @@ export function withRecordEvents(host: Host) {
   })
   return {
     ...host,
-    /** Each check of a batch is counted. */
+    /** Counts one check. In a batch, called once for each check. */
     checked: (outcome: CheckOutcome) => checks.with(outcome).inc(),
     epochLost(tenantId: TenantId) {
       epochsLost.inc()

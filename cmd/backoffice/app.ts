@@ -24,8 +24,8 @@ const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, quer
 const drainMs = 2_000
 
 /**
- * Starts the backoffice: what every process has, then queue statistics, API server, port. The backoffice exposes the queue
- * statistics because they control how far forwarders are scaled, down to zero, and so forwarders cannot expose them.
+ * Starts the backoffice: what every process has, then queue statistics, API server, port. The backoffice exposes the queue statistics,
+ * because they control the number of forwarders: forwarders, of which there can be none, cannot expose them.
  */
 export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host

@@ -216,7 +216,7 @@ function portServer(
   })
 }
 
-/** Needed for session lookups, which bypass the use cases and throw while the database is unavailable. */
+/** Returns the error for an exception of a session look-up, which bypasses the use cases and throws while the database is unavailable. */
 function explainDatabase(error: unknown) {
   return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
 }

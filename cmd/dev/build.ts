@@ -14,7 +14,7 @@ export type BuildTarget = (typeof buildTargets)[number]
 const root = resolve(import.meta.dir, '../..')
 
 /**
- * Builds the documentation, then archives into a folder, which is emptied first, with the hash of each archive in `SHA256SUMS`.
+ * Empties a folder. Builds the documentation, then writes the archive of each target and the hashes (`SHA256SUMS`) to the folder.
  * @returns the names of the archives, sorted
  * @throws if one cannot be built
  */
@@ -39,7 +39,7 @@ export async function buildRelease(folder: string, targets: readonly BuildTarget
   return names
 }
 
-/** Returns the targets, by default all, or the usage if the arguments are invalid. */
+/** Returns the targets, by default all of them, or the help text if the arguments are invalid. */
 function parseTargets(args: readonly string[]): readonly BuildTarget[] | string {
   const usage = `usage: npm run build -- [--target ${buildTargets.join('|')}]...`
   try {

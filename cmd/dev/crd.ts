@@ -123,7 +123,7 @@ export function structural(schema: Schema, isComplete: boolean): Schema {
       return {
         ...shared,
         ...keywordsOf(schema, ['pattern', 'format']),
-        // The API server's date-time also refuses 30 February.
+        // Adds the format `date-time`, by which the API server also refuses 30 February.
         ...(isComplete && schema['pattern'] === timestampPattern && { format: 'date-time' }),
       }
   }

@@ -56,7 +56,7 @@ A call of a provider becomes one event, so some facts come only as often, or as 
 - **Refund.** \`refund.created\` comes before \`refund.succeeded\` if the result is pending, with \`storefront\` always, with \`gateway\` never.
 `
 
-/** One section for each noun, by area. */
+/** Returns the text of the page: one section for each noun, by area. */
 export function eventTypesText(): string {
   const contents = eventAreas.map(({ title, nouns }) => {
     const links = nouns.map((noun) => `[${noun}](#${noun})`)

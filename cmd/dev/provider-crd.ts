@@ -6,7 +6,7 @@ export const providerCrdPath = 'crds/latchkey.dev_providers.yaml'
 
 const reserved = `[${acceptedProviderNames.map((name) => `'${name}'`).join(', ')}]`
 
-/** The spec has the schema by which manifests in a folder are checked. */
+/** Returns the definition of the resource. The schema of its spec also checks manifests in a folder. */
 export function providerCrdText(): string {
   const { name: _name, ...properties } = DeclarationSchema.properties
   const required = DeclarationSchema.required?.filter((field) => field !== 'name') ?? []
@@ -44,11 +44,11 @@ const rules = [
   },
   {
     rule: `!(self.metadata.name in ${reserved})`,
-    message: 'metadata.name is a name of a built-in provider: choose another one',
+    message: 'metadata.name must not be the name of a built-in provider: choose another one',
   },
   {
     rule: `!has(self.spec.aliases) || self.spec.aliases.all(alias, !(alias in ${reserved}))`,
-    message: 'an alias is a name of a built-in provider: choose another one',
+    message: 'an alias must not be the name of a built-in provider: choose another one',
     fieldPath: '.spec.aliases',
   },
   {

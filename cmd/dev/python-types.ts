@@ -59,7 +59,7 @@ function fieldText(field: string, type: string, description: unknown): string {
 function typeText(schema: Schema): string {
   if (typeof schema['$ref'] === 'string') return schema['$ref'].split('/').at(-1) ?? 'Any'
   if (typeof schema['const'] === 'boolean') return `Literal[${schema['const'] ? 'True' : 'False'}]`
-  // An extensible set is no union, because later versions add values.
+  // Writes no union for an extensible set, because later versions add values to it.
   if (Array.isArray(schema['enum']) && schema['x-may-grow'] !== true)
     return `Literal[${schema['enum'].map((value) => JSON.stringify(value)).join(', ')}]`
   switch (schema['type']) {

@@ -3,7 +3,7 @@ import { column, crdText, structural } from './crd.ts'
 
 export const tenantCrdPath = 'crds/latchkey.dev_tenants.yaml'
 
-/** The spec has the schema by which manifests in a folder are checked. */
+/** Returns the definition of the resource. The schema of its spec also checks manifests in a folder. */
 export function tenantCrdText(): string {
   const { metadata, spec } = Tenant.properties
   return crdText(

@@ -26,7 +26,7 @@ export async function startForwarder(
   return { opsPort: core.ops.port }
 }
 
-/** Starts, in this order: retention, feed marks, deliveries, replays. They run until the scope closes. */
+/** Starts, in this order: retention, recording of feed positions, deliveries, replays. They run until the scope closes. */
 export async function startForwarding(host: Host, config: DeliveriesConfig, core: Core): Promise<void> {
   await startRetention(host, config)
   await startFeedMarks(host, core.pool)

@@ -19,7 +19,7 @@ export type Schemas<Name extends ApiName> = (Name extends 'public'
   ? publicApi.components
   : internalApi.components)['schemas']
 
-// Frozen, because Bun writes the result of a macro at each use of a constant.
+// Frozen, because Bun otherwise inserts the whole result of the macro at each use of the constant.
 const api = Object.freeze(contracts())
 
 function operationOf(name: ApiName, id: string) {
@@ -90,14 +90,14 @@ export interface Connection {
 
 /** Maximum time of a call in milliseconds, including reading the whole answer. */
 const callMsMax = 60_000
-/** Fits the largest payload. */
+/** Maximum bytes of an answer, which fits the largest payload. */
 const answerBytesMax = 32 * 1024 * 1024
 const messageCharsMax = 1_000
 
 export class ApiClient<Name extends ApiName> {
   readonly #name: Name
   readonly #connection: Connection
-  // The schemas are generated. Checking them by their own schema takes as long as the rest of the command.
+  // Does not validate the schemas, which are generated: that would take as long as the rest of the command.
   readonly #ajv = new Ajv({ strict: false, validateSchema: false, meta: false })
 
   constructor(name: Name, connection: Connection) {
@@ -163,7 +163,7 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
-  /** Derives 32 bytes from the credential, the same ones for the same purpose, which do not reveal the credential. */
+  /** Derives 32 bytes from the credential and a purpose, always the same ones. They do not reveal the credential. */
   deriveSecret(purpose: string): Buffer {
     return createHmac('sha256', this.#connection.credential).update(purpose).digest()
   }
@@ -220,7 +220,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** A 404 of another program than Latchkey has no code, and is a failure. */
+/** Returns the exit code for a response. A 404 without a code comes from another program than Latchkey and is a failure. */
 function exitCodeOf(status: number, code: string | undefined) {
   if (status === 401 || status === 403) return exitCodes.refused
   if (code === 'not_found') return exitCodes.notFound
@@ -264,7 +264,7 @@ function unreachable(origin: string, error: unknown) {
   )
 }
 
-/** Prefers the code of an error, because the message can contain advice for programmers. */
+/** Returns the code of an error, or else its message, which can contain advice for programmers. */
 export function reasonText(error: unknown): string {
   if (!(error instanceof Error)) return 'no answer'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.message

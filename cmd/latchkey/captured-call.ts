@@ -23,7 +23,7 @@ const CapturedCallSchema = t.Object(
   { additionalProperties: false },
 )
 
-/** @param nowMs time of a call that has none */
+/** @param nowMs time of the call if its file contains none */
 export function parseCapturedCall(path: string, text: string, nowMs: number): ProviderCall | Problem {
   const wrong = (problem: string): Problem => ({ problem: `${path} ${problem}`, exitCode: exitCodes.misused })
   let value: unknown

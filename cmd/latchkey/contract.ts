@@ -29,7 +29,7 @@ export function contracts() {
   return { public: contractOf(both.public), internal: contractOf(both.internal) }
 }
 
-/** Returns the options of event filters. Called as a macro, because their definitions load the rooms of the stores. */
+/** Returns the options of event filters. Called as a macro, because their definitions would load the modules of the stores. */
 export function filterOptions() {
   return eventFilterOptions()
 }
@@ -93,7 +93,7 @@ export function typedDocuments(): Readonly<Record<string, object>> {
 function typedOperation(operation: Operation) {
   const { operationId, parameters, requestBody } = operation
   const [status, { content }] = answerOf(operation)
-  // Values in a path can be newer than the program; the service names the valid ones.
+  // Accepts any value in a path: valid values can be newer than the program, and the service names them in its errors.
   const given = parameters?.map((each) =>
     each.in === 'path' ? { ...each, schema: { type: 'string' } } : each,
   )
@@ -112,7 +112,7 @@ function outline(value: unknown): unknown {
   const grows = 'x-may-grow' in value
   const fields = Object.entries(value).filter(([name, inner]) => {
     if (grows && (name === 'enum' || name === 'oneOf')) return false
-    // A property can have the name of a keyword, but then it is a schema. Media types and parameters have no properties.
+    // Keeps a property with the name of a keyword, whose value is a schema. Media types and parameters have no properties.
     const isKeyword = typeof inner !== 'object' || Array.isArray(inner) || 'schema' in value
     return !(isKeyword && (dropped.has(name) || bounds.test(name)))
   })

@@ -15,7 +15,7 @@ interface Filters {
   }
 }
 
-// Frozen, because Bun writes the result of a macro at each use of a constant.
+// Frozen, because Bun otherwise inserts the whole result of the macro at each use of the constant.
 const optionsOf = Object.freeze(filterOptions())
 
 export const parseReplayId = parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined))

@@ -9,13 +9,13 @@ export interface StreamedEvent {
   readonly text: string
 }
 
-/** Fits the largest payload. */
+/** Maximum characters of an event, which fits the largest payload. */
 const eventCharsMax = 32 * 1024 * 1024
-/** Longer than the 20 s between heartbeats of the service. */
+/** Maximum silence before a reconnection: longer than the 20 s between heartbeats of the service. */
 const silenceMsMax = 60_000
 const firstPauseMs = 500
 const pauseMsMax = 15_000
-/** Problems that another attempt does not solve. A held lease ends by itself. */
+/** Problems that another attempt does not solve. A lease that another process holds is not one, because it ends by itself. */
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
 /** Yields events of a subscription, reconnecting until the signal aborts. @returns the problem that ends it; undefined after the signal */
@@ -52,7 +52,7 @@ export async function* followEvents(options: {
         onState({ problem: `The connection was lost: ${why}` })
       }
     }
-    // An abort ends the pause.
+    // An abort ends the pause early, without an error.
     await pause(pauseMs, undefined, { signal }).catch(() => undefined)
     pauseMs = Math.min(pauseMs * 2, pauseMsMax)
   }
@@ -81,7 +81,7 @@ async function* parseEvents(
         const [streamId] = valuesOf('id')
         if (streamId !== undefined) yield { streamId, text: valuesOf('data').join('\n') }
       }
-      // Restarts after the events are handled, because handling many can take longer.
+      // Restarts the timer after the events are handled, because handling many events can take longer than its time.
       timer = expectNoise()
     }
   } finally {

@@ -86,7 +86,7 @@ describe('latchkey events list', () => {
     const [failed = unknownId] = await accept(1, { type: 'parcel.lost', payload: '{"parcel":"needle-9"}' })
     await failEvent(lab.backoffice, failed)
     expect(await lab.json<Listed>('events', 'list', '--type', 'Parcel.*')).toHaveLength(3)
-    const hint = `No event has the whole type parcel; for all types that begin with it: --type 'parcel.*'`
+    const hint = `No event has the complete type parcel; for all types that begin with it: --type 'parcel.*'`
     expect((await lab.run('events', 'list', '--type', 'Parcel')).out).toBe(`No events\n${hint}\n`)
     const search = ['events', 'search', '--from', '1h', '--text', 'needle-9']
     const found = async (...more: string[]) =>
@@ -213,7 +213,7 @@ describe('latchkey events get', () => {
       'LATCHKEY_SIGNING_SECRET is no signing secret',
     ],
   ])(
-    'latchkey events get --curl: %s, is refused, and the error does not show it',
+    'latchkey events get --curl: a signing secret %s is refused, and the error does not show the secret',
     async (_case, args, more, text) => {
       const { code, out, err } = await latchkey(['events', 'get', acme().eventId, '--curl', ...args], {
         ...lab.env(),

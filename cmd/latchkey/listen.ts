@@ -12,7 +12,7 @@ import { fromOption, isoTime, parseUrl, parseWhole } from './values.ts'
 
 type Api = ApiClient<'public'>
 
-/** Days without use after which a listener's subscription may be deleted, so that abandoned ones do not use up those of the tenant. */
+/** Days without use after which a listener's subscription may be deleted, so that the tenant does not run out of subscriptions. */
 const listenerIdleDays = 14
 const tailIdleDays = 1
 
@@ -84,7 +84,7 @@ export function addTailCommand(events: Program, cli: Cli): void {
           const problem = await openCursor(api, { ...cursor, idleDays: tailIdleDays })
           if (problem) return problem
           return follow(cli, api, { name, max: options.max }, async ({ text }) => {
-            // Between the members of JSON a line feed is a space. Parsing could change numbers.
+            // Replaces line feeds, which are only white space between JSON members. Parsing could change numbers.
             cli.terminal.say(options.json ? text.replaceAll(/[\r\n]+/g, ' ') : lineOf(text))
           })
         }),
@@ -94,7 +94,7 @@ export function addTailCommand(events: Program, cli: Cli): void {
 
 /** Accepts a URL, a host with a port and a path (http), or a port of this machine with a path. */
 function parseTarget(text: string): string {
-  // As a URL, http://3100 is the address 0.0.12.28.
+  // Reads a number as a port, because the URL http://3100 is the address 0.0.12.28.
   if (/^\d+(\/|$)/.test(text)) return parseUrl(`http://127.0.0.1:${text}`)
   return parseUrl(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
 }
@@ -188,7 +188,7 @@ async function follow(
     if (next.done) return next.value ?? nothing
     await handle(next.value)
     const body = { ackToken: next.value.streamId }
-    // If the acknowledgement is lost, the next one, or the id with which the stream continues, covers it.
+    // Ignores a lost acknowledgement: the next one, or the id with which the stream continues, covers the same events.
     await api.call('acknowledgeEvents', { path: { subscriptionName: name }, body })
     count += 1
     if (count >= max) {
@@ -241,7 +241,7 @@ class Listener {
     max,
     listenerSecret,
   }: {
-    /** Number of events after which it ends. */
+    /** Number of events after which the command ends. */
     readonly max: number | undefined
     /** Secret of listeners to print; undefined if the receiver already knows the signing secret. */
     readonly listenerSecret: string | undefined
@@ -261,7 +261,7 @@ class Listener {
     }
   }
 
-  /** States that the next listener does not send failed events again. */
+  /** Prints that the next listener does not send failed events again. */
   #reportFailed(): void {
     const [first] = this.#failed
     if (first === undefined || this.#options.isJson) return

@@ -32,7 +32,7 @@ export async function localCall(
   const { id, tenantId, provider, providerRawType: rawType, type, occurredAt, receivedAt } = event
   // Loaded here, because most commands do not need deliveries.
   const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
-  // The schemas of the API check these texts; a later version can have more providers.
+  // Only the schemas of the API have checked these texts, since a later version can have more providers than this program knows.
   const content = {
     id,
     tenantId,
@@ -44,7 +44,7 @@ export async function localCall(
     occurredAtMs: Date.parse(occurredAt),
     receivedAtMs: Date.parse(receivedAt),
   } as EventContent
-  // The caller limits the time.
+  // The time limit is 0, that is none here, because the caller limits the time.
   const target = { url, allowedCIDRs: [], timeoutMs: 0, keys: [key] }
   return signedCall(target, content, { ...carriedHeaders(headers), nowMs })
 }

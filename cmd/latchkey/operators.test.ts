@@ -38,7 +38,7 @@ async function operatorOf(token: string) {
   return operators.find(tokenDigest(token))
 }
 
-test('latchkey operators: the service knows an operator by the printed token until it is replaced or removed', async () => {
+test('latchkey operators: the service accepts the printed token until the token is replaced or the operator removed', async () => {
   const added = await run('add', 'ada', '--role', 'viewer', 'support', '--namespace', 'shops')
   expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown only once') })
   const token = added.out.trim()

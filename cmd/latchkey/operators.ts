@@ -148,7 +148,7 @@ async function write(path: string, operators: readonly object[]): Promise<Proble
     return { problem: `The operator is invalid: ${parsed.problem}`, exitCode: exitCodes.misused }
   const mode = await stat(path).then(
     (before) => before.mode & 0o755,
-    // The file has only hashes of random tokens, and the user of the service must read it.
+    // Every user can read the file: the service may run as another user, and the file has only hashes of random tokens.
     () => 0o644,
   )
   await replaceFile(path, text, mode)

@@ -47,7 +47,7 @@ export async function readProfiles(path: string): Promise<{ readonly profiles: P
   }
 }
 
-/** Only the owner can read the file. */
+/** Writes the profiles to a file that only its owner can read. */
 export async function writeProfiles(path: string, profiles: Profiles): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   await replaceFile(path, `${JSON.stringify({ profiles }, null, 2)}\n`, 0o600)
@@ -149,13 +149,13 @@ export function chooseConnection(
       )
 }
 
-/** Refuses a password, which messages would show. */
+/** Returns whether a text is a base URL. A password is refused, because messages would show it. */
 export function isBaseUrl(text: string): boolean {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null
   return url !== null && [url.username, url.password, url.search, url.hash].every((part) => part === '')
 }
 
-/** Accepts a trailing line feed. */
+/** Parses a credential, which may end in a line feed. */
 export function parseCredential(text: string): string | undefined {
   const trimmed = text.trim()
   return isCredential(trimmed) ? trimmed : undefined

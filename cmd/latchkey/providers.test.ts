@@ -40,7 +40,7 @@ function templateCall() {
   return { headers: { 'X-Signature': signature }, body, at: '2026-01-31T09:00:00Z' }
 }
 
-test('providers list, show: print every shipped declaration, which lint accepts again', async () => {
+test('providers list, show: every shipped declaration is listed, and `providers lint` accepts the text that `show` prints', async () => {
   const { code, out } = await run('list', '--json')
   const listed: { name: string; isVerified: boolean }[] = JSON.parse(out)
   expect({ code, names: listed.map(({ name }) => `${name}.yaml`) }).toEqual({

@@ -171,7 +171,7 @@ async function readSecret(cli: Cli, file: string | undefined): Promise<string | 
 async function create(name: string, path = `${name}.yaml`): Promise<Result> {
   const text = providerTemplate(name)
   const parsed = parseProviderFile(path, text)
-  // Omits file name and line: the file is not written.
+  // Omits file name and line, because the file has not been written.
   if (parsed.kind === 'invalid') {
     const problems = parsed.problems.map((each) => each.slice(each.indexOf(': ') + 2))
     return { problem: problems.join('\n'), exitCode: exitCodes.misused }

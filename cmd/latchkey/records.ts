@@ -93,13 +93,13 @@ async function get({ tables }: Cli, api: ApiClient<'public'>, query: Address): P
   const { status, headers } = reply.body.record
   const record = memberText(reply.text, 'record')
   const head = tables.details([['status', status], ...Object.entries(headers)])
-  // As received, because parsing could change its numbers.
+  // Prints the body as received, because parsing could change its numbers.
   return { text: `${head}\n\n${memberText(record, 'body')}`, jsonText: record }
 }
 
 const lockSeconds = 30
 
-/** Saves a response under a lock of its own, so that it never wins over a running attempt. */
+/** Saves a response under a lock of its own, so that it cannot get ahead of a running attempt. */
 async function save(
   api: ApiClient<'public'>,
   { scope, key, status, body }: Address & { readonly status: number; readonly body: unknown },

@@ -79,7 +79,7 @@ async function removeFinalizers(
   return { tenants, providers: await releaseProviders(client) }
 }
 
-/** Without permission to list Providers, an operator had none either and held no Provider. */
+/** Removes the finalizers of Providers. If this command may not list Providers, the operator could not add finalizers to them either. */
 async function releaseProviders(client: KubeClient): Promise<number> {
   const listed = await client.list(providerObjects, {})
   if (listed.kind === 'notFound' || listed.kind === 'forbidden') return 0
@@ -128,7 +128,7 @@ async function endOperator(
     if (found.kind === 'notFound') return
     const { spec } = expectOk('reading the lease', found)
     if (!spec?.holderIdentity) return
-    // Changes at each renewal of the lease. A leader that is shutting down still renews its lease; a killed leader does not.
+    // Text that changes at each renewal of the lease. A leader that is shutting down still renews its lease; a killed leader does not.
     const now = `${spec.holderIdentity} ${spec.renewTime}`
     if (now !== seen) sinceMs = performance.now()
     seen = now

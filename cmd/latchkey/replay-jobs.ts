@@ -91,7 +91,7 @@ async function awaitEnd(cli: Cli, api: ReplayApi, started: Replay): Promise<Resu
   while (replay.endedAt === null && performance.now() < untilMs) {
     await Bun.sleep(waitAgainMs)
     const reply = await api.read(replay.id)
-    // The job continues while the API is unavailable.
+    // Keeps waiting while the API is unavailable, because the job continues.
     if (reply.kind === 'problem' && reply.exitCode !== exitCodes.unavailable) return reply
     if (reply.kind === 'ok') replay = reply.body
   }

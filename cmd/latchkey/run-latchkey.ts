@@ -36,10 +36,10 @@ const processes = [
 
 const settingsHelp = '\nIts settings are environment variables: docs/reference/configuration.md lists them.'
 
-/** Independent of the terminal's width, because the documentation contains help texts. */
+/** Width of help texts. It does not depend on the terminal, because the documentation contains help texts. */
 const helpColumns = 100
 
-/** Must not throw, whatever the arguments are. */
+/** Runs a command. Never throws, whatever the arguments are. */
 export async function runLatchkey(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const cli = new Cli(terminal, systemClock)
   try {
@@ -47,7 +47,7 @@ export async function runLatchkey(args: readonly string[], terminal: Terminal): 
     await program.parseAsync(args, { from: 'user' })
     return cli.exitCode
   } catch (error) {
-    // Thrown instead of ending the process: after a help text, the version, or an error in the arguments, which is already printed.
+    // Commander throws this to end the program, after it has printed a help text, the version or an error in the arguments.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.misused
     return await cli.fail(error)
   }
@@ -55,7 +55,7 @@ export async function runLatchkey(args: readonly string[], terminal: Terminal): 
 
 /**
  * Returns the commands in the order of the overview. Omits those that do not call the service if the arguments begin with another command:
- * they load the rooms of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
+ * they load the modules of the stores and of Kubernetes, which takes most of the time of a start. @param args default: all commands
  */
 export async function createProgram(cli: Cli, args: readonly string[] = []): Promise<Command> {
   const { terminal } = cli
@@ -104,7 +104,7 @@ export async function createProgram(cli: Cli, args: readonly string[] = []): Pro
     addProvidersCommand(program, cli)
   }
   program.commandsGroup('More:').helpCommand('help [command]', 'prints the help of a command')
-  // The package of types changes nothing else about a command.
+  // The cast is safe: the completion library has its own types of the same commands.
   addCompletion(program as unknown as Parameters<typeof addCompletion>[0], {
     completionCommandName: 'completion',
   })

@@ -59,7 +59,7 @@ export function addSettingsCommand(program: Program, cli: Cli): void {
     .option(...jsonOption)
     .action(
       cli.action(async (name, text, options) => {
-        // Loaded here, because other commands do not need the room.
+        // Loaded here, because other commands do not need the settings module.
         const { parseSettingText } = await import('#internal/settings/index.ts')
         const body = { value: parseSettingText(text), expectedVersion: options.expectVersion }
         return withOwner(cli, options, (api, tenantId) => set(api, { name, tenantId }, body))

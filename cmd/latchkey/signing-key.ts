@@ -11,8 +11,8 @@ export const secretOption = [
 ] as const
 
 /**
- * Reads the file, or else the environment. Without both, returns the secret of the listeners with this API key, which is the same each
- * time, and no secret of the service.
+ * Reads the file, or else the environment. Without both, returns the secret of listeners. It is derived from the API key, so it is the same
+ * each time, and is no secret of the service.
  */
 export async function chooseSigningKey(
   api: ApiClient<'public'>,

@@ -87,15 +87,15 @@ function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): 
 /** Returns the command that ends the cause with this reason, if there is one. `internal/tenants/README.md` lists the reasons. */
 function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
-  // Names of Kubernetes need no quoting in a shell.
+  // Suggests no command with a word that needs quoting in a shell. Names of Kubernetes never do.
   if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
   if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
-  // The message contains the command, or the file.
+  // Suggests no command, because the message already names the command or the file.
   if (reason === 'Forbidden' || reason === 'FileBroken') return undefined
   const remedy = remedyFor(reason, { namespace, name, slug })
   if (manifestFile === undefined) return remedy.inCluster
   if (reason === 'Retrying') return 'journalctl -u latchkey --lines 50'
-  // The service reads the file when it changes.
+  // Suggests only to edit the file, because the service reads the file when it changes.
   return `\${EDITOR:-vi} ${quoted(manifestFile ?? 'FILE-OF-THE-TENANT')}   # ${remedy.inFile ?? 'Tenant: what the sentence says'}`
 }
 

@@ -87,7 +87,7 @@ describe('latchkey tenants why', () => {
     })
   })
 
-  test('latchkey tenants why: names a pause of the tenant before its breaker, with the command that ends it', async () => {
+  test('latchkey tenants why: names a pause of the tenant, with the command that ends the pause', async () => {
     const path = `tenants/${lab.seeded.plain.tenantId}`
     await settings('PUT', path, { value: true })
     expect((await lab.run('tenants', 'why', 'plain')).out).toMatch(

@@ -149,7 +149,7 @@ async function why(cli: Cli, api: Api, named: string): Promise<Result> {
   return { text, json: explained }
 }
 
-/** Reads the pause of all tenants, or else of this one. Callers that may not read the installation's settings see that of the tenant. */
+/** Reads the pause of all tenants, or else of this tenant. Callers without access to the installation's settings get the tenant's pause. */
 async function readPause(api: Api, tenantId: string): Promise<Pause | Problem | undefined> {
   const name = 'forwarding.paused'
   const ofAll = await api.call('readInstallationSetting', { path: { name } })

@@ -12,7 +12,7 @@ export interface Terminal {
   read(): Promise<string | undefined>
   /** Absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
   readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
-  /** Calls `listener` for each pressed key until the result is called. Absent if input is no terminal. Ctrl-C ends the process. */
+  /** Calls `listener` for each key until the returned function is called. Absent if input is no terminal. Ctrl-C ends the process. */
   readonly onKey?: ((listener: (key: string) => void) => () => void) | undefined
 }
 

@@ -18,7 +18,7 @@ export function parseTime(nowMs: number): (text: string) => number {
   }
 }
 
-/** Requires an offset, and returns the text as given. */
+/** Checks a time, which must have an offset, and returns the text as given. */
 export function parseMoment(text: string): string {
   if (text.includes('T') && absolute.test(text) && !Number.isNaN(Date.parse(text))) return text
   throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
@@ -57,17 +57,19 @@ export function parseProvider(text: string): string {
 export function parseType(text: string): string {
   const type = parseTypeFilter(text)
   if (type !== undefined) return type
-  throw new InvalidArgumentError('It must be a whole type, or a family of types such as payment.*.')
+  throw new InvalidArgumentError(
+    'It must be a complete type such as payment.failed, or a family of types such as payment.*.',
+  )
 }
 
-/** Suggests a family: a single word is more often meant as one. */
+/** Suggests a family of types for a single word, because it is more often meant as a family than as a type. */
 export function typeHint(type: string | undefined): string {
   return type === undefined || type.includes('.')
     ? ''
-    : `\nNo event has the whole type ${type}; for all types that begin with it: --type '${type}.*'`
+    : `\nNo event has the complete type ${type}; for all types that begin with it: --type '${type}.*'`
 }
 
-/** Refuses a password, which would be printed. */
+/** Parses a URL. A password is refused, because it would be printed. */
 export function parseUrl(text: string): string {
   const url = /^https?:/i.test(text) ? URL.parse(text) : null
   if (url && url.username === '' && url.password === '') return text

@@ -65,7 +65,7 @@ export function callbackBoundsOf({
   return { cidrsMax: callbackCidrsMax, ports: callbackPorts }
 }
 
-/** The share of sampled log lines follows the settings. */
+/** Creates the sampler of log lines. The settings determine the share of lines that it keeps. */
 export function createLogSampler(settings: SettingsWatch): Sampler {
   const sampler = new Sampler()
   settings.follow(({ logShare }) => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { countEventsLeft, type ReceivedEvent } from '#internal/events/index.ts'
-// Tests may import any file of a room.
+// Tests may import any file of a module in `internal`, not only its `index.ts`.
 import { createReceivedEvent } from '#internal/intake/intake.ts'
 import { purgeRecords } from '#internal/records/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'

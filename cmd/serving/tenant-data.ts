@@ -20,8 +20,8 @@ import { notifyDirectories, type TenantData } from '#internal/tenants/index.ts'
 import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
 
 /**
- * Steps that delete a tenant's rows in all rooms. The rows of simulations and replays are deleted before those of events and deliveries,
- * because a remaining simulation or replay could create new events or deliveries.
+ * Steps that delete a tenant's rows from the tables of all modules. The rows of simulations and replays are deleted before those of events
+ * and deliveries, because a remaining simulation or replay could create new events or deliveries.
  */
 export const tenantData: TenantData = {
   purgeSteps: [
@@ -43,7 +43,7 @@ export const tenantData: TenantData = {
   writeAudit,
 }
 
-/** Parts of a tenant controller that write to Redis and to the tables of other rooms. */
+/** Parts of a tenant controller that write to Redis and to the tables of other modules. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
     pool,

@@ -47,7 +47,10 @@ export function invalid(problem: string, field?: string): Extract<Refusal, { kin
 /** Refuses a time range that ends before it starts. */
 export const invalidRange = invalid('must be before the end', 'from')
 
-const invalidType = invalid('must be a whole type, or a family of types such as payment.*', 'type')
+const invalidType = invalid(
+  'must be a complete type such as payment.failed, or a family of types such as payment.*',
+  'type',
+)
 
 /** Returns the filter with its type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. */
 export function readTypeFilter<Filter extends { readonly type?: string | undefined }>(

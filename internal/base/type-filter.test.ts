@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { isOfType, parseTypeFilter } from './type-filter.ts'
 
 test.each([
-  ['a whole type', 'payment.succeeded', 'payment.succeeded'],
+  ['a complete type', 'payment.succeeded', 'payment.succeeded'],
   ['a family', 'payment.*', 'payment.*'],
   ['a family in another case', 'Payment.*', 'payment.*'],
   ['a type in another case', 'PAYMENT.Succeeded', 'payment.succeeded'],

@@ -17,7 +17,7 @@ export interface SharedFile {
   readonly page: string
 }
 
-/** Links outside of code. */
+/** Returns the links of a Markdown text, except those in code. */
 export function linksOf(text: string): readonly {
   readonly target: string
   readonly line: number
@@ -53,7 +53,7 @@ export function anchorOf(heading: string): string {
     .replaceAll(' ', '-')
 }
 
-/** Returns the anchors of all headings. That of a repeated heading ends in a number. */
+/** Returns the anchors of all headings. The anchor of a repeated heading ends in a number. */
 export function anchorsOf(text: string): ReadonlySet<string> {
   const counts = new Map<string, number>()
   const headings = withoutBlocks(text).matchAll(/^#{1,6} +(.+?)(?: +#+)?$/gm)
@@ -71,7 +71,7 @@ function withoutBlocks(text: string): string {
   return text.replaceAll(/^( *)(```+|~~~+)[\s\S]*?^\1\2 *$/gm, (code) => code.replaceAll(/[^\n]/g, ' '))
 }
 
-/** Address below the site, by the path of a Markdown file below `docs`. */
+/** Returns the address of a page below the site. `page` is the path of its Markdown file below `docs`. */
 export function addressOf(page: string): string {
   return page.replace(/(^|\/)(index|readme)$/i, '$1')
 }
@@ -127,7 +127,7 @@ function filesOf(folder: string): string[] {
     .toSorted()
 }
 
-/** Names have no dot, so that browsers and routers do not mistake a page for a file. */
+/** Returns a name without a dot, so that browsers and routers do not mistake a page for a file. */
 function pageNameOf(path: string): string {
   return path.replace(/\.md$/, '').replaceAll('.', '-').toLowerCase()
 }

@@ -43,7 +43,7 @@ export function codeColours(): {
     span(element: CodeElement): void
     pre(element: CodeElement): void
   }
-  /** Style sheet for all code so far. */
+  /** Style sheet for all code that was highlighted before this call. */
   css(): string
 } {
   const styles = new Map<string, string>()
@@ -107,7 +107,7 @@ function mapLink(token: Token, from: string, shared: readonly SharedFile[]): voi
   if (address !== undefined) attribute[1] = address + (anchor && `#${anchor}`)
 }
 
-/** A picture's path is relative to its file; the result is relative to its page. */
+/** Returns the path of a picture relative to the page that shows it. `target` is relative to the file `from`. */
 function pictureOf(target: string, from: string, page: string): string {
   if (isExternal(target)) return target
   const path = posix.relative(posix.dirname(`docs/${page}`), resolveLink(from, target).path)

@@ -29,7 +29,8 @@ export function onlyListedPackages() {
         moduleIds.flatMap((id) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1] ?? []),
       )
       const unlisted = [...new Set(names)].filter((name) => !sitePackages.includes(name))
-      if (unlisted.length > 0) throw new Error(`list in cmd/dev/docs/packages.ts: ${unlisted.join(', ')}`)
+      if (unlisted.length > 0)
+        throw new Error(`add these packages to cmd/dev/docs/packages.ts: ${unlisted.join(', ')}`)
     },
   }
 }

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 export const repositoryRoot = resolve(import.meta.dirname, '../../..')
 export const docsFolder = join(repositoryRoot, 'docs')
 
-/** A page that ends in `/*` stands for the pages of a folder that are not listed before it, by title. */
+/** A page that ends in `/*` stands for the pages of a folder that are not listed before it, sorted by title. */
 interface Group {
   readonly title: string
   readonly pages: readonly string[]

@@ -5,7 +5,7 @@ import { noticesPath } from '../notices.ts'
 import { compileCommand, runTool } from './compile-command.ts'
 
 const root = resolve(import.meta.dir, '../../..')
-/** Names of npm for the platforms. Each runtime is a package of its own, and npm installs only the one for its platform. */
+/** Platforms by npm's names. The runtime of each platform is a package of its own, and npm installs only the one for its platform. */
 const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
 
 /**

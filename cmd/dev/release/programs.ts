@@ -12,7 +12,7 @@ const root = resolve(import.meta.dir, '../../..')
 /** Modification time of all archived files: the time that npm gives to the files of a package. */
 const mtime = new Date('1985-10-26T08:15:00Z')
 
-/** Names of Bun for the platforms. The x64 programs need a processor with SSE4.2. */
+/** Platforms by Bun's names. The x64 programs need a processor with SSE4.2. */
 export const programTargets = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'] as const
 
 /**
