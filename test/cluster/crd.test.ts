@@ -65,7 +65,7 @@ describe('CRD', () => {
       const { status, message, fields } = await create(part)
       told.push(message)
       expect([400, 422]).toContain(status)
-      // The API server may name an entry where the parser names a missing field in it; it names unknown fields in the message only.
+      // Accepts an entry that the API server names where the parser names a missing field of that entry. The message names unknown fields.
       const named = fields.filter((each) => each.startsWith(field) || field.startsWith(each))
       if (status === 422) expect(named).not.toEqual([])
       else expect(message).toContain(`unknown field "${field}"`)
@@ -297,7 +297,7 @@ describe('kubectl', () => {
   test('kubectl apply: a second apply of the samples and their Secrets changes nothing', async () => {
     const files = ['tenant-secrets.yaml', 'tenant.yaml', 'dev/corner-shop.yaml', 'dev/demo.yaml']
     const texts = files.map((file) => readFileSync(resolve(samples, file), 'utf8'))
-    // Replaces the namespaces of the samples, which may be in use, by that of the test.
+    // Replaces the namespaces of the samples, which may be in use, by the namespace of the test.
     const here = texts.join('\n---\n').replaceAll(/namespace: (shops|demo)\b/g, `namespace: ${namespace}`)
     const apply = () => kubectl({ args: ['apply', '-f', '-'], input: here })
     const first = await apply()

@@ -93,7 +93,7 @@ describe('image', () => {
       ownArchitecture,
       ownArchitecture,
     ])
-    // In Docker a default would override the platform; buildah has none.
+    // Expects no default: in Docker it would override the platform. buildah, which builds the image here, has no such problem.
     expect(dockerfile).toMatch(/^ARG TARGETARCH$/m)
   })
 

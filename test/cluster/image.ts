@@ -93,7 +93,7 @@ export async function unpackImage({ name, folder, config }: BuiltImage): Promise
   const root = join(folder, 'root')
   mkdirSync(root)
   await run([`${import.meta.dir}/unpack-image`, name, root])
-  // Copies the DNS configuration of the host, since an image has none.
+  // Copies the DNS configuration of the host, since an image has no such files.
   for (const file of ['hosts', 'resolv.conf']) cpSync(`/etc/${file}`, join(root, 'etc', file))
   const pairs = (config.Env ?? []).map((pair) => [
     pair.slice(0, pair.indexOf('=')),

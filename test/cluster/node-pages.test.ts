@@ -110,7 +110,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
     test(
       'operating.md and dashboard.md: the commands log in to the back office and print a token',
       async () => {
-        // Uses the release of the tutorial, which still exists: its last command deletes the kind cluster, but here only the record of the
+        // Uses the release of the tutorial, which still exists here: the last command of the tutorial deletes only the record of the
         // cluster.
         await shell(
           'kubectl create serviceaccount ada -n latchkey --dry-run=client -o yaml | kubectl apply -f -',
@@ -130,7 +130,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
     )
 
     test(
-      'upgrading.md: the commands upgrade the release, check, and roll it back',
+      'upgrading.md: the commands upgrade the release, check whether a rollback is safe, and roll the release back',
       async () => {
         const preset = parse(readFileSync(join(presetFolder, 'kind.yaml'), 'utf8')) as object
         writeFileSync(

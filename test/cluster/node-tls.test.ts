@@ -160,7 +160,7 @@ const client = { clientCertificate: { existingSecret: 'tls-client' } }
 const ca = { existingConfigMap: 'tls-ca', key: 'root.pem' }
 const values = {
   database: { url: 'postgres://latchkey:latchkey@tls-postgres:5432/latchkey', tls: { ca, ...client } },
-  // Sets `serverName`, because the name in the certificate differs from that of the Service.
+  // Sets `serverName`, because the name in the certificate differs from the name of the Service.
   redis: {
     url: 'rediss://:latchkey@tls-redis:6379',
     tls: { ca, ...client, serverName: 'tls-redis.latchkey.svc' },

@@ -113,7 +113,7 @@ async function shell(command: string) {
 
 test('webhook: a signed call to the URL in the sample’s status is delivered to its callback', async () => {
   const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
-  // Replaces the sample's callback with that of the test.
+  // Replaces the sample's callback with the callback of the test.
   await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
   const { status } = await stage.lab.ready(shops, 'acme')
   const url = status?.urls?.find(({ provider }) => provider === 'card')?.url ?? ''

@@ -46,7 +46,7 @@ beforeAll(async () => {
   const operator = { name: 'operator', opsUrl: stage.operator.opsUrl }
   prometheus = await startPrometheus([...installation.processes, operator])
   await installation.work()
-  // Works before and after the first scrape, since counts before the first scrape are no increase.
+  // Compares counts instead of increases, because Prometheus sees no increase in what was counted before its first scrape.
   await seen('count(latchkey_tenants_attempts_total{ending="failed"} > 0) >= 2')
   await seen('count(latchkey_http_request_duration_seconds_count{route="/v1/simulate/chargeback"}) >= 2')
   await seen('count(controller_runtime_reconcile_total > 0) >= 2')

@@ -151,7 +151,7 @@ function compareOperation(before: PlainOperation, after: PlainOperation, at: str
       breaking: !isOpened,
     })
   }
-  // An unknown query parameter is refused, like an unknown field of a closed object.
+  // Compares parameters like fields of a closed object, because the API refuses an unknown query parameter, too.
   compareSchemas(before.parameters, after.parameters, `${at} parameter`, how)
   compareBodies(before.body, after.body, `${at} body`, how)
   const opposite: Direction = how.direction === 'request' ? 'answer' : 'request'

@@ -189,14 +189,14 @@ const cases: readonly Case[] = [
   ],
 ]
 
-test.each(cases)('schema comparison: where %s, requests and answers are classified', (...row) => {
+test.each(cases)('schema comparison: decides if it breaks requests or answers that %s', (...row) => {
   const [, older, newer, request, answer] = row
   const verdictOf = (direction: Direction): Verdict =>
     differences(direction, older, newer).some(({ breaking }) => breaking) ? 'breaking' : 'compatible'
   expect({ request: verdictOf('request'), answer: verdictOf('answer') }).toEqual({ request, answer })
 })
 
-test('schema comparison: equal schemas with other names of fields, order and spelling do not differ', () => {
+test('schema comparison: equal schemas do not differ if only the order or the notation is different', () => {
   const older = object({ a: { anyOf: [{ const: 'x' }, { const: 'y' }] }, description: text }, [
     'a',
     'description',

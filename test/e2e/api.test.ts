@@ -352,7 +352,7 @@ async function sendHalf(url: string, body: string) {
 
 const goOn = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-test('api process: the OpenAPI document shows the configured limits and public URL, and 3601 s is refused if the maximum is 3600 s', async () => {
+test('api process: the document shows configured limits and the public URL, and a ttl above the maximum of 3600 s is refused', async () => {
   const started = keep(
     await startApiProcess({
       ...env,

@@ -216,7 +216,7 @@ test(
       await page.getByText('Deliveries paused for demo').waitFor({ state: 'detached', timeout: 2_000 })
       expect(await place()).toEqual(before)
 
-      // A notice from the first page load keeps its place after it ends.
+      // A notice that was on the page when it loaded keeps its place after the pause ends.
       await change('true')
       const again = page.waitForResponse((answer) => answer.url().includes('/live'))
       await page.reload()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-// Tests may import any file of a room.
+// Tests may import any file of a module in `internal`, not only its `index.ts`.
 import { handOffChannelOf } from '#internal/events/hand-off.ts'
 import { offersChannelFrom } from '#internal/events/index.ts'
 import { createPool, openRedis, type Pool } from '#internal/storage/index.ts'

@@ -148,6 +148,6 @@ test('add a provider: if a test vector fails, the log states the reason, and the
   const count = () => dev.output().split('Provider parcelwise is in force').length
   const earlier = count()
   writeFileSync(declaration(), before)
-  // The declaration is the one that stayed in force; only its problem is gone.
+  // The corrected declaration equals the one that stayed in force, so only the problem disappears.
   expect(await poll(() => count() > earlier || undefined, { deadlineMs: 10_000 })).toBe(true)
 }, 60_000)

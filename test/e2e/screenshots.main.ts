@@ -53,7 +53,7 @@ const shots: readonly Shot[] = [
     name: 'overview',
     async open(page) {
       await page.goto('/?range=1h')
-      // The history of the demo is generated; the documentation says so where it shows the picture.
+      // Removes the notice that the history is generated, which the documentation says beside the picture.
       await page.locator('.notice', { hasText: 'are made up' }).evaluateAll((notices) => {
         for (const notice of notices) notice.remove()
       })

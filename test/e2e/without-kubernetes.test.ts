@@ -94,7 +94,7 @@ test('without Kubernetes: the commands for systemd put the program, the unit and
   const machine = join(dir, 'machine')
   for (const path of ['usr/local/bin', 'etc/systemd/system'])
     mkdirSync(join(machine, path), { recursive: true })
-  // Runs commands with a folder as root directory, and without owners, which the tests may not set.
+  // Runs commands below a folder instead of the root directory, and without setting owners, which the tests may not do.
   const sudo = `args=()
 while [ $# -gt 0 ]; do
   case "$1" in -g) shift ;; /*) args+=("$MACHINE$1") ;; *) args+=("$1") ;; esac

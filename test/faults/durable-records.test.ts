@@ -256,7 +256,7 @@ describe('records in Postgres with a synchronous standby', () => {
       async during(load, { proxy }) {
         await standby.hang()
         await untilRefused(load)
-        // Waits for calls in flight: a change that the standby does not have is not acknowledged.
+        // Waits for calls in flight, none of which may be acknowledged: the standby does not have their changes.
         const refusedAtMs = performance.now()
         await Bun.sleep(hangMs)
         expect(load.changesSince(refusedAtMs)).toEqual([])

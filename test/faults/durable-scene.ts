@@ -34,7 +34,7 @@ export interface DurableScene {
 
 /** Starts stores and processes on a Postgres, by default a new one (about 4 s). */
 export async function openDurableScene(given?: TestPostgres): Promise<DurableScene> {
-  // Sets another default than that of Postgres, since the guarantees of records do not depend on synchronous_commit.
+  // Sets another default of synchronous_commit than Postgres does, since the guarantees of records do not depend on it.
   const [postgres, redis] = await Promise.all([
     given ?? createTestPostgres({ settings: { synchronous_commit: 'off' } }),
     createTestRedis(),

@@ -143,7 +143,7 @@ describe('intake, Postgres unavailable', () => {
     const refused = await send(apis.lossy, genericBody(id))
     expect(refused).toMatchObject({ status: 503, answer: { code: 'queue_unavailable', statusCode: 503 } })
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-    // Waits longer than a statement waits for a connection, which it could otherwise get from the restarted Postgres.
+    // Waits until no statement waits for a connection any more: such a statement would get one from the restarted Postgres.
     await Bun.sleep(6_500)
     await postgres.restart()
     expect(await stored(id)).toEqual([0, 0])

@@ -1,7 +1,7 @@
 import type { Day } from '#internal/base/index.ts'
 import { forgetDedupeKeys } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-// Tests may import any file of a room.
+// Tests may import any file of a module in `internal`, not only its `index.ts`.
 import { dropExpiredPartitions, type ExpiredPartition } from '#internal/storage/postgres/partitions.ts'
 import { median, quantileOf } from '../bounds.ts'
 import { type Call, runOpenLoop } from '../open-loop.ts'

@@ -94,7 +94,7 @@ async function seedDay(pool: Pool, { receivedMs, from, count, tenantIds }: SeedD
       await client.query(`DROP TABLE IF EXISTS ${name}`)
       await client.query(`CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS)`)
       await client.query(`INSERT INTO ${name} ${select} FROM ${series}`)
-      // Attaching the partition creates the indexes of the parent table.
+      // Attaches the partition after it is filled, which creates the indexes of the parent table.
       await client.query(
         `ALTER TABLE ${table} ATTACH PARTITION ${name} FOR VALUES FROM ('${day}') TO (date '${day}' + 1)`,
       )

@@ -81,7 +81,7 @@ async function search(
     console.log(stepLine(step))
     const [last] = steps.slice(-1)
     steps.push(step)
-    // Ends when the boundary between flat and not flat is found.
+    // Ends when the queue stays flat at one of two neighbouring rates and grows at the other.
     if ((last && last.isFlat !== step.isFlat) || steps.length === options.stepsMax) return steps
     rate = Math.round(step.isFlat ? rate * stepFactor : rate / stepFactor)
     if (step.missing > 0) await startWarm(stack, numbers, { rate })

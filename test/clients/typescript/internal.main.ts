@@ -111,7 +111,7 @@ async function guardrails(tenantId: string) {
   const [counted, repeated] = [dataOf(await check(body)), dataOf(await check(body))]
   assert.deepEqual([counted.decision, counted.isCommitted, counted.isNew], ['allow', true, true])
   assert.deepEqual([repeated.decision, repeated.isNew], ['allow', false])
-  // `usage` has lowered the hard limit of events to 5; events over it are accepted.
+  // The function `usage` has lowered the hard limit of events to 5. Events over this limit are accepted.
   const over = dataOf(await check({ kind: 'events', amount: 6 }))
   const decision: 'allow' | 'warn' | 'deny' = over.decision
   assert.deepEqual([decision, over.reason, over.limit], ['warn', 'hard_limit', 'eventsPerMonth'])

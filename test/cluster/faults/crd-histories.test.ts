@@ -1,4 +1,4 @@
-// docs/upgrade-definitions.md: the same procedure upgrades the cluster-wide definitions, however they were installed.
+// Follows docs/upgrade-definitions.md, whose procedure upgrades the cluster-wide definitions, however they were installed.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -97,7 +97,7 @@ export function openContract(document: ContractDocument): OpenContract {
       if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
       expectFits(answerOf(method, path, answer.status), answer.json)
       const names = expectHeaders(documented, answer)
-      // If an answer has two forms, only the envelope always has a link.
+      // If an answer has two forms, only the form with the error envelope must have a link.
       const hasLink = answer.json['code'] !== undefined
       const always =
         answer.status < 300 ? ['x-request-id'] : names.filter((name) => name !== 'link' || hasLink)

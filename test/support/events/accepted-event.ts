@@ -1,5 +1,5 @@
 import type { EventId } from '#internal/base/index.ts'
-// Tests may import any file of a room. These imports avoid loading all of intake.
+// Imports files instead of the `index.ts`, as tests may, which avoids loading all of intake.
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { insertEvents, partitionsOf } from '#internal/events/insert.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'

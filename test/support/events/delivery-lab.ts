@@ -3,7 +3,7 @@ import { Forwarder, type ForwarderOptions } from '#internal/delivery/forwarder.t
 import type { AttemptReport, ForwarderObserver } from '#internal/delivery/telemetry.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-// Tests may import any file of a room.
+// Tests may import any file of a module in `internal`, not only its `index.ts`.
 import {
   type ClaimRequest,
   type ClaimResult,

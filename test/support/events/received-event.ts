@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
-// Tests may import any file of a room. This import avoids loading all of intake.
+// Imports a file instead of the `index.ts`, as tests may, which avoids loading all of intake.
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { someTenantId } from '../tenants/directory-tenant.ts'
 

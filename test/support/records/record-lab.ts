@@ -316,7 +316,7 @@ function openPool(url: string): Pool {
   return createPool({
     url,
     applicationName: 'record-lab',
-    // Enough connections for the stores of four processes: a batch that waits for a partition occupies one.
+    // Enough connections for the stores of four processes: a batch that waits for a partition occupies one connection.
     connectionsMax: 12,
     queryTimeoutMs: 5000,
     connectTimeoutMs: 5000,

@@ -70,7 +70,7 @@ function takeDeadFolders(root: string): HeldFolder[] {
   const dead: HeldFolder[] = []
   for (const name of readdirSync(root)) {
     const path = join(root, name)
-    // Completes a removal in which a process was killed.
+    // Completes a removal that another process began before it was killed.
     if (name.startsWith('gone-')) rmSync(path, { recursive: true, force: true })
     if (!name.startsWith('run-')) continue
     const result = lockFolder(path)

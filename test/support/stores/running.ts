@@ -182,7 +182,7 @@ export async function createTestPostgres({
     dataDir,
     signal: (signal) => current.signal(signal),
     hang: async () => {
-      // Stopped child processes would outlive the postmaster.
+      // Resumes stopped child processes at the exit, because they would outlive the postmaster.
       if (hung.size === 0) process.once('exit', wake)
       // Stops the postmaster first, since it then starts no more children.
       if (signalPid(current.pid, 'SIGSTOP')) hung.add(current.pid)
