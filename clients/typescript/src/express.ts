@@ -16,7 +16,7 @@ declare global {
   }
 }
 
-/** Used part of a request of Express. It has no `body`, because TypeScript would use its type as that of the handler's `request.body`. */
+/** Used part of a request of Express. It has no `body`, because TypeScript would give its type to the handler's `request.body`. */
 export interface ExpressRequest extends NodeMessage, Express.Request {
   get(name: string): string | undefined
   readonly originalUrl: string

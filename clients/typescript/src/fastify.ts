@@ -187,7 +187,7 @@ function takeHead({ status, headers, body }: Response, reply: FastifyReply): Res
   return body
 }
 
-/** Reads a response up to its maximum. `sent` is the response itself; `body` is undefined if the response is longer than that. */
+/** Reads a response up to its maximum. `sent` is the response itself; `body` is undefined if the response is longer than the maximum. */
 async function readPayload(
   payload: unknown,
   bytesMax: number,

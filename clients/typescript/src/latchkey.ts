@@ -66,7 +66,7 @@ export class Latchkey {
   }
 
   /**
-   * Returns the saved record, or undefined without one; a lock is no record.
+   * Returns the saved record, or undefined if there is none, as while the key is only locked.
    * @throws LatchkeyRequestError if the call is refused, or is not answered within 10 s
    */
   async fetchRecord(address: Address): Promise<StoredRecord | undefined> {

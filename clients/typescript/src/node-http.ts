@@ -15,7 +15,7 @@ export interface NodeMessage {
   off(event: string, listener: (error?: unknown) => void): unknown
 }
 
-/** Request with the body as a parser left it. */
+/** Request whose body a parser may have replaced by its result. */
 export interface NodeRequest extends NodeMessage {
   readonly body?: unknown
 }

@@ -67,7 +67,7 @@ export type Recovery<T> = 'run' | 'refuse' | { readonly recovered: T }
 export interface OnceOptions<T> extends Address {
   /** Hash of the caller's input, 1 to 255 characters. The same key with another fingerprint gives `reused_key`. */
   readonly fingerprint?: string | undefined
-  /** Seconds that the result is kept. Default: that of the service (one day). */
+  /** Seconds that the result is kept. Default: one day, the default of the service. */
   readonly ttlSeconds?: number | undefined
   /** Seconds that the lock is held without an extension. It is extended after each third of this time. Default 60, at most 900. */
   readonly lockSeconds?: number | undefined

@@ -27,7 +27,7 @@ class Ended extends Error {}
 
 /**
  * Runs `work` in a transaction that also writes its result, so its changes in this database are committed exactly once per scope and key.
- * Effects outside the database are not covered. The table is that of `latchkey-outcomes.sql`.
+ * Effects outside the database are not covered. The table is defined in `latchkey-outcomes.sql`.
  * @throws what `once` throws. After an exception of `work`, its transaction is rolled back and the lock released.
  */
 export async function withTransaction<Tx, T>(

@@ -3,7 +3,7 @@ import type { Failed, Reply } from './service.ts'
 const firstPauseMs = 50
 const pauseMsMax = 1000
 
-/** Bounds of the retries of a call. Times are those of `performance.now()`. */
+/** Bounds of the retries of a call. Times are values of `performance.now()`. */
 export interface RepeatBounds {
   /** No retry starts at or after this time. */
   readonly untilMs: number

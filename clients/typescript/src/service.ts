@@ -99,7 +99,7 @@ export class Service {
   }
 }
 
-/** @throws TypeError for an option without a value, as that of an unset environment variable */
+/** @throws TypeError for an option without a value, such as from an unset environment variable */
 function refuseMissing(name: string, value: string | null | undefined, variable: string): void {
   if (value === undefined || value === null || value === '')
     throw new TypeError(

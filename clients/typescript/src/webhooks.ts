@@ -203,7 +203,7 @@ interface Handling {
 async function handleOnce(handling: Handling, event: EventFields): Promise<DeliveryAnswer> {
   const { onError = logError } = handling.options
   let failure: { readonly error: unknown } | undefined
-  /** Calls the handler, and keeps its exception separate from those of the deduplication. */
+  /** Calls the handler. Its exception is kept apart from exceptions of the deduplication. */
   const run = async (more: Pick<TransactionContext<unknown>, 'signal' | 'takenOver' | 'tx'>) => {
     let rejection: Rejection | undefined
     const reject = (by: keyof typeof rejections): never => {

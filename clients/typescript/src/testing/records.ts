@@ -85,7 +85,7 @@ export class MemoryRecords {
     return this.#hold(id, { ...wanted, token: asked.lockToken, fence, takenOver: entry !== undefined })
   }
 
-  /** Saves a record. Default of `ttlMs`: that of the lock, or else `defaultTtlMs`. */
+  /** Saves a record. Default of `ttlMs`: the `ttlMs` of the lock, or else `defaultTtlMs`. */
   save(
     id: string,
     asked: { lockToken: string; ttlMs: number | undefined; defaultTtlMs: number; record: TestRecord },

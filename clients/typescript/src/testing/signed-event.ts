@@ -11,9 +11,9 @@ export interface SignedEventOptions<T extends EventType> {
   readonly secret: string
   /** Chooses the sample where several providers have this type. Default: the first one. */
   readonly provider?: keyof EventSources[T]
-  /** Default: that of the sample. */
+  /** Default: the raw type of the sample. */
   readonly providerRawType?: Extract<EventSources[T][keyof EventSources[T]], string>
-  /** Changes the sample: objects are merged member by member, any other value replaces that of the sample, and `undefined` removes it. */
+  /** Changes the sample: objects are merged member by member, any other value replaces the sample's value, and `undefined` removes it. */
   readonly payload?: Payload
   /** Time at which the delivery is signed and the event was received. Default: now. A receiver refuses 5 minutes of difference. */
   readonly at?: Date

@@ -17,9 +17,9 @@ export type TestFailure =
 export interface TestServerOptions {
   /** Key that calls must present. Default `lk_test`. */
   readonly apiKey?: string
-  /** Maximum bytes of a saved body as JSON. Default 262 144, that of the service. */
+  /** Maximum bytes of a saved body as JSON. Default 262 144, as in the service. */
   readonly recordBodyBytesMax?: number
-  /** Maximum ttl of records in seconds. Default 2 592 000, that of the service. */
+  /** Maximum ttl of records in seconds. Default 2 592 000, as in the service. */
   readonly recordTtlSecondsMax?: number
 }
 
@@ -39,8 +39,8 @@ const defaultTtlSeconds = 86_400
 const retryAfterMsMax = 1000
 
 /**
- * Service for tests: keeps records in memory with the states and answers of the real one, behind the same HTTP interface. Pass its `url`,
- * `apiKey` and `fetch` to `new Latchkey`.
+ * Service for tests: keeps records in memory with the states and answers of the real service, behind the same HTTP interface. Pass its
+ * `url`, `apiKey` and `fetch` to `new Latchkey`.
  */
 export class TestServer {
   readonly url = 'http://latchkey.test'
@@ -76,7 +76,7 @@ export class TestServer {
     return response
   }
 
-  /** Advances the clock of the service, which otherwise follows that of the process: locks end and records expire. */
+  /** Advances the clock of the service, so that locks end and records expire. Otherwise it follows the clock of the process. */
   advance(ms: number): void {
     this.#movedMs += ms
     this.#wake()
