@@ -25,7 +25,7 @@ const drainMs = 2_000
 
 /**
  * Starts the backoffice: what every process has, then queue statistics, API server, port. The backoffice exposes the queue statistics,
- * because they control the number of forwarders: forwarders, of which there can be none, cannot expose them.
+ * because they control the number of forwarders: while there is none, no forwarder could expose them.
  */
 export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host

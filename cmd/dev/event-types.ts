@@ -77,7 +77,7 @@ function notificationsText(): string {
   return `## Notifications\n\nTypes of provider \`latchkey\`, each with a sample of its \`payload\`. Later versions may add members.\n\n${samples.join('\n')}`
 }
 
-/** The prefix distinguishes the anchor of an area from that of a noun: `code` is both. */
+/** Heading of an area. Its prefix makes the anchor differ from the anchor of a noun: `code` is both. */
 const headingOf = (area: string) => `Types: ${area}`
 
 const anchorOf = (heading: string) => heading.toLowerCase().replaceAll(/[:,]/g, '').replaceAll(' ', '-')

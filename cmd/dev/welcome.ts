@@ -11,7 +11,7 @@ export interface Welcome {
   /** True if the sample tenant's key is valid, so that the example call can use it. */
   readonly hasSampleKey: boolean
   readonly tenantsDir: string
-  /** Data folder that `npm run latchkey` needs to be given. Undefined for the default one. */
+  /** Data folder to name in calls of `npm run latchkey`. Undefined for the default folder. */
   readonly dataDir: string | undefined
   /** Base URLs of the API and the ops port, without a trailing slash. */
   readonly apiUrl: string

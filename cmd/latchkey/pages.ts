@@ -6,7 +6,7 @@ import { parseWhole } from './values.ts'
 
 /** Maximum printed items of a list. */
 const itemsMax = 1_000
-/** Maximum pages that a command reads. A page can have fewer items than its limit, or none, and be followed by another. */
+/** Maximum pages that a command reads. Even a page with fewer items than its limit can be followed by another page. */
 const pagesMax = 100
 
 export const limitOption = [

@@ -98,7 +98,7 @@ async function findEndpoint(env: Environment): Promise<Endpoint> {
   throw new Error('the address of the API server is unknown: run this command in a pod, or set KUBECONFIG')
 }
 
-/** Scales the operator to 0 and waits until none holds the lease, because a running operator would add the finalizers again. */
+/** Scales the operator to 0 and waits until no operator holds the lease, because a running operator would add the finalizers again. */
 async function endOperator(
   deployment: string,
   {

@@ -3,7 +3,7 @@ import { styleText } from 'node:util'
 /** An absent value is shown as a hyphen. */
 export type Cell = string | number | boolean | null | undefined
 
-/** Columns by their heads: a member of the item, or a function of it. */
+/** Columns by heading. A cell is a member of the item, by its name, or the result of a function of the item. */
 export type Columns<Item> = Readonly<
   Record<
     string,

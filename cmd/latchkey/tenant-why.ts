@@ -26,7 +26,7 @@ export interface TenantFacts {
   readonly nowMs: number
 }
 
-/** Cause that holds a tenant, and the command that ends it. */
+/** Cause that holds the events of a tenant, and the command that ends the cause. */
 export interface TenantExplanation {
   /** Reason of a condition, or one of `NoCallback`, `ForwardingPaused`, `BreakerOpen` and `InForce`. */
   readonly reason: string

@@ -47,7 +47,7 @@ export function decodeBase32(text: string): Buffer {
   return bytes
 }
 
-/** Random bytes in stock, because one large request for them is much cheaper than many small ones. Each byte is used once. */
+/** Random bytes from one large request, which is much cheaper than many small ones. Each byte is used once. */
 const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
 
 /** Returns a random token of `byteCount` bytes (default 16, at most 4096) in base64url. */

@@ -168,7 +168,7 @@ export function didYouMean<Name extends string>(
   return closest
 }
 
-/** Returns the Levenshtein distance, or more than `distanceMax` if the lengths differ by more than that, to limit the work. */
+/** Returns the Levenshtein distance. If the lengths differ by over `distanceMax`, returns a larger number without further work. */
 function editDistance(left: string, right: string): number {
   if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
   let row = Array.from({ length: right.length + 1 }, (_none, index) => index)

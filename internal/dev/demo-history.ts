@@ -18,7 +18,7 @@ const dayMs = 24 * hourMs
 const minutesMs = 2 * dayMs
 const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
-/** Simulated minutes or hours per write. A `StatsTally` can hold the state of the delivery queue for more minutes than that. */
+/** Simulated minutes or hours per write. Below the number of minutes of which a `StatsTally` can hold the state of the delivery queue. */
 const momentsPerWrite = 200
 /** Causes of the refused calls among 100 simulated calls, one element per refused call. */
 const causes = [

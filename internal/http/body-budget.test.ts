@@ -58,7 +58,7 @@ describe('shares of the budget', () => {
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
-  test('budget: while an owner has one body above its share, the budget admits few other large bodies of this owner and any number of small bodies', () => {
+  test('budget: while one body exceeds its owner’s limit, the owner gets few other large bodies and any number of small ones', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     const wide = wait('a', {})
     if (!wide) throw new Error('nothing is needed for it')
@@ -142,7 +142,7 @@ describe('eviction', () => {
     expect(take('e', 100 * kibibyte, 902)).toBeDefined()
   })
 
-  test('budget: a small body of an owner that has used its share evicts another body of the same owner', () => {
+  test('budget: a small body of an owner that has reached its limit evicts another body of the same owner', () => {
     const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
     wait('stalled', { owner: 'a', bytes: 16 * kibibyte - 1, bytesDeclared: 16 * kibibyte })
     wait('of another owner', { bytes: 10, bytesDeclared: 16 * kibibyte })

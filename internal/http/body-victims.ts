@@ -45,7 +45,7 @@ export interface Need {
   readonly requester: Requester | undefined
 }
 
-/** Divisor of a requester's score. Its victims have at most the result, so that two equally fast bodies do not evict each other. */
+/** Divisor of a requester's score for the maximum score of its victims. Two equally fast bodies then do not evict each other. */
 const requesterShare = 2
 
 /**

@@ -94,7 +94,7 @@ export interface AdmittingRoute<Handed> extends RouteShape {
   readonly budget?: keyof BodyBudgets
   /** Outcomes that any caller can cause without a key or a signing secret. The rate of their log lines is limited. Default: none. */
   readonly unverifiedOutcomes?: ReadonlySet<string>
-  /** Calls `admit` also for a malformed path parameter, as an empty text, and for an empty one, as absent. Default: 404 `route_unknown`. */
+  /** Calls `admit` even with path parameters that are malformed (passed as '') or empty (omitted). Default: 404 `route_unknown`. */
   readonly admitsMalformedParams?: true
 }
 

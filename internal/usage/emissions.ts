@@ -30,8 +30,8 @@ const rememberedMs = 40 * 24 * hourMs
 const noTenant = { kind: 'refused', problem: 'There is no such tenant' } as const
 
 /**
- * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing, and no limit refuses it. Concurrent calls with
- * one id wait for each other. `known`: recorded before. `conflict`: the id belongs to a different emission.
+ * Adds an emission to a tenant's usage of an hour, once per id; a repeat changes nothing, and no limit refuses an emission. Concurrent
+ * calls with one id wait for each other. `known`: recorded before. `conflict`: the id belongs to a different emission.
  * @param client connection of a transaction, which the caller commits
  * @throws errors of Postgres; the caller should then repeat the call
  */

@@ -206,7 +206,7 @@ describe.each(recordDurabilities)('bytes of records and locks in %s', (durabilit
       expect((await lockOf(tenantId, { key, lockToken: key, ...longest, limits })).kind).toBe('locked')
     }
     const { bytes } = await meterOf(tenantId)
-    // Longer durations add digits: 1 for ttlMs and 3 for lockMs. The remaining room fits at most one long entry.
+    // Longer durations add digits: 1 for ttlMs and 3 for lockMs. The remaining bytes fit at most one long entry.
     expect(bytes).toBeLessThanOrEqual(limits.recordBytes + 4 * taken.length)
     expect(bytes).toBe(await livingBytes(tenantId))
     const other = { lockToken: 'other', attemptId: longest.attemptId, fingerprint: 'g', limits }

@@ -153,7 +153,7 @@ export class LimitsInForce {
   #defaults = nothingSet
   #version: number | undefined
   #overrides: ReadonlyMap<TenantId, readonly StoredOverride[]> = new Map()
-  /** Limits without overrides, by the limits object of the spec, which tenants with equal limits share. Read by every acquisition. */
+  /** Limits without overrides, by the `limits` object of the spec, which tenants with equal limits share. Read by every acquisition. */
   #plain = new WeakMap<Limits, TenantLimits>()
 
   constructor(options: {

@@ -100,7 +100,7 @@ export class Meter {
     // Throws for a deleted tenant: a process may call this before it learns of the deletion.
     if (seeding.kind !== 'seeded')
       throw new Error(`cannot create usage meters: the tenant is ${seeding.kind}`)
-    // Each of several seeding processes saves the epoch, in case the one that created it dies before saving it.
+    // Each of several seeding processes saves the epoch, in case the process that created the epoch dies before saving it.
     await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }

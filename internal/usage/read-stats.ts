@@ -140,7 +140,7 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 
 /**
  * Interpolates linearly within a bucket. Returns the highest limit for a percentile above it, and undefined if all buckets are empty.
- * @param share from 0 to 1
+ * @param share the percentile as a number from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
   const total = buckets.reduce((sum, count) => sum + count, 0)

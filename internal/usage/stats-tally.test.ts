@@ -48,7 +48,7 @@ describe('stats tally', () => {
     expect([minutes(), tally.size, minutes(), minutes()]).toEqual([[0, 0, 1, 1], 2, [2, 2], []])
   })
 
-  test('stats tally: counts outcomes without room as dropped, and causes above the maximum as other', () => {
+  test('stats tally: counts outcomes above its memory limit as dropped, and causes above the maximum as `other`', () => {
     const { tally } = movedTally({ cellsMax: 1, causesMax: 2 })
     for (const cause of ['a', 'b', 'c', 'd', 'a']) tally.countRefused(one, cause)
     tally.count(other, 'accepted')

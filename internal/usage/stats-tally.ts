@@ -94,7 +94,7 @@ export class StatsTally {
     return this.#size
   }
 
-  /** Outcomes dropped for lack of room since process start. */
+  /** Outcomes dropped for lack of memory since process start. */
   get dropped(): number {
     return this.#dropped
   }

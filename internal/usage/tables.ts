@@ -41,7 +41,7 @@ export const recordEpochs = pgTable('record_epochs', {
   seededAtMs: epochMs('seeded_at').notNull(),
 })
 
-/** One row per tenant and stripe. `baseline/records.sql` describes the columns. */
+/** Sums of a tenant's records, in several rows (stripes) for concurrent writers. `baseline/records.sql` describes the columns. */
 export const recordMeters = pgTable(
   'record_meters',
   {

@@ -1,4 +1,4 @@
-/** Packages whose code the scripts of the site contain. The build fails if one is missing here; the notices list all of them. */
+/** Packages whose code the scripts of the site contain. The build fails if such a package is missing here. The notices list all of them. */
 export const sitePackages = [
   '@docsearch/css',
   '@vue/reactivity',
