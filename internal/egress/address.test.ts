@@ -164,7 +164,7 @@ describe('address check', () => {
     ['unique local addresses', 'fd00:10::/32', true],
     ['global unicast addresses', '2000::/3', false],
     ['an invalid network', 'ten', false],
-  ])('isNeverPublic: for %s (%s) returns %p', (_case, cidr, expected) => {
+  ])('isNeverPublic: the result for %s (%s) is %p', (_case, cidr, expected) => {
     expect(isNeverPublic(cidr)).toBe(expected)
   })
 

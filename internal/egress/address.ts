@@ -35,12 +35,12 @@ export function ipv4(word: number): Address {
   return { family: 4, words: [word >>> 0] }
 }
 
-/** Treats IPv4-mapped IPv6 addresses as IPv6: no IPv4 network contains them. */
+/** Returns whether a network contains an address. IPv4-mapped IPv6 addresses count as IPv6, so no IPv4 network contains them. */
 export function contains({ base, prefix }: Cidr, address: Address): boolean {
   if (base.family !== address.family) return false
   return base.words.every((word, index) => {
     const bits = Math.min(32, Math.max(0, prefix - 32 * index))
-    // JavaScript shifts modulo 32, so a shift by 32 would compare all bits.
+    // Handles 0 bits separately: JavaScript shifts modulo 32, so a shift by 32 would compare all bits.
     return bits === 0 || (word ^ (address.words[index] ?? 0)) >>> (32 - bits) === 0
   })
 }
@@ -68,7 +68,7 @@ function groupsOf(text: string): number[] {
   return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
 }
 
-/** Purpose of each block, for the message of a refusal. */
+/** Purpose of each address block, for the message of a refusal. */
 export const blockNames = {
   public: 'a public address',
   unspecified: 'the unspecified address',
@@ -93,7 +93,7 @@ export type AddressVerdict =
   | { readonly kind: 'allowed'; readonly listed: boolean; readonly isPublic: boolean }
   | { readonly kind: 'refused'; readonly block: AddressBlock }
 
-/** Networks that can be called although they are not public. */
+/** Non-public networks that can be called. */
 export interface AddressLists {
   readonly allowedCIDRs: readonly string[]
   /** Platform limit: an entry of the tenant's list applies only inside these networks. */
@@ -101,9 +101,9 @@ export interface AddressLists {
 }
 
 /**
- * Refused blocks; a block inside another one comes first. Includes all blocks of IANA's special-purpose registries
- * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), even those marked
- * globally reachable, because these contain relays, anycast resolvers and sinks, but never a callback.
+ * Address blocks that are refused unless a list allows them; a block inside another one comes first. Includes all blocks of IANA's
+ * special-purpose registries (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of
+ * 2025-10-09), even those marked globally reachable, because these contain relays, anycast resolvers and sinks, but never a callback.
  */
 const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
   // Metadata services that issue credentials, including those outside the link-local block: AWS (instances, containers), Alibaba, Oracle
@@ -189,8 +189,8 @@ function refusedInner(address: Address, lists: AddressLists): AddressVerdict | u
 }
 
 /**
- * Checks every IPv4 address that an address with a local NAT64 prefix can embed: its position depends on the length of the prefix, which
- * the operator chooses (RFC 6052, 2.2; RFC 8215). Refuses metadata and link-local addresses; the lists decide about the others.
+ * Checks every IPv4 address that an address with a local NAT64 prefix can embed: the operator chooses the prefix, whose length determines
+ * the position (RFC 6052, 2.2; RFC 8215). Refuses metadata and link-local addresses; the lists decide about the others.
  */
 function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): AddressVerdict | undefined {
   const readings = [
@@ -214,7 +214,7 @@ function innerOf(address: Address): Address[] {
   return [ipv4(d)]
 }
 
-/** ISATAP: an interface identifier that embeds an IPv4 address (RFC 5214, 6.1). */
+/** Returns whether the interface identifier is of ISATAP and embeds an IPv4 address (RFC 5214, 6.1). */
 function isIsatap({ words: [, , c = 0] }: Address): boolean {
   return c === 0x5efe || c === 0x2005efe
 }
@@ -223,7 +223,7 @@ function isIn(cidrs: readonly Cidr[], address: Address): boolean {
   return cidrs.some((cidr) => contains(cidr, address))
 }
 
-/** Skips entries that are not a network. */
+/** Parses networks and skips entries that are none. */
 function cidrsOf(texts: readonly string[]): Cidr[] {
   return texts.flatMap((text) => parseCidr(text) ?? [])
 }

@@ -54,7 +54,7 @@ describe('resolver', () => {
     expect(asked.length).toBe(2)
   })
 
-  test('resolver: fails after its time limit if the name server is silent, and uses a late reply for the next call', async () => {
+  test('resolver: fails after its time limit if the name server is silent, and serves the next call from the late reply', async () => {
     const { asked, resolver, answerWith } = lab()
     const late = Promise.withResolvers<readonly string[]>()
     answerWith(() => late.promise)

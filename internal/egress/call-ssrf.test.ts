@@ -164,7 +164,7 @@ describe('refused targets', () => {
   })
 
   test.each(payloads)(
-    'SSRF: a callback to %s is not called if only the tenant lists the address, not the platform',
+    'SSRF: a callback to %s is not called if the tenant lists the address but the platform does not',
     async (_case, url) => {
       const result = await send(url, everything)
       expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
@@ -181,7 +181,7 @@ describe('refused targets', () => {
     expect(await send(`http://${host}:${sink.port}/`)).toMatchObject({ cause: 'address_refused' })
   })
 
-  test('SSRF: the result of a refused call does not reveal the address of a name', async () => {
+  test('SSRF: the result of a refused call does not reveal the address to which the name resolved', async () => {
     answerOf.set('internal.example', ['10.9.8.7'])
     expect(JSON.stringify(await send('https://internal.example/'))).not.toContain('10.9')
   })

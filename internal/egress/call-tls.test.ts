@@ -45,7 +45,7 @@ describe('TLS', () => {
   test.each([
     ['plain HTTP', undefined],
     ['TLS', 'hooks.example'],
-  ])('idle connection: over %s, is not reused for another address', async (_case, tlsName) => {
+  ])('idle connection: a connection over %s is not reused for another address', async (_case, tlsName) => {
     await using server = await listenRaw(() => {}, tlsName !== undefined)
     const connections = new Connections({ egressProxy: undefined, ca: testCa })
     const endpoint = { address: '127.0.0.1', port: server.port, tlsName }

@@ -78,7 +78,7 @@ test('trace: a request that is repeated on a new connection has only the connect
   const { trace } = await call(`http://hooks.example:${server.port}/`)
   expect(trace.isReused).toBe(false)
   expect(trace.connectMs).toBeGreaterThan(0)
-  // Excludes the time until the first connection turned out to be stale.
+  // The connect duration excludes the time until the first connection turned out to be stale.
   expect(trace.connectMs).toBeLessThan(staleAfterMs)
   expect(server.accepted()).toBe(2)
 })

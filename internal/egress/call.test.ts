@@ -87,7 +87,7 @@ describe('request', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('request: is sent to the validated address even if the name resolves differently later', async () => {
+  test('request: is sent to the validated address even if the name later resolves to another one', async () => {
     await using server = await listenRaw(answering(ok))
     const answers = [['127.0.0.1'], ['169.254.169.254'], ['127.0.0.2']]
     let asked = 0
@@ -194,7 +194,7 @@ describe('answer', () => {
     expect(await caller()(server.port)).toMatchObject({ answer: 'a\uFFFD\uFFFDb\uFFFD' })
   })
 
-  test('response: a body without a length ends when the connection ends', async () => {
+  test('response: a body without a declared length ends when the connection ends', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 200 OK\r\n\r\nuntil the end')),
     )
@@ -268,7 +268,7 @@ describe('failed call', () => {
       `HTTP/1.1 200 OK\r\n${`X: ${'y'.repeat(1000)}\r\n`.repeat(20)}\r\n`,
       'protocol_error',
     ],
-  ])('failed call: %s is reported, and the connection is closed', async (_case, bytes, cause) => {
+  ])('failed call: %s fails the call, and the connection is closed', async (_case, bytes, cause) => {
     await using server = await listenRaw((socket) => socket.on('data', () => socket.end(bytes)))
     expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause })
     await eventually('no connection', () => server.open() === 0)

@@ -22,7 +22,7 @@ export interface OutboundCall {
   /** Names are in lower case. The client adds `host`, `content-length`, `connection` and `accept-encoding`. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** Maximum of the response body that is read and returned; default 16 KiB. */
+  /** Maximum bytes of the response body that are read and returned; default 16 KiB. */
   readonly answerBytesMax?: number
   /** Bounds the whole call, including name resolution. */
   readonly timeoutMs: number
@@ -137,7 +137,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { send, close: () => connections.close() }
 }
 
-/** Maximum results. One process has fewer callbacks. */
+/** Maximum cached results, which exceeds the number of callbacks in a process. */
 const memoizedMax = 10_000
 
 /** Memoizes a pure function. Arguments must not contain spaces; list arguments must not contain commas either. */
@@ -218,7 +218,7 @@ async function lookedUp(lookup: Resolve, name: string): Promise<Resolved> {
   try {
     const addresses = [...new Set(await lookup(name))]
     if (addresses.length === 0) return { kind: 'failed', cause: 'no_address' }
-    // Every address is validated before the first one is called, so their number is limited.
+    // Limits the number of addresses, since all are validated before the first one is called.
     return addresses.length > addressesMax
       ? { kind: 'failed', cause: 'too_many' }
       : { kind: 'addresses', addresses }
@@ -240,7 +240,7 @@ const dnsDetails: Readonly<Record<(Resolved & { kind: 'failed' })['cause'], stri
 
 /**
  * Explains each cause to the tenant. After `connect_failed`, `connect_timeout` and `tls_failed`, no byte of the request was sent.
- * `timeout`: within the time limit, the response was not complete and fewer than 16 KiB of its body had arrived.
+ * `timeout`: at the time limit, the response was incomplete and less than 16 KiB of its body had arrived.
  */
 export const callFailures = {
   url_refused: 'The callback’s URL has a scheme, port or form that is not allowed.',
@@ -271,7 +271,7 @@ export const unsentCauses: ReadonlySet<string> = new Set<CallFailureCause>([
 
 /** Response headers that delivery interprets, as received. */
 export interface AnswerHeaders {
-  /** Number of seconds, or an HTTP date. */
+  /** Value of `Retry-After`: a number of seconds, or an HTTP date. */
   readonly retryAfter?: string
   readonly webhookDelivery?: string
   readonly contentType?: string
@@ -285,7 +285,7 @@ export interface CallTrace {
   readonly isReused: boolean
   /** Duration of name resolution: near 0 if the result was cached; undefined for a URL with an address. */
   readonly dnsMs?: number | undefined
-  /** Includes the proxy tunnel and failed addresses. If a reused connection was stale, covers only the new connection. */
+  /** Duration until TCP was connected, with the proxy tunnel and failed addresses. After a stale reused connection: of the new one only. */
   readonly connectMs?: number | undefined
   readonly tlsMs?: number | undefined
   /** Duration from sending the request to the first byte of the response. */
@@ -326,7 +326,7 @@ async function exchange(
 ): Promise<Exchanged> {
   const { call, url, startedAtMs, resolvedAtMs } = validated
   const bytes = encodeRequest(call, url)
-  // An invalid header is a programming error in the calling code of Latchkey.
+  // Only a bug in Latchkey causes an invalid header.
   if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false, trace: untraced }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
@@ -368,7 +368,7 @@ interface ExchangeRequest {
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Uses a new connection and closes it afterwards, because the server has just closed an idle one. */
+  /** True to use a new connection and to close it afterwards, because the server has just closed an idle one. */
   readonly isFresh: boolean
   /** Time of `performance.now()` from which `connectMs` of the trace counts. */
   readonly connectFromMs: number
@@ -427,7 +427,7 @@ class Exchange implements ConnectionUser {
   }
 
   #send(connection: Connection): void {
-    // The call ended while its connection was being opened, so another call can have the connection.
+    // If the call ended while its connection was being opened, another call can use the connection.
     if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
     this.#connection = connection
     connection.use(this)

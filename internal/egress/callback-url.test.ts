@@ -119,7 +119,7 @@ describe('callback port', () => {
     expect(validateCallback(url, rules(['0.0.0.0/0'])).kind).toBe('callback')
   })
 
-  test('callback port: the refusal names the port and LATCHKEY_CALLBACK_PORTS', () => {
+  test('callback port: the message of a refusal contains the port and LATCHKEY_CALLBACK_PORTS', () => {
     expect(validate('http://10.1.2.3:5432/', [])).toMatchObject({
       message:
         'must not use port 5432 of a private address: use 80, 443, 8080, 8443, or ask the platform team to add it to LATCHKEY_CALLBACK_PORTS',

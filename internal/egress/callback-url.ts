@@ -25,7 +25,7 @@ export type CallbackRefusal =
   | 'http_not_listed'
   | 'address'
 
-/** Result of a URL check. `message` tells the tenant the necessary change. */
+/** Result of a URL check. `message` says what the tenant must change. */
 export type CheckedCallbackUrl = { readonly kind: 'callback'; readonly url: CallbackUrl } | RefusedCallback
 
 /** Refusal with a message for the tenant. */
@@ -37,7 +37,7 @@ export interface RefusedCallback {
 
 const urlLengthMax = 2048
 
-/** Ports of other protocols, to which callbacks are refused: https://fetch.spec.whatwg.org/#port-blocking (read 2026-11). */
+/** Ports of protocols other than HTTP. Callbacks to them are refused: https://fetch.spec.whatwg.org/#port-blocking (read 2026-11). */
 export const portsBlocked: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -52,7 +52,7 @@ export const callbackPortsAlways: readonly number[] = [80, 443, 8080, 8443]
 export interface CallbackBounds {
   /** Non-public networks that a tenant can list, from `LATCHKEY_CALLBACK_CIDRS_MAX`. */
   readonly cidrsMax: readonly string[]
-  /** Ports at non-public addresses besides 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. Not for public addresses. */
+  /** Allowed ports at non-public addresses besides 80, 443, 8080 and 8443, from `LATCHKEY_CALLBACK_PORTS`. */
   readonly ports: readonly number[] | 'any'
 }
 
@@ -65,7 +65,7 @@ export interface CallbackRules extends CallbackBounds {
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.length > urlLengthMax)
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
-  // A URL parser removes or converts these characters, so the callback would be sent to a different URL than the tenant has written.
+  // Refuses characters that a URL parser removes or converts: the callback would be sent to another URL than the tenant has written.
   if (/[\\\u0000-\u0020\u007f]/.test(text)) {
     return refused('malformed', 'must not contain spaces, control characters or backslashes')
   }
@@ -159,7 +159,7 @@ const httpNotListed = refused(
   'must be https, unless allowedCIDRs lists every address of its host and the platform permits them',
 )
 
-/** Names the block of the address, but never the address. Otherwise tenants could resolve internal names through Latchkey. */
+/** Returns a refusal that names the block of the address, never the address: tenants could resolve internal names through Latchkey. */
 function refusedAddress(block: AddressBlock): RefusedCallback {
   const advice = blocksNeverCalled.has(block)
     ? ', which is never called: use another address'

@@ -61,7 +61,7 @@ export function codeOf(error: unknown): string | undefined {
 
 /** Times of `performance.now()` at which steps ended. A step that has not ended is absent. */
 export interface ConnectMarks {
-  /** TCP, or the tunnel of the proxy. */
+  /** End of the TCP handshake, or of the proxy's reply that opens the tunnel. */
   connectedAtMs?: number
   securedAtMs?: number
 }
@@ -124,7 +124,7 @@ export class Connection {
   }
 }
 
-/** Servers commonly close idle connections after 5 s (default of Node.js), so an earlier close avoids a race. */
+/** Maximum idle time. Servers commonly close idle connections after 5 s (default of Node.js), so an earlier close avoids a race. */
 const idleMs = 4000
 const sweepMs = 1000
 /** Equals the maximum calls in flight of one tenant in a process. */
@@ -145,7 +145,7 @@ export class Connections {
 
   takeIdle(endpoint: Endpoint): Connection | undefined {
     const idle = this.#idle.get(keyOf(endpoint))
-    // LIFO, so that surplus connections reach the maximum idle time and are closed.
+    // Takes the latest idle connection, so that surplus ones reach the maximum idle time and are closed.
     for (let one = idle?.pop(); one !== undefined; one = idle?.pop()) if (one.isUsable) return one
     return undefined
   }
@@ -183,7 +183,7 @@ export class Connections {
   #sweep(): void {
     const sinceMs = performance.now() - idleMs
     for (const [key, idle] of this.#idle) {
-      // Sorted by idle time, longest first.
+      // The list is sorted by idle time, longest first.
       while (idle[0] && idle[0].idleSinceMs <= sinceMs) idle.shift()?.close()
       if (idle.length === 0) this.#idle.delete(key)
     }
@@ -237,7 +237,7 @@ async function connect(
   }
 }
 
-/** Registers a socket for clean-up. Without an error listener, a socket that breaks would end the process. */
+/** Registers a socket for clean-up, and an error listener: without one, a socket that breaks would end the process. */
 function hold(socket: Duplex, opened: Duplex[]): void {
   socket.on('error', () => {})
   opened.push(socket)
@@ -280,8 +280,8 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
 }
 
 /**
- * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve the name to another address. Also for plain
- * HTTP: with a request in absolute form, the proxy would replace `Host` by the request target (RFC 9112, 3.2.2), which is the address.
+ * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve the name to another address. Plain HTTP is
+ * tunnelled as well: given an absolute request target, which would be the address, the proxy would replace `Host` by it (RFC 9112, 3.2.2).
  */
 function tunnel(
   target: Endpoint,
@@ -318,7 +318,7 @@ function tunnel(
   })
 }
 
-/** Verification is set per connection, so that `NODE_TLS_REJECT_UNAUTHORIZED` cannot disable it. */
+/** Returns TLS options that enable verification, so that `NODE_TLS_REJECT_UNAUTHORIZED` cannot disable it. */
 function trusting(ca: string | undefined) {
   return { rejectUnauthorized: true, minVersion: 'TLSv1.2' as const, ...(ca === undefined ? {} : { ca }) }
 }

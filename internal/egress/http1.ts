@@ -39,7 +39,7 @@ export function requestHeaders(
 ): HeaderLine[] {
   const lines: HeaderLine[] = [['host', authority]]
   for (const name in headers) lines.push([name, headers[name] ?? ''])
-  // Offers no compression, because responses are stored as text.
+  // Asks for an uncompressed response, because responses are stored as text.
   lines.push(['accept-encoding', 'identity'], ['connection', 'keep-alive'])
   if (bodyBytes !== undefined) lines.push(['content-length', String(bodyBytes)])
   return lines
@@ -48,16 +48,16 @@ export function requestHeaders(
 /** Name in lower case and value of one header. */
 export type HeaderLine = readonly [name: string, value: string]
 
-/** Headers of a response for people, in their order: at most 32, with at most 4 096 characters together. */
+/** Headers of a response, to show to people, in the order received: at most 32, with at most 4 096 characters together. */
 export interface KeptHeaders {
   readonly lines: readonly HeaderLine[]
-  /** Further headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */
+  /** Number of omitted headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */
   readonly omitted: number
 }
 
 export interface AnswerHead {
   readonly status: number
-  /** First value of each field, by name in lower case. */
+  /** First value of each header, by name in lower case. */
   readonly fields: ReadonlyMap<string, string>
   readonly kept: KeptHeaders
 }
@@ -160,7 +160,7 @@ type Phase =
 export class AnswerReader {
   readonly #bodyBytesMax: number
   #phase: Phase = 'head'
-  /** Bytes that are not parsed yet. Limited, because every phase of the parser either consumes its bytes or rejects them. */
+  /** Bytes that are not parsed yet. Their number is bounded, since every phase of the parser consumes its bytes or rejects them. */
   #pending: Buffer = nothing
   #head: AnswerHead | undefined
   #isKept = false
@@ -193,11 +193,11 @@ export class AnswerReader {
     return this.#body.length > 1 ? Buffer.concat(this.#body) : first
   }
 
-  /** Must not be called after `whole` or `malformed`. */
+  /** Parses further bytes. Must not be called after `whole` or `malformed`. */
   push(bytes: Buffer): AnswerProgress {
     this.#hasBegun = true
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
-    // Terminates, because each step consumes bytes or enters another phase.
+    // This loop ends, because each step consumes bytes or enters another phase.
     while (!this.#isCut && this.#step());
     if (this.#isCut) return 'enough'
     if (this.#phase === 'over') return 'whole'
@@ -209,7 +209,7 @@ export class AnswerReader {
     return this.#phase === 'unsized'
   }
 
-  /** Returns false if the parser needs more bytes. */
+  /** Parses one element of the response. Returns false if the parser needs more bytes. */
   #step(): boolean {
     switch (this.#phase) {
       case 'head':
@@ -246,7 +246,7 @@ export class AnswerReader {
     return this.#enter(this.#bodyPhase(parsed))
   }
 
-  /** Detects bytes of another protocol early, because such a server may wait for the client without sending CRLF CRLF. */
+  /** Detects bytes of another protocol at once, because a server of that protocol may wait for the client and never send CRLF CRLF. */
   #startsAsHttp(): boolean {
     return this.#pending.toString('latin1', 0, 5) === 'HTTP/'
   }
