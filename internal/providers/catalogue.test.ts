@@ -51,7 +51,7 @@ test.each([
   ['pull.closed', { data: { id: 2, by: 'a' }, number: 4, action: 'closed' }],
   ['noun.plain', {}],
 ])(
-  'eventTypes: the sample of %s has the members of its row, and of the sample that its row names in `like`',
+  'eventTypes: the sample of %s contains the members that its row requires, and those of the sample named in `like`',
   (type, sample) => {
     const one = table.cases.find((each) => each.type === type)
     expect(one && JSON.stringify(table.sampleOf(one))).toBe(JSON.stringify(sample))
@@ -72,7 +72,7 @@ test.each([
   ['an inherited member', 'state', JSON.parse('{"__proto__":{"data":{"status":"won"}}}'), undefined],
   ['an unlisted raw type', 'constructor', {}, undefined],
 ])(
-  'eventTypes: for %s, returns the type of the first case that applies, if any',
+  'eventTypes: for %s, `typeOf` returns the type of the first case that applies, or undefined',
   (_what, rawType, body, type) => {
     expect(table.typeOf(rawType, body)).toBe(type)
   },
@@ -105,7 +105,7 @@ test('catalogueOf: lists each type once with its raw types, conditions, first ve
     entries.find((entry) => entry.type === type)?.providers[0]?.sources[0]?.unless
   expect(unlessOf('pull.opened')).toEqual([])
   expect(unlessOf('pull.closed')).toEqual(['pull.merged'])
-  // The condition contradicts that of noun.paid.
+  // `unless` omits noun.paid, because its condition contradicts the condition of noun.invoiced.
   expect(unlessOf('noun.invoiced')).toEqual(['noun.won'])
   expect(entries[1]?.providers[0]).toMatchObject({
     providerRawType: 'state',
@@ -161,7 +161,7 @@ describe.each(tables.map((each) => [each.provider, each] as const))('%s', (provi
   test(`catalogue of ${provider}: an example has the vendor's shape and at most 8 KiB`, () => {
     for (const one of each.cases) {
       const text = JSON.stringify(each.sampleOf(one))
-      // A deletion can consist of only an id.
+      // The bound is low, because the payload of a deletion can consist of an id alone.
       expect(text.length).toBeGreaterThan('{"id":1234567}'.length)
       expect(text.length).toBeLessThan(8_192)
     }
@@ -186,7 +186,7 @@ test('catalogue: every type is dotted lowercase and has a meaning, and every mea
   expect([...eventTypeTexts.keys()].filter((type) => !types.has(type))).toEqual([])
 })
 
-// A missing provider here shows a type that a second provider reports under another name.
+// Detects a provider that uses another type for the same fact: it is then missing in the list of this type.
 test.each([
   ['payment.authorized', ['card', 'storefront', 'wallet']],
   ['payment.succeeded', ['card', 'storefront', 'wallet', 'gateway']],

@@ -9,7 +9,7 @@ import { typeLookup } from './declared/event.ts'
 export interface TypeRow {
   readonly raw: string
   readonly type: string
-  /** All must match the payload. Default: the row always applies. */
+  /** Conditions that the payload must all match. Default: the row always applies. */
   readonly when?: readonly Condition[]
   /** First version of Latchkey that has this row. Default: `firstVersion`. */
   readonly since?: string
@@ -25,7 +25,7 @@ export interface Sample {
   /** Set if only the payloads of this normalized type have this shape. */
   readonly type?: string
   readonly payload?: JsonObject
-  /** Raw type of an earlier entry, from which this one differs in the members of `with`, by dotted path. */
+  /** Raw type of an earlier entry, whose payload is used with the changes in `with` (values by dotted path). */
   readonly like?: string
   readonly with?: Readonly<Record<string, unknown>>
 }
@@ -50,12 +50,12 @@ export interface EventTypes {
   readonly provider: ProviderName
   /** Cases of a raw type are in the order in which they are tried. */
   readonly cases: readonly CatalogueCase[]
-  /** Returns undefined for an unlisted raw type and if no case applies. Never throws. */
+  /** Returns the normalized type; undefined if the raw type is unlisted or no case applies. Never throws. */
   typeOf(rawType: string, body: JsonObject): string | undefined
   sampleOf(one: CatalogueCase): JsonObject
 }
 
-/** Writes the conditions of each case into its sample. */
+/** Makes the table of a provider's event types. The sample of each case is a payload that matches the conditions of the case. */
 export function eventTypes(
   provider: ProviderName,
   rows: readonly TypeRow[],
@@ -78,7 +78,7 @@ export function eventTypes(
   }
 }
 
-/** The returned function returns an empty payload if there is none. */
+/** Returns a function that finds the sample payload of a raw type and type; it returns an empty payload if there is none. */
 function samplePayloads(samples: readonly Sample[]): (rawType: string, type: string) => JsonObject {
   const payloads = new Map<string, JsonObject>()
   const keyOf = (raw: string, type = '') => `${raw}\n${type}`
@@ -115,7 +115,7 @@ function replace(
 /** Raw type that leads to a normalized type. */
 export interface TypeSource {
   readonly providerRawType: string
-  /** All must match the payload. */
+  /** Conditions that the payload must all match. */
   readonly conditions: readonly Condition[]
   /** Types of the same raw type that take precedence if their conditions hold. */
   readonly unless: readonly string[]
@@ -168,7 +168,7 @@ function canBothHold(one: CatalogueCase, other: CatalogueCase): boolean {
 function excludes(a: Condition, b: Condition): boolean {
   const isSame = a.path === b.path
   if ('values' in a) return isSame && 'values' in b && !a.values.some((value) => b.values.includes(value))
-  // An absent member has no members.
+  // If a member must be absent, no condition can require a value of this member or of a member below it.
   return !a.isPresent && ('values' in b || b.isPresent) && (isSame || b.path.startsWith(`${a.path}.`))
 }
 

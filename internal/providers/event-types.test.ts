@@ -52,7 +52,7 @@ test.each([
   ['an unlisted type', 'type=card.v1.payment', []],
   ['a part of a type', 'type=payment', []],
 ])(
-  'GET /v1/event-types: returns %s with its providers, otherwise an empty list',
+  'GET /v1/event-types: a query for %s returns exactly this type with its providers, or an empty list',
   async (_what, query, all) => {
     const type = new URLSearchParams(query).get('type')
     const items = all.filter((entry) => entry.type === type)

@@ -195,12 +195,12 @@ export const eventTypeRoutes: readonly RoomRoute<undefined, PublicRoute>[] = [
   },
 ]
 
-/** The JSON text is written once per process. */
+/** Writes the JSON text of an entry, once per process. */
 function rowOf(entry: CatalogueEntry) {
   return { type: entry.type, text: JSON.stringify(entry) }
 }
 
-/** Types after `after`, as JSON text. */
+/** Returns a page with the types after `after` as JSON text. */
 function pageJson(rows: readonly ReturnType<typeof rowOf>[], after: string, limit: number): string {
   const start = rows.findIndex(({ type }) => type > after)
   const page = start < 0 ? [] : rows.slice(start, start + limit)
@@ -209,7 +209,7 @@ function pageJson(rows: readonly ReturnType<typeof rowOf>[], after: string, limi
   return `{"items":[${page.map(({ text }) => text).join(',')}]${next}}`
 }
 
-/** Returns the types of a provider, without the other providers. */
+/** Returns the types of a provider. Each entry lists this provider alone. */
 export function typesOf(provider: string): readonly CatalogueEntry[] {
   return eventCatalogue.flatMap((entry) => {
     const providers = entry.providers.filter((each) => each.provider === provider)

@@ -21,7 +21,7 @@ const usable = declarationText({
   event: { id: [{ json: 'id' }], type: { from: [{ json: 'kind' }] } },
 })
 
-test('known providers: a declaration that cannot be compiled is tried and reported once per revision, and affects no other declaration', () => {
+test('known providers: compiling an invalid declaration fails and is reported once per revision, and other declarations still work', () => {
   const reports: string[] = []
   const broken = stored('gates', '{"name":"gates"}', ['portal'])
   const declarations = () => new Map([broken, stored('doors', usable)].map((each) => [each.name, each]))

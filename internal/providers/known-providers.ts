@@ -21,7 +21,7 @@ import type { AnyProvider } from './provider.ts'
 export interface KnownProvider {
   readonly name: ProviderName
   readonly adapter: AnyProvider
-  /** Whether tenants must accept that no call of the vendor was compared with the declaration. */
+  /** True if nobody has compared the declaration with a real call of the vendor. Tenants must accept this explicitly. */
   readonly isUnverified: boolean
   readonly declared?: string
 }
@@ -62,7 +62,7 @@ export class KnownProviders {
     const known = this.#found.get(name)
     if (known !== undefined) return known
     const made = this.#make(name)
-    // Unknown names are not kept, since callers choose them.
+    // Does not cache unknown names, since callers could invent any number of them.
     if (made !== undefined) this.#found.set(name, made)
     return made
   }

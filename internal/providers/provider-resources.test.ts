@@ -110,13 +110,13 @@ test('Provider: calls are verified under the name and the aliases of the resourc
   expect(rows).toEqual([{ provider: 'doors', type: 'doors.door.opened' }])
 })
 
-test('Provider: a tenant can name it by an alias', async () => {
+test('Provider: a tenant can refer to a Provider by an alias', async () => {
   await api.applyManifests(providerYaml({ spec: '  aliases: [door-keeper]\n' }) + using('name: door-keeper'))
   await until(200, 'v1=')
   expect(await call('v1=', 'door-keeper')).toBe(200)
 })
 
-test('Provider: a change is in force within 2 s', async () => {
+test('Provider: a change of the manifest takes effect within 2 s', async () => {
   await api.applyManifests(providerYaml() + using('name: doors'))
   await until(200, 'v1=')
   const startedAtMs = performance.now()

@@ -40,7 +40,7 @@ export interface ProviderCall {
   readonly nowMs: number
   /** Keys at the place that `locate` returned. */
   readonly published?: PublishedKeys | undefined
-  /** Difference between a signed time and `nowMs`, in both directions. */
+  /** Maximum difference between a signed time and `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
 
@@ -106,7 +106,7 @@ export interface HandshakeAnswer {
   readonly kind: 'answer'
   readonly status: 200 | 204
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** `text/plain` unless the vendor demands JSON, so that no browser runs what a caller made it echo. */
+  /** `text/plain` unless the vendor requires JSON, so that no browser executes a text that a caller sent and the answer repeats. */
   readonly contentType: 'text/plain; charset=utf-8' | 'application/json'
   readonly body: string
 }
@@ -118,7 +118,7 @@ export interface Handshakes<Keys = unknown> {
   answer(call: ProviderCall, keys: Keys): HandshakeAnswer | Refused | undefined
 }
 
-/** `Keys` are the keys for checking signatures. */
+/** Functions of a provider. `Keys` is the type of its keys, with which signatures are checked. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
   readonly bodyBytesMax: number
@@ -160,7 +160,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
    * that no key can verify. Never throws.
    */
   locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
-  /** Address, of checked parts, to confirm the subscription of a verified call, which then makes no event. Never throws. */
+  /** Address that confirms the subscription of a verified call, made of checked parts. Such a call makes no event. Never throws. */
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
@@ -170,7 +170,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
 
 /** Provider that signs with a certificate. The caller fetches it, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the certificate's address in the call, to be checked before the fetch. Refuses if none can verify the call. Never throws. */
+  /** Finds the address of the certificate. Callers must check it before they fetch. Refuses a call that none can verify. Never throws. */
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused
@@ -181,7 +181,7 @@ export interface CertificateProvider extends Adapter<TrustedSigner> {
 /** Provider that signs with secrets or with a certificate. */
 export type AnyProvider = Provider | CertificateProvider
 
-/** Header of a provider's calls. A call needs only one of its names; several must have equal values. */
+/** Header of a provider's calls. A call can use any of its names. If it uses several, their values must be equal. */
 export interface ProviderHeader {
   /** Neutral name first, then the vendor's names. */
   readonly names: readonly string[]
@@ -191,7 +191,7 @@ export interface ProviderHeader {
   readonly schema: JsonSchema
 }
 
-/** The public API contract lists the header. */
+/** Declares a header, which the public API contract lists. */
 export function header(
   names: readonly string[],
   description: string,

@@ -14,7 +14,7 @@ import { eventTables } from './tables.ts'
 export type BuiltIn = ReturnType<typeof compileDeclaration> & { readonly declaration: Declaration }
 
 export const card: BuiltIn = builtIn(cardManifest, eventTables.card, {
-  /** The time of a thin event is text. */
+  /** Writes the time as text in a thin event (`v2.core.event`), and as Unix seconds in other events. */
   write({ id, payload, occurredAtMs }) {
     const isThin = payload['object'] === 'v2.core.event'
     const created = isThin ? new Date(occurredAtMs).toISOString() : Math.floor(occurredAtMs / 1000)

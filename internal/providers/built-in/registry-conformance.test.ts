@@ -129,7 +129,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
   })
 
   test(`${title}: a body with any byte changed, added or removed is refused`, () => {
-    // Different bytes of a form can encode the same fields, which is then the same call.
+    // A form with changed bytes can still encode the same fields. It then counts as the same call and is accepted.
     const original = receive(kit, call(signed))
     const changedTo = (body: Uint8Array) => {
       const received = receive(kit, call(signed, body))
@@ -255,7 +255,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) =
     expect(receive(kit, sent(kit, { ...unsigned, body }, secret)).kind).toBe('refused')
   })
 
-  // Values can be replaced textually in JSON bodies only, not in a form field.
+  // The tests below insert text into the body, which is possible in a JSON body, but not in a form field.
   const isJson = Buffer.from(unsigned.body).toString().startsWith('{')
   const spliced = (text: string) =>
     receive(kit, signedText(`{${text},${Buffer.from(unsigned.body).toString().slice(1)}`))

@@ -10,7 +10,7 @@ import walletSamples from '#config/providers/built-in/wallet/samples.yaml'
 import walletRows from '#config/providers/built-in/wallet/types.yaml'
 import { eventTypes } from '../catalogue.ts'
 
-/** Providers without types of their own are absent. */
+/** Tables of event types by provider. A provider without types of its own, such as `generic`, has no table. */
 export const eventTables = {
   card: eventTypes('card', cardRows, cardSamples),
   storefront: eventTypes('storefront', storefrontRows, storefrontSamples),

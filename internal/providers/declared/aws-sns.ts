@@ -11,7 +11,7 @@ import { decodeText, isInWindow, verdicts } from './signature.ts'
 // Amazon SNS messages: https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html, read
 // 2026-11-26.
 
-/** A confirmation has further signed members. */
+/** Types of messages. The two confirmations have other signed members than a notification. */
 const messageTypes = ['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation'] as const
 
 const notificationMembers = ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type']
@@ -22,10 +22,10 @@ export const snsSignedMembers: readonly string[] = [
   ...new Set([...notificationMembers, ...confirmationMembers]),
 ]
 
-/** Keyed by `SignatureVersion`. */
+/** Hash algorithms by `SignatureVersion`. */
 const hashes: Readonly<Record<string, string>> = { '1': 'sha1', '2': 'sha256' }
 
-/** The region has no digit in its first part, so that no other host of the vendor fits `sns.<region>`. */
+/** ARN of a topic. The strict form of the region ensures that `sns.<region>` is no other host of the vendor. */
 const arnForm = /^arn:aws(-[a-z]+)*:sns:([a-z]{2}(?:-[a-z]+)+-[0-9]{1,2}):[0-9]{12}:[A-Za-z0-9_.-]{1,256}$/
 const certificateName = /^SimpleNotificationService-[A-Za-z0-9]{1,128}\.pem$/
 const tokenForm = /^[A-Za-z0-9]{1,1024}$/
@@ -71,7 +71,7 @@ export function compileSns({ toleranceSeconds }: Scheme): {
   }
 }
 
-/** Refuses a message for a topic that is none of the tenant's. */
+/** Reads a message. Refuses it if its topic is not configured by the tenant. */
 function readMessage(view: CallView, keys: SchemeKeys): (Message & { kind: 'message' }) | Refused {
   const body = view.body()
   if (body.kind === 'refused') return body

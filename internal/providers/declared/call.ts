@@ -18,7 +18,7 @@ export type HeaderReading =
   | { readonly kind: 'conflict' }
 
 /**
- * Reads a header by its neutral and vendor's name. Different values are a conflict, so that no value is verified while another is used. An
+ * Reads a header by its neutral and vendor's name. Two different values are a conflict, since one of them could escape verification. An
  * empty header is absent.
  */
 export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader, 'names'>): HeaderReading {
@@ -32,19 +32,19 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
   return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
 }
 
-/** Counts bytes and characters that are read. Set by tests, which show the bound `workMax`. */
+/** Counts the bytes and characters that are read. Only tests set it, to check the bound `workMax`. */
 export type CountUnits = (units: number) => void
 
-/** Bytes and characters that `verify`, `normalize` and `answer` may read together: linear in the body's size for every declaration. */
+/** Maximum bytes and characters that `verify`, `normalize` and `answer` read together. Linear in the body's size. */
 export function workMax(bodyBytes: number): number {
   return 64 * (bodyBytes + templateTextCharsMax)
 }
 
-/** Characters that a template may add to the body's size. */
+/** Maximum characters that a template adds to the body. */
 export const templateTextCharsMax: number = 65_536
 
 export type VerificationStep =
-  /** The signature of the call has selected the scheme at this position of the declaration. */
+  /** A scheme was selected by the call's signature. `position` counts the schemes of the declaration. */
   | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
   | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
   /** Signed time as sent; undefined if it is no time of the declared unit. */
@@ -52,13 +52,13 @@ export type VerificationStep =
   /** Text that the signature must cover. */
   | { readonly kind: 'joined'; readonly content: readonly (string | Uint8Array)[] }
 
-/** Parses each part of a call at most once. */
+/** Parts of a call, each parsed at most once. */
 export class CallView {
   readonly call: ProviderCall
   readonly meter: CountUnits | undefined
   /** Called with each step. Set by `traceCall` only. */
   readonly trace: ((step: VerificationStep) => void) | undefined
-  /** Identity with which a token is currently compared, for `{secret}`. */
+  /** Value of `{secret}`: the identity with which a token is being compared. */
   identity: Identity | undefined
   readonly #rules: Declaration['body']
   #body: EventBody | undefined
@@ -94,7 +94,7 @@ export class CallView {
   }
 }
 
-/** Characters of a URL that a signature covers. */
+/** Maximum length of a signed URL. */
 export const urlCharsMax = 8192
 
 /** Place of a value in a call. Exactly one member is set. */
@@ -129,14 +129,14 @@ function present(value: string | undefined): HeaderReading {
   return value === undefined || value === '' ? absent : { kind: 'value', value }
 }
 
-/** Returns '' for null and undefined; undefined for values without an exact text. */
+/** Returns a value as text: '' for null and undefined; undefined for values without an exact text, such as objects and fractions. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return ''
   return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : undefined
 }
 
-/** Passes over a parsed body: decode, measure the depth, parse, find repeated members. */
+/** Number of passes over a parsed body: decode, measure the depth, parse, find repeated members. */
 const parsePasses = 4
 
 /** JSON must satisfy `readEventBody`; a form is recognized by its Content-Type. Never throws. */
@@ -174,12 +174,12 @@ function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields
   return text === undefined ? undefined : parseForm(text)
 }
 
-/** An array becomes a member of the payload. */
+/** Reads a body that may be an array. An array becomes the member `name` of the payload. */
 function readArrayBody(body: Uint8Array, name: string): EventBody {
   const text = decodeUtf8(body)
   if (text === undefined || !/^[ \t\r\n]*\[/.test(text)) return readEventBody(body)
   const read = readEventText(`{${JSON.stringify(name)}:${text}}`)
-  // Text such as `[1],"a":2` is not an array, but makes an object.
+  // Refuses text such as `[1],"a":2`, which is not an array, but would make an object with two members.
   const isArray = read.kind === 'object' && Object.keys(read.value).length === 1
   return read.kind === 'refused' || isArray ? read : refused('body_not_json')
 }
@@ -237,7 +237,7 @@ export function memberAt(body: JsonObject, ...path: readonly string[]): unknown 
   return value
 }
 
-/** Returns the reader of the member at a dotted path, as `memberAt`; in an array, a name is the position of an element. */
+/** Returns a function that reads the member at a dotted path, like `memberAt`. In an array, a number is the position of an element. */
 export function memberReader(dottedPath: string): (body: JsonObject) => unknown {
   const path = dottedPath.split('.')
   const [name = ''] = path

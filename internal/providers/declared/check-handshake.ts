@@ -5,7 +5,7 @@ import { hmacHashOf } from './keys.ts'
 import type { Declaration, Handshake } from './schema.ts'
 import { parseTemplate, replyVariables } from './template.ts'
 
-/** A handshake that gives the HMAC of a challenge to unverified callers must not be able to sign an event. */
+/** Checks a handshake. If it returns the HMAC of a challenge to unverified callers, this HMAC must never be the signature of an event. */
 export function handshakeProblems(declaration: Declaration, handshake: Handshake, path: string): Problem[] {
   const { method, when = [], challenge, hmac, reply, isSigned } = handshake
   const { schemes } = declaration.signature
@@ -42,11 +42,11 @@ export function handshakeProblems(declaration: Declaration, handshake: Handshake
 }
 
 /**
- * Headers that an answer may have. Any caller can choose the challenge: as `Set-Cookie`, `Location`, `Content-Type` or
- * `Access-Control-Allow-Origin` it would act on browsers.
+ * Headers that an answer may have. A challenge, which any caller can choose, must not become a header that acts on browsers, such as
+ * `Set-Cookie`, `Location`, `Content-Type` or `Access-Control-Allow-Origin`.
  */
 const replyHeader = /^(x|webhook)-/i
-/** Headers that act on browsers or proxies, such as the internal redirects of nginx, or that every answer has. */
+/** Headers that an answer must not set: they act on browsers or proxies (such as internal redirects of nginx), or every answer has them. */
 const actingHeader =
   /^x-(accel-.*|sendfile|lighttpd-send-file|reproxy-.*|litespeed-.*|content-type-options|frame-options|request-id)$/i
 

@@ -33,11 +33,11 @@ export function templateProblems(
   path: string,
   template: string,
   rules: {
-    /** Whether the scheme has a time. */
+    /** Whether the scheme has a signed time, so that `{timestamp}` is allowed. */
     readonly timestamp: boolean
-    /** Whether the event id is in a header. */
+    /** Whether the event id is in a header, so that `{id}` is allowed. */
     readonly id: boolean
-    /** Default: those of a call. */
+    /** Variables that the template may contain. Default: those of a call. */
     readonly variables?: readonly TemplateVariable[]
   },
 ): Problem[] {

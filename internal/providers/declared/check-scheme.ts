@@ -16,7 +16,7 @@ export function schemeProblems(declaration: Declaration, scheme: Scheme, path: s
   ]
 }
 
-/** Published keys sign for all customers of the vendor, so that a call must be bound to the tenant. */
+/** Checks a scheme with published keys. These sign for all customers of the vendor, so the call must be bound to the tenant. */
 function publishedProblems({ handshakes = [], body }: Declaration, scheme: Scheme, path: string): Problem[] {
   if (!hasPublishedKeys(scheme)) return []
   const isBound = (scheme.requires ?? []).some(
@@ -54,7 +54,7 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
   ]
 }
 
-/** Bytes of a body that is parsed on the event loop before its keys are fetched. */
+/** Maximum body that contains a signature by a fetched key, because such a body is parsed on the event loop before the fetch. */
 const locatedBytesMax = 1_048_576
 
 /** Fields that depend on the algorithm. */
@@ -204,7 +204,7 @@ function timeProblems(declaration: Declaration, scheme: Scheme, path: string): P
     (part) =>
       part.kind === 'timestamp' ||
       (part.kind === 'header' && part.argument === header) ||
-      // A call is refused unless the list contains the header with the time.
+      // Accepts a signed list of headers, because a call is refused if its list lacks the header with the time.
       (part.kind === 'headers' && header !== undefined) ||
       (json !== undefined &&
         (part.kind === 'body' || part.kind === 'sha256' || (part.kind === 'json' && part.argument === json))),
@@ -271,8 +271,8 @@ export function coversBody(scheme: Scheme): boolean {
 }
 
 /**
- * Returns whether an HMAC scheme can never sign text of the form `[A-Za-z0-9_-]+`, so that the HMAC of such a challenge is useless to a
- * forger. A JSON body has a bracket, a form with the event in a field has `=`.
+ * Returns whether the text that an HMAC scheme signs can never have the form `[A-Za-z0-9_-]+`. The HMAC of a challenge of this form is then
+ * useless to a forger. A JSON body contains a bracket, and a form with the event in a field contains `=`.
  */
 export function excludesChallenges(declaration: Declaration, scheme: Scheme): boolean {
   if (hmacHashOf(scheme.algorithm) === undefined) return true

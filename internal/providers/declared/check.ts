@@ -9,7 +9,7 @@ import type { Declaration, Vector } from './schema.ts'
 import { placeText } from './scheme.ts'
 import { hashVariables } from './template.ts'
 
-/** Cases are tried one after another. */
+/** Maximum cases of a raw type, which are tried one after another. */
 const casesPerTypeMax = 64
 
 /** Checks the rules between fields of a declaration that satisfies the schema. */
@@ -62,7 +62,7 @@ function declaredHeaderProblems(declaration: Declaration): Problem[] {
   ]
 }
 
-/** The signature of a call and `when` select the scheme. */
+/** Checks the choice between schemes: the place of the signature and `when` select the scheme of a call. */
 function choiceProblems({ signature: { schemes, bodyUnsigned } }: Declaration): Problem[] {
   const shadowed = schemes.flatMap((scheme, index) => {
     const place = placeText(scheme.signature)

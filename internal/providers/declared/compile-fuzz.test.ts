@@ -1,4 +1,4 @@
-// Shows that no declaration that passes validation and no call makes an adapter throw or exceed its bound on work.
+// Tests that an adapter never throws or exceeds its bound on work, whatever the valid declaration and the call.
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import fc from 'fast-check'
@@ -481,7 +481,7 @@ function runCalls(seen: Reached, runSeed: number): void {
 test('declared providers: no combination of a valid declaration and a call throws or exceeds the limit on work', () => {
   const seen: Reached = { events: 0, answers: 0, causes: new Set(), sources: new Set() }
   for (const each of [seed, coveringSeed]) runCalls(seen, each)
-  // The random runs have covered all outcomes.
+  // Checks that the random runs covered all outcomes.
   expect(seen.events).toBeGreaterThan(20)
   expect(seen.answers).toBeGreaterThan(0)
   expect([...seen.sources].toSorted()).toEqual(['jwks', 'sns'])

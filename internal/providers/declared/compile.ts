@@ -75,7 +75,7 @@ function confirmationUrl(view: CallView): string | undefined {
 
 function nameOf({ name }: Declaration): ProviderName {
   const parsed = parseProviderName(name)
-  if (parsed === undefined) throw new Error(`the declaration ${name} has no name of a provider`)
+  if (parsed === undefined) throw new Error(`the declaration has an invalid name: ${name}`)
   return parsed
 }
 
@@ -87,7 +87,7 @@ function compileVerify(
 ): (view: CallView, keys: readonly SchemeKeys[]) => Verification {
   const { event, signature, account } = declaration
   const idKeys = event.id.flatMap(({ header = [] }) => header)
-  // If a scheme signs a header with the event id, no other such header may name another event.
+  // If a scheme signs a header with the event id, no other header with an event id may have a different value.
   const signsId = signature.schemes.some(({ signs }) => signsIdHeader(signs, idKeys))
   const idHeader = { names: signsId ? idHeaderNames(declaration, headers) : [] }
   const older = { names: signature.schemes.flatMap(({ signature: { olderHeaders = [] } }) => olderHeaders) }
@@ -109,7 +109,7 @@ function compileVerify(
   }
 }
 
-/** A call that no scheme applies to is left to `verify`. */
+/** Returns undefined for a call to which no scheme applies; `verify` then refuses the call. */
 function compileLocate(schemes: readonly CompiledScheme[]) {
   return (view: CallView, keys: readonly SchemeKeys[]): KeyLocation | Refused | undefined => {
     const chosen = chooseScheme(schemes, view)
@@ -125,7 +125,7 @@ interface ChosenScheme {
   readonly value: string
 }
 
-/** Selects the first scheme that applies. Signatures in two places are ambiguous: either could cover the id. */
+/** Selects the first scheme that applies. Returns a conflict if the call has signatures in two places, since either may cover the id. */
 function chooseScheme(
   schemes: readonly CompiledScheme[],
   view: CallView,

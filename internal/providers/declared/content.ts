@@ -17,7 +17,7 @@ import { type TemplatePart, templateParts } from './template.ts'
 /** Pieces to concatenate. */
 export type Content = readonly (string | Uint8Array)[]
 
-/** Reading and joining are separate, since the time may be known only after the values were checked. */
+/** Compiled template of a signed text. It is read and joined in two steps, since the time may be known only after the first step. */
 export interface CompiledContent {
   /** Reads the values of the template's variables, or refuses the call. */
   gather(view: CallView): readonly string[] | Refused
@@ -28,7 +28,7 @@ export interface CompiledContent {
 type ReadValue = (view: CallView) => string | Refused
 
 interface ContentNames {
-  /** Header with the event id: without it, the call is refused as `event_id_missing`. */
+  /** Names of headers with the event id. If the template needs a missing one, the call is refused as `event_id_missing`. */
   readonly idNames?: readonly string[]
   /** Headers that a call must not have unless `{headers:<key>}` lists them. */
   readonly listedNames?: readonly string[]
@@ -36,7 +36,7 @@ interface ContentNames {
 
 const noValues: readonly string[] = []
 
-/** The template contains the body at most once. */
+/** Compiles a template, which must contain the body at most once. */
 export function compileContent(
   template: string,
   headers: HeaderTable,
@@ -66,7 +66,7 @@ export function compileContent(
   }
 }
 
-/** Returns for each part its text, the position of its value, or -1 for the time. */
+/** Returns for each part of a template: a text, the position of a value, or -1 for the time. */
 function piecesOf(parts: readonly TemplatePart[]): (string | number)[] {
   let next = -1
   return parts.map((part) => {
@@ -161,7 +161,7 @@ function headerReader(names: readonly string[], isId: boolean): ReadValue {
 
 const listedHeadersMax = 32
 
-/** Reads the headers that a header lists: `<name>:<value>` with the name in lower case, in ascending order, joined by `;`. */
+/** Reads the headers whose names a header lists, as `<name>:<value>` with lowercase names, in ascending order, joined by `;`. */
 function listedHeadersReader(names: readonly string[], mustList: readonly string[]): ReadValue {
   const list = headerReader(names, false)
   return (view) => {

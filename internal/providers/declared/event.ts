@@ -73,12 +73,12 @@ function compileId(declaration: Declaration, headers: HeaderTable, schemes: read
   return {
     header: ({ call }: CallView): HeaderReading =>
       named.names.length === 0 ? absent : readHeader(call.headers, named),
-    /** Returns the id before the body is parsed, if it can only be in a header. */
+    /** If the event id can only be in a header, returns the id without parsing the body. */
     early: (reading: HeaderReading): string | Refused | undefined =>
       onlyHeaders ? readHeaderEventId(reading.kind === 'value' ? reading.value : '') : undefined,
     /**
      * Returns whether an unsigned header names a different event than the signed body. This prevents a replay: with an unsigned id header,
-     * one captured call could become many events. A signed header may differ. Non-empty text and numbers count as ids.
+     * one captured call could become many events. A signed header may differ from the body. Non-empty texts and numbers count as ids.
      */
     isContradicted(view: CallView, reading: HeaderReading, body: JsonObject): boolean {
       if (reading.kind !== 'value' || jsonIds.length === 0) return false
@@ -141,7 +141,7 @@ function compileType({ name, event: { type }, types = [] }: Declaration, headers
   const isRaw = action?.joins === 'raw'
   const lookup = typeLookup(types.map(lookupCase))
   return {
-    /** Returns 'conflict' if one of the headers has different values. */
+    /** Returns the values of the headers, or `conflict` if a header has different values under its names. */
     readHeaders(view: CallView): readonly string[] | 'conflict' {
       if (readers.length === 0) return noTexts
       const readings = readers.map((read) => read(view))
@@ -213,7 +213,7 @@ function firstTime(
   return undefined
 }
 
-/** Refuses an invalid id or type. */
+/** Makes an event, or refuses an invalid id or type. */
 export function makeEvent({
   id,
   rawType,
@@ -241,7 +241,7 @@ export function readCall<Keys>(
   return verification.kind === 'refused' ? verification : provider.normalize(call)
 }
 
-/** Characters of event ids and types. */
+/** Maximum length of event ids and types. */
 const labelCharsMax = 255
 /** Postgres refuses control characters and lone surrogates. */
 const isLabel = (text: string) =>
@@ -297,7 +297,7 @@ export function readRawType(value: unknown): string | undefined {
   return typeof value === 'string' && isLabel(value) ? value : undefined
 }
 
-/** Accepts 1 to 12 digits of seconds, 1 to 15 of milliseconds, or RFC 3339. */
+/** Parses Unix seconds (1 to 12 digits), Unix milliseconds (1 to 15 digits) or RFC 3339, as `unit` says. */
 export function parseTime(text: string, unit: TimeUnit): number | undefined {
   if (unit === 'iso') return readIsoTime(text)
   if (unit === 's') return /^[0-9]{1,12}$/.test(text) ? Number(text) * 1000 : undefined

@@ -49,7 +49,7 @@ export function parseForm(form: string): FormFields | undefined {
   return fields
 }
 
-/** Makes an object of texts, with an array for a repeated name. */
+/** Converts fields to an object of texts. The value of a repeated name is an array of texts. */
 export function formObject(fields: FormFields): EventBody {
   const values = new Map<string, string[]>()
   for (const [name, value] of fields) {

@@ -11,11 +11,11 @@ import type { SchemeKeys } from './keys.ts'
 import type { Encoding, Handshake } from './schema.ts'
 import { templateParts } from './template.ts'
 
-/** Form of a challenge whose HMAC is given away. For unverified callers, `check-handshake.ts` excludes that an event has this form. */
+/** Form of a challenge whose HMAC is returned. If callers are unverified, `check-handshake.ts` ensures that no event has this form. */
 const oracleSafeForm = /^[A-Za-z0-9_-]{1,128}$/
 const challengeForm = /^[\x20-\x7e]{1,1024}$/
 
-/** The returned function returns undefined for a call that is no handshake. It never throws. */
+/** Returns a function that answers a handshake, and returns undefined for any other call. The function never throws. */
 export function compileHandshake(
   handshake: Handshake,
   {

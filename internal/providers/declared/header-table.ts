@@ -5,7 +5,7 @@ import { hashBytes, hmacHashOf } from './keys.ts'
 import type { Declaration, Scheme } from './schema.ts'
 import { digestPattern, signatureCharsMax } from './signature.ts'
 
-/** Derives the schema of each header from its use. */
+/** Compiles the headers of a declaration. The schema of each header follows from its use. */
 export function compileHeaders({ headers = {}, signature: { schemes }, event }: Declaration): HeaderTable {
   const idKeys = event.id.flatMap(({ header: keys = [] }) => keys)
   const schemaOf = (key: string): JsonSchema | undefined => {

@@ -9,7 +9,7 @@ import type { Scheme } from './schema.ts'
 import { decodeText, isInWindow, verdicts } from './signature.ts'
 
 const tokenCharsMax = 8192
-/** Deviation of clocks for `exp` and `nbf`. */
+/** Accepted difference of clocks for `exp` and `nbf`. */
 const leewayMs = 60_000
 
 interface Token {
@@ -24,7 +24,7 @@ export function textsOf({ equals, anyOf = [] }: NonNullable<Scheme['requires']>[
   return equals === undefined ? anyOf : [equals]
 }
 
-/** Refuses a token that no key can verify before anything is fetched. */
+/** Locates the key of a token. Refuses a token that no key can verify, so that nothing is fetched for it. */
 export function compileJwtLocate(
   { signature: { prefix = '' }, jwtAlgorithms = [] }: Scheme,
   url: string,
@@ -39,8 +39,8 @@ export function compileJwtLocate(
 }
 
 /**
- * Checks a JSON Web Token (RFC 7519). Its algorithm must be declared and fit the key, regardless of the token. `exp` and `nbf` count if
- * present, `iat` must be present and within a declared tolerance. A token by a published key must have one of them.
+ * Checks a JSON Web Token (RFC 7519). The algorithm that the token names must be declared and fit the key. `exp` and `nbf` are checked if
+ * present. If a tolerance is declared, `iat` must be present and within it. Otherwise a token of a published key must have `exp`.
  */
 export function compileJwt(
   scheme: Scheme,
@@ -66,7 +66,7 @@ export function compileJwt(
         (text) => text !== '' && contents.some((content) => equalsContent(text, content, view)),
       )
     })
-  /** All requirements must hold with the same identity. */
+  /** Returns whether all requirements hold for one of the identities. */
   const isMetForAny = (view: CallView, token: Token, identities: readonly Identity[]) =>
     identities.some((identity) => {
       view.identity = identity

@@ -5,14 +5,14 @@ import { jsonWebKeys, type PublishedKeys, type VerificationKey } from '../vendor
 import type { Algorithm, Scheme } from './schema.ts'
 import { decodeText, type HmacHash, type HmacKeys, hmacKeys, sha256 } from './signature.ts'
 
-/** Secret that names the customer of a vendor, such as an audience. It is no key. */
+/** Secret that names the tenant as a customer of the vendor, such as the audience of a token. It is not a key. */
 export interface Identity {
   readonly text: string
   /** Members of a secret that is a JSON object. */
   readonly members: ReadonlyMap<string, string>
 }
 
-/** Made once per change of the secrets. */
+/** Prepared keys of a scheme, made once per change of the secrets. */
 export type SchemeKeys =
   | { readonly kind: 'hmac'; readonly keys: HmacKeys }
   | { readonly kind: 'objects'; readonly keys: readonly VerificationKey[] }
@@ -21,7 +21,7 @@ export type SchemeKeys =
   /** The vendor publishes the keys. It must have signed for one of the identities. */
   | { readonly kind: 'published'; readonly identities: readonly Identity[] }
 
-/** Each key costs a pass over the signed text. */
+/** Maximum keys of a scheme, because each key costs a pass over the signed text. */
 const keyObjectsMax = 8
 const rsaBitsMin = 2048
 
@@ -38,7 +38,7 @@ export function hmacHashOf(algorithm: Algorithm): HmacHash | undefined {
 
 export const hashBytes: Record<HmacHash, number> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 }
 
-/** Whether a JWT uses a shared secret. A scheme uses only one kind of algorithm, against confusion of the two. */
+/** Returns whether a JWT scheme uses a shared secret. No scheme mixes shared secrets and public keys (algorithm confusion). */
 export function isSecretJwt(scheme: Scheme): boolean {
   return scheme.jwtAlgorithms?.every((name) => name.startsWith('HS')) ?? false
 }
@@ -53,7 +53,7 @@ export function hasPublicKeys(scheme: Scheme): boolean {
   return hmacHashOf(scheme.algorithm) === undefined && !['token', 'basic'].includes(scheme.algorithm)
 }
 
-/** Skips secrets that are no key of the declared kind; no keys verify nothing. */
+/** Skips secrets that are not a key of the declared kind. Without a key, no call is verified. */
 export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => SchemeKeys {
   const hash = hmacHashOf(scheme.algorithm)
   if (hasPublishedKeys(scheme))
@@ -118,12 +118,12 @@ export function keyBytes(
   const rest = isPrefixed ? secret.slice(prefix.length) : secret
   if (decode === undefined) return Buffer.byteLength(rest) < bytesMin ? [] : [rest]
   const decoded = decodeText(rest, decode)
-  // A short secret that happens to be decodable is not decoded, since the key would be easy to guess.
+  // Does not use a decoded secret that is too short: the key would be easy to guess.
   const meant = decoded !== undefined && decoded.length >= bytesMin ? [decoded] : []
   return orText && !isPrefixed && secret !== '' ? [...meant, secret] : meant
 }
 
-/** DER before the key: SubjectPublicKeyInfo of Ed25519, P-256 and P-384, by the length of a raw key. */
+/** DER prefixes of a SubjectPublicKeyInfo for Ed25519, P-256 and P-384, by the length of the raw key that follows. */
 const rawKeyHeads: Readonly<Record<number, string>> = {
   32: '302a300506032b6570032100',
   65: '3059301306072a8648ce3d020106082a8648ce3d030107034200',
@@ -154,7 +154,7 @@ function fits(key: KeyObject, scheme: Scheme): boolean {
   return names.some((name) => fitsAlgorithm(key, name))
 }
 
-/** Keyed by the names in declarations and in JWTs. */
+/** Public-key algorithms by their names in declarations and in JWTs. */
 const publicAlgorithms: Readonly<
   Record<
     string,

@@ -9,10 +9,10 @@ import { type TemplatePart, templateParts } from './template.ts'
 import { callOf } from './vectors.ts'
 
 const vocabulary = [...eventTypeTexts.keys()]
-/** Edit distance of a suggested type. */
+/** Maximum edit distance between an unknown type and a suggested one. */
 const distanceMax = 3
 
-/** Notes on what is permitted, but likely a mistake or important to the platform team. Paths are the manifest's. Pure. */
+/** Returns notes on what is valid, but likely a mistake or important to the platform team. Paths refer to the manifest. Pure. */
 export function declarationNotes(declaration: Declaration): Problem[] {
   return [
     ...newlineNotes(declaration),
@@ -62,7 +62,7 @@ function idNotes({ signature: { schemes }, event }: Declaration): Problem[] {
   const [first, ...others] = event.id
   const keys = first?.header ?? []
   if (keys.length === 0 || others.some(({ json }) => json !== undefined)) return []
-  // Every observer of a call has the secret of `token` and `basic`, regardless of the id.
+  // Leaves out `token` and `basic`: who observes a call has the secret, so a signed id would not help.
   const open = schemes.find(
     (scheme) =>
       !['token', 'basic'].includes(scheme.algorithm) &&

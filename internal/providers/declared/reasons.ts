@@ -5,7 +5,7 @@ import { compileKeys, hashBytes, hasPublicKeys, hasPublishedKeys, hmacHashOf, ke
 import { type Encoding, encodings, type Scheme, type TimeUnit, timeUnits } from './schema.ts'
 import { decodeText, digestDecoder, signatureCharsMax } from './signature.ts'
 
-/** Returns undefined if the form of the value is right. */
+/** Returns what is wrong with the form of a signature value; undefined if the form is right. */
 export function malformedReason(scheme: Scheme, value: string): string | undefined {
   const { prefix = '', pairs, list } = scheme.signature
   if (scheme.algorithm === 'jwt' || scheme.encoding === undefined) return undefined
@@ -43,7 +43,7 @@ export function undecodableReason({ algorithm, encoding = 'hex' }: Scheme, text:
   return `${found} are ${encoding} of ${decoded.length} bytes, but ${algorithm} has ${bytes}`
 }
 
-/** Describes how a scheme makes a key of a secret, or why it cannot. */
+/** Describes how a scheme converts a secret to a key, or why this is impossible. */
 export function keyReason(scheme: Scheme, secret: string): string {
   const { key = {} } = scheme
   if (hasPublishedKeys(scheme)) return 'no key: a name of the customer'
@@ -70,7 +70,7 @@ function publicKeyReason(scheme: Scheme, secret: string): string {
   return `${made.length} public keys in the form ${form}: ${types.join(', ')}`
 }
 
-/** Finds the other unit in which a time would be near the clock. */
+/** Finds another unit in which the time would be near the clock, which shows that the declared unit may be wrong. */
 export function otherUnit(
   text: string,
   unit: TimeUnit,

@@ -14,7 +14,7 @@ import { runVectors } from './vectors.ts'
 
 const problemsShownMax = 5
 
-/** Rules of Providers: the grammar, the reserved names, and the vectors. */
+/** Validation of Providers: the schema, reserved names and test vectors. */
 export const declarationRules: DeclarationRules = {
   validate(name, spec): ValidatedProvider {
     const parsed = parseProvider({ apiVersion: tenantApiVersion, kind: 'Provider', metadata: { name }, spec })
@@ -42,8 +42,8 @@ const typeFamilies = new Set([...eventTypeTexts.keys()].map((type) => type.slice
 const labelOfDeclared = 'declared'
 
 /**
- * Finds a name that no Provider can have: that of another provider or of notifications, or the first word of normalized types, since
- * unlisted types begin with the declaration's name. A Provider with the name of a shipped declaration replaces it.
+ * Finds a name that no Provider can have: the name of another provider or of notifications, or the first word of a normalized type, since
+ * unlisted types begin with the name of the provider. A shipped declaration can be replaced by a Provider of the same name.
  */
 export function reservedName({ name, aliases = [] }: Declaration): Problem | undefined {
   for (const [index, each] of [name, ...aliases].entries()) {

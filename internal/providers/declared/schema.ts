@@ -1,7 +1,7 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
 
-// One source for the check of a folder, the custom resource and the documentation. Without unions of objects and schema-level defaults, so
-// that it can be written as the structural schema of a custom resource. `check.ts` holds the rules between fields.
+// One schema for manifests in a folder, the custom resource and the documentation. It has no unions of objects and no schema-level
+// defaults, which the structural schema of a custom resource does not allow. `check.ts` contains the rules between fields.
 
 /** Refuses unknown fields, so that a misspelt field is not ignored. */
 function strict<P extends TProperties>(properties: P, description: string): TObject<P> {
@@ -64,7 +64,7 @@ const condition = strict(
   'Condition on a member of the JSON body: exactly one of `values` and `isPresent`.',
 )
 
-/** `token` and `basic` compare a shared secret; `aws-sns` verifies a message by the certificate that it names. */
+/** `token` and `basic` compare a shared secret. `aws-sns` verifies a message with the certificate at the address in the message. */
 export const algorithms = [
   'hmac-sha1',
   'hmac-sha256',
@@ -83,7 +83,7 @@ export const algorithms = [
 ] as const
 export type Algorithm = (typeof algorithms)[number]
 
-/** Excludes `none`. */
+/** Algorithms of JSON Web Tokens. Excludes `none`, with which anyone could make a token. */
 export const jwtAlgorithms = [
   'HS256',
   'HS384',

@@ -30,7 +30,7 @@ import {
 } from './signature.ts'
 
 export interface CompiledScheme {
-  /** Place of the signature: two schemes with the same place share it. */
+  /** Place of the signature as text, equal for schemes that read the same place. */
   readonly place: string
   readonly read: (view: CallView) => HeaderReading
   applies(view: CallView): boolean
@@ -41,16 +41,16 @@ export interface CompiledScheme {
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
 }
 
-/** Each signature by a public key costs a pass over the signed text for each key. */
+/** Maximum public-key signatures of a call. Each costs a pass over the signed text for each key. */
 const publicSignaturesMax = 2
 
 export interface SchemeContext {
   readonly headers: HeaderTable
-  /** Empty if no header has the event id. */
+  /** Names of headers with the event id; empty if no header has it. */
   readonly idNames: readonly string[]
 }
 
-/** @throws for an algorithm of a later version, so that calls are repeated and not refused as forged */
+/** @throws for an unknown algorithm, stored by a later version. The call then fails and is retried, instead of being refused as forged. */
 export function compileScheme(scheme: Scheme, context: SchemeContext): CompiledScheme {
   const { signature, when, algorithm } = scheme
   if (!algorithms.includes(algorithm)) throw new Error(`this version has no algorithm ${algorithm}`)

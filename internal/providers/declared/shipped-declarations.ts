@@ -11,7 +11,7 @@ export const shippedNames: readonly string[] = Object.keys(shippedTexts)
 
 export const shippedNamesAndAliases: readonly string[] = [...shippedNames, ...Object.keys(shippedAliases)]
 
-/** Finds a shipped declaration by its name or an alias. It is parsed at first use, which keeps many of them cheap. */
+/** Finds a shipped declaration by its name or an alias. */
 export function findShipped(name: string): StoredDeclaration | undefined {
   const own = Object.hasOwn(shippedAliases, name) ? shippedAliases[name] : name
   const text = own !== undefined && Object.hasOwn(shippedTexts, own) ? shippedTexts[own] : undefined
@@ -20,30 +20,30 @@ export function findShipped(name: string): StoredDeclaration | undefined {
   return { name: own, aliases, text, isUnverified: unverifiedShipped.includes(own) }
 }
 
-/** Returns a declaration as stored: JSON without the vectors, whose secrets are for tests only, but with the payloads that they lead to. */
+/** Returns a declaration as stored: JSON without its test vectors, whose secrets are for tests only, but with their payloads as samples. */
 export function declarationText(declaration: Declaration): string {
   const samples = samplesOf(declaration)
   return JSON.stringify({ ...declaration, vectors: undefined, ...(samples.length > 0 && { samples }) })
 }
 
-/** Payload of a recorded call, from which simulated ones start. Without headers and without payloads that need a vector's secret. */
+/** Payload of a recorded call, on which simulated calls are based. Contains no headers and no secret of a test vector. */
 export interface DeclaredSample {
   readonly rawType: string
   readonly type: string
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** Declaration as stored and compiled: with samples and without vectors. */
+/** Declaration as stored and compiled: with samples and without test vectors. */
 export interface RunningDeclaration extends Declaration {
   readonly samples?: readonly DeclaredSample[]
 }
 
 const samplesMax = 20
-/** Bounds of one sample, and of all samples of a declaration. */
+/** Maximum length of one sample and, below, of all samples of a declaration. */
 const sampleCharsMax = 16_384
 const allCharsMax = 65_536
 
-/** One payload per normalized type, of vectors that make an event. */
+/** Returns one payload per normalized type, taken from the test vectors that lead to an event. */
 export function samplesOf(declaration: Declaration): readonly DeclaredSample[] {
   const { vectors = [] } = declaration
   if (vectors.length === 0) return []

@@ -56,7 +56,7 @@ export function isInWindow(atMs: number, nowMs: number, ageMsMax: number): boole
 /** Undefined for text that is not exactly of the encoding. */
 export type Decode = (text: string) => Uint8Array | undefined
 
-/** Base64 of 8192 bits. */
+/** Maximum length of an encoded signature: 8192 bits in base64. */
 const encodedCharsMax = 1368
 
 /** Decodes digests of a fixed length in bytes. */
@@ -99,17 +99,17 @@ export function sha256(content: string | Uint8Array): Buffer {
   return createHash('sha256').update(content).digest()
 }
 
-/** Senders use two signatures while they rotate a secret. */
+/** Maximum signatures of a call. Senders use two while they rotate a secret. */
 const signaturesMax = 20
 export const signatureCharsMax = 4096
 
-/** `texts` are the encoded signatures of the scheme; none means another scheme. `signatures` are those that are decodable. */
+/** `texts` are the encoded signatures; if there are none, the call uses another scheme. `signatures` are the decoded ones. */
 export type ParsedSignature =
   | {
       readonly kind: 'signatures'
       readonly texts: readonly string[]
       readonly signatures: readonly Uint8Array[]
-      /** Time in the value, if the scheme has it there. */
+      /** Signed time, if the scheme has the time next to the signature. */
       readonly time: string | undefined
     }
   | Refused
@@ -148,7 +148,7 @@ function pairsParser(
 ): ParseSignature {
   const trims = separator !== ' '
   const mayPad = hasPadding && assign === '='
-  // A header that is sent twice is joined by a comma. Only a time would show it, so repeated signatures are refused without one.
+  // A header that is sent twice is joined by a comma. Without a time, this looks like one header with two signatures, and is refused.
   const isRepeatable = timeName !== undefined || !separator.includes(',')
   return (value) => {
     if (value.length > signatureCharsMax) return malformed
@@ -172,7 +172,7 @@ function pairsParser(
       }
     }
     if (texts.length > signaturesMax) return malformed
-    // Without its time, a value is malformed, not of an unknown scheme.
+    // Reports a value without its time as malformed, not as a value of an unknown scheme.
     if (timeName !== undefined && time === undefined) return malformed
     return { kind: 'signatures', texts, signatures: decodeAll(texts, decode), time }
   }
@@ -193,7 +193,7 @@ function listParser(separator: string, decode: Decode): ParseSignature {
   }
 }
 
-/** Skips a malformed further header. */
+/** Adds the signatures of further headers. Skips malformed headers. */
 export function withMore(
   first: ParsedSignature,
   more: readonly HeaderReading[],

@@ -24,7 +24,7 @@ export interface DeclaredEvent {
 
 const requestUrl = 'https://simulation.invalid/'
 
-/** Finds raw type and payload of a normalized type, from a vector or its conditions. Other types are raw, with or without `<provider>.`. */
+/** Finds a raw type and payload for a normalized type. Any other type counts as a raw type, with or without the prefix `<provider>.`. */
 export function declaredSampleOf(
   { name, types = [], samples = [] }: RunningDeclaration,
   type: string,
@@ -32,7 +32,7 @@ export function declaredSampleOf(
   const recorded = samples.find((each) => each.type === type) ?? samples.find((each) => each.rawType === type)
   if (recorded) return recorded
   const lookup = typeLookup(types.map(lookupCase))
-  // A recorded payload is preferred, unless it fulfils an earlier case of its raw type.
+  // Prefers recorded payloads to an empty one, except payloads to which an earlier case of the raw type applies.
   const candidates = types
     .filter((each) => each.type === type)
     .flatMap((one) => {
@@ -60,8 +60,8 @@ function fulfilled(
 }
 
 /**
- * Writes a call as the vendor would. `isSigned`: its scheme is HMAC, a token or Basic, and the signature is not part of what it covers.
- * Returns undefined if no call can make an event of this raw type, such as a confirmation of a subscription.
+ * Writes a call as the vendor would. `isSigned` is true if the scheme is HMAC, token or Basic, and the signed text does not contain the
+ * signature. Returns undefined if no call can make an event of this raw type, such as the confirmation of a subscription.
  */
 export function simulateDeclared(declaration: Declaration, event: DeclaredEvent) {
   const provider = compileDeclaration(declaration)
@@ -185,9 +185,9 @@ class Draft {
     for (const [index, { header = [], json, hash }] of this.#declaration.event.id.entries()) {
       const [key] = header
       if (key !== undefined) this.#setHeader(key, id)
-      // Further places must not name another event.
+      // If the payload has an id in further places, replaces it there as well, so that no place names another event.
       if (json !== undefined && (index === 0 || this.#has(json))) setMember(this.#payload, json, id)
-      // A hash of the body differs with any member.
+      // If the id is a hash of the body, adds a unique member, which makes the hash unique.
       if (hash === undefined || index > 0) continue
       this.#payload[uniqueMember] = id
       for (const part of templateParts(hash))
@@ -263,7 +263,7 @@ class Draft {
   }
 }
 
-/** Makes the hash of a body unique. */
+/** Name of the member that makes the hash of a body unique. */
 const uniqueMember = 'simulation'
 
 function timeText(atMs: number, unit: TimeUnit): string {

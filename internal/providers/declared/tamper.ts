@@ -15,13 +15,13 @@ interface Keyed {
 }
 
 export interface Tampered extends Keyed {
-  /** Difference, such as `a changed signature`. */
+  /** Difference from the valid call, such as `a changed signature`. */
   readonly change: string
 }
 
 /**
- * Derives calls that must be refused: with a changed body, or changed members where only these are signed; a changed, repeated or missing
- * signature; a repeated time; a repeated event id; another clock if a time is signed; other secrets. None for an unsigned handshake.
+ * Derives calls that must be refused: changed body, or changed members if only these are signed; changed, repeated or missing signature;
+ * repeated time or event id; wrong clock, if a time is signed; other secrets. Returns none for an unsigned handshake.
  */
 export function tamperedCalls(
   declaration: Declaration,
@@ -123,7 +123,7 @@ function changedSignatures(
   ]
 }
 
-/** Also removes signatures in further headers. */
+/** Replaces the signature of a call, and removes signatures in further headers. */
 function replaceSignature(
   call: ProviderCall,
   { signature: { header, moreHeaders = [], query } }: Scheme,
@@ -137,7 +137,7 @@ function replaceSignature(
   return withHeaders(call, names, (text) => (text === value ? by(text) : ''))
 }
 
-/** Makes tokens of the same claims: one without a signature, and one signed with a public text as a secret (algorithm confusion). */
+/** Makes two forged tokens with the same claims: one unsigned, and one signed with a public text as the secret (algorithm confusion). */
 function otherTokens(valid: Keyed, scheme: Scheme, headers: HeaderTable, value: string): Tampered[] {
   const { prefix = '' } = scheme.signature
   const [, payload = ''] = value.slice(prefix.length).split('.')
@@ -196,7 +196,7 @@ function signatureTexts(
   return [value.slice(prefix.length)]
 }
 
-/** Changes a middle character to another one of every encoding. */
+/** Replaces the middle character by one that is valid in every encoding. */
 function altered(text: string): string {
   const at = text.length >> 1
   return `${text.slice(0, at)}${text[at] === '0' ? '1' : '0'}${text.slice(at + 1)}`
@@ -224,7 +224,7 @@ function otherTimes(
   const isTimed = algorithm === 'aws-sns' || (algorithm === 'jwt' && toleranceSeconds !== undefined)
   if (timestamp === undefined && !isTimed) return []
   const ageMs = toleranceSeconds === undefined ? call.signatureAgeMsMax : toleranceSeconds * 1000
-  // The signed time differs from the clock by up to one age.
+  // The signed time may differ from the clock by the maximum age in either direction, so the clock moves by more than twice that age.
   return [-1, 1].map((sign) => ({
     secrets,
     change: sign < 0 ? 'a clock that is too early' : 'a clock that is too late',
@@ -255,7 +255,7 @@ function withBodyText(call: ProviderCall, value: string, other: string): Provide
   return { ...call, body: Buffer.from(Buffer.from(call.body).toString().replace(value, other)) }
 }
 
-/** Changes only the members with the key in a JSON Web Key. */
+/** Changes a secret. In a JSON Web Key, changes only the members that contain the key. */
 function otherSecret(secret: string, scheme: Scheme): string {
   const isJwk = hasPublicKeys(scheme) && scheme.key?.format === 'jwk'
   return isJwk ? otherKeys(secret) : altered(secret)

@@ -83,7 +83,7 @@ export function templateParts(text: string): readonly TemplatePart[] {
   return parsed.parts
 }
 
-/** Returns a text if the variable is wrong. */
+/** Returns the parsed variable, or an error text. */
 function parseVariable(inner: string, allowed: readonly TemplateVariable[]): TemplatePart | string {
   const colon = inner.indexOf(':')
   const name = colon < 0 ? inner : inner.slice(0, colon)

@@ -8,9 +8,9 @@ import { keyReason, malformedReason, otherUnit, undecodableReason } from './reas
 import type { Algorithm, Declaration, TimeUnit } from './schema.ts'
 import { withPublished } from './vectors.ts'
 
-/** Verification of a captured call up to its end. Contains signatures and computed HMACs, so it is as secret as these. */
+/** Steps and outcome of the verification of a captured call. As secret as the signatures and computed HMACs that it contains. */
 export interface CallTrace {
-  /** Selected by the signature of the call; undefined if none applies. */
+  /** Scheme that the signature of the call selects; undefined if no scheme applies. */
   readonly scheme?: {
     readonly position: number
     readonly algorithm: Algorithm
@@ -27,19 +27,19 @@ export interface CallTrace {
   readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }
   readonly time?: {
     readonly text: string
-    /** Undefined if the text is no time of the declared unit. */
+    /** The time; undefined if the text is not a time in the declared unit. */
     readonly atMs: number | undefined
     /** Difference from the clock, positive for the past. */
     readonly ageMs: number | undefined
     readonly ageMsMax: number
-    /** Unit in which the time would be near the clock, if that of the declaration is not. */
+    /** Another unit in which the time would be near the clock, if it is not in the declared unit. */
     readonly otherUnit?: TimeUnit
   }
   /** `text` has at most `signedCharsMax` characters. */
   readonly signed?: { readonly bytes: number; readonly text: string; readonly isCut: boolean }
   /** HMAC of the signed text by each key, in the encoding of the scheme; empty for other algorithms. */
   readonly computed: readonly string[]
-  /** `verified_only`: the verified call makes no event, for the cause. */
+  /** `verified_only`: the call was verified, but makes no event; `cause` says why. */
   readonly outcome:
     | { readonly kind: 'refused'; readonly cause: RefusalCause }
     | { readonly kind: 'answered'; readonly answer: HandshakeAnswer }
@@ -51,7 +51,7 @@ export interface CallTrace {
     | { readonly kind: 'verified_only'; readonly cause: RefusalCause }
 }
 
-/** `isLiteral`: the texts come from the call, or are computed from it. */
+/** `isLiteral`: the texts come from the call or are computed from it, in contrast to words of Latchkey. */
 interface TraceStep {
   readonly title: string
   readonly texts: readonly string[]

@@ -65,7 +65,7 @@ export function outcomeOf(
   return url === undefined ? provider.normalize(keyed) : { kind: 'confirms', url }
 }
 
-/** Adds no keys if the text has none. */
+/** Adds the keys in a text to the call. If the text contains no keys, the call is unchanged. */
 export function withPublished(call: ProviderCall, { source }: KeyLocation, text: string): ProviderCall {
   const parsed = parsePublishedKeys(source, text)
   return parsed.kind === 'trusted' ? { ...call, published: parsed.keys } : call

@@ -37,7 +37,7 @@ describe('chains', () => {
     expect(validate(...pems).kind).toBe('trusted')
   })
 
-  test('validateChain: trusts a root that another authority has signed', () => {
+  test('validateChain: trusts a listed root even if it is not self-signed', () => {
     const roots = [new X509Certificate(middle.pem)]
     expect(validateChain(deep.pem, { roots, subject }).kind).toBe('trusted')
   })
@@ -48,7 +48,7 @@ describe('chains', () => {
   const constraints = Buffer.from('300e0603551d1e0101ff04043002a000', 'hex')
   const constrained = authority.issue({ subject: 'Test Middle', authority: true, extensions: [constraints] })
   const belowConstrained = authority.issue({ ...below, issuerKey: constrained.privateKey })
-  // All these authorities share one key.
+  // Authorities with this option share one key.
   const named = { authority: true, issuerKey: signer.privateKey }
   const links = [
     authority.issue({ subject: 'A', authority: true }),
@@ -161,19 +161,19 @@ describe('chains', () => {
     )
   })
 
-  test('validateChain: applies the path length of the root', () => {
+  test('validateChain: refuses a chain that is longer than the path length of its root', () => {
     expect(limitedRoot(1).kind).toBe('trusted')
     expect(limitedRoot(0)).toEqual(refused('certificate_untrusted'))
   })
 
-  test('validateChain: uses an alternative issuer without a path limit', () => {
+  test('validateChain: if the path length of an issuer is too small, uses another issuer of the same name', () => {
     const named = { subject: 'Via 0', authority: true }
     const [leaf = '', first = '', second = ''] = chainVia([{ pathLengthMax: 0 }, {}])
     expect(validate(leaf, first, second)).toEqual(refused('certificate_untrusted'))
     expect(validate(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
   })
 
-  test('validateChain: refuses a chain that begins with an authority’s certificate, because the subject is not that of a signer', () => {
+  test('validateChain: refuses a chain that begins with an authority’s certificate, because its subject is not a signer’s', () => {
     expect(validate(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })
 

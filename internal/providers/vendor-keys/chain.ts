@@ -5,14 +5,14 @@ import type { ParsedKeys } from './store.ts'
 /** Key of a trusted certificate. Its validity is checked for each call. */
 export interface TrustedSigner {
   readonly key: KeyObject
-  /** All certificates of the chain are valid from this time on. */
+  /** Start of the period in which all certificates of the chain are valid. */
   readonly validFromMs: number
   readonly validToMs: number
 }
 
 /** Includes signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
-/** Certificates per file. Some files also contain the root or a cross-signed path. */
+/** Maximum certificates per file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
 const rsaBitsMin = 2048
 
@@ -58,7 +58,7 @@ export function validateChain(
     if (!subject.test(commonNameOf(leaf))) return refused('certificate_subject_mismatch')
     return { kind: 'trusted', keys: signerOf(leaf, chain) }
   } catch {
-    // The library could not decode a key or a signature.
+    // Refuses a chain with a key or a signature that the library cannot decode.
     return refused('certificate_untrusted')
   }
 }
@@ -105,7 +105,7 @@ function mayIssue(extensions: CertificateExtensions, chain: readonly X509Certifi
   return !extensions.hasNameConstraints && isWithinPathLength(extensions, chain)
 }
 
-/** Does not count self-issued certificates (RFC 5280, 6.1.4, l and m). */
+/** Checks the path length of an issuer, without self-issued certificates (RFC 5280, 6.1.4, l and m). */
 function isWithinPathLength(
   { pathLengthMax }: CertificateExtensions,
   [, ...below]: readonly X509Certificate[],
@@ -119,7 +119,7 @@ function purposesLeft(left: readonly string[], { purposes }: CertificateExtensio
   return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
 }
 
-/** `ca` covers the basic constraint and, if present, the key usage. */
+/** Returns whether `issuer` signed a certificate and may do so. `ca` covers basic constraints and, if present, the key usage. */
 function isIssuer(issuer: X509Certificate, signed: X509Certificate): boolean {
   return issuer.ca && signed.checkIssued(issuer) && signed.verify(issuer.publicKey)
 }
@@ -198,7 +198,7 @@ function pathLengthOf(extension: Uint8Array | undefined): number | undefined {
   const length = first?.tag === tags.boolean ? second : first
   if (length === undefined) return undefined
   const { tag, content } = length
-  // Longer path lengths exceed every allowed chain, so more than one byte is treated as no limit.
+  // Treats a path length of more than one byte as no limit, because it exceeds every allowed chain.
   if (tag !== tags.integer || content.length === 0 || (content[0] ?? 0) > 0x7f)
     throw new RangeError('certificate: malformed path length')
   return content.length === 1 ? content[0] : undefined

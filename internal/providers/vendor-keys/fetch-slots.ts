@@ -2,17 +2,17 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 
 const inFlightMax = 16
 const tenantInFlightMax = 2
-/** Failures per minute. Anyone who knows the tenant's slug can invent addresses. */
+/** Maximum failed fetches per tenant and minute. Anyone who knows the tenant's slug can cause them with invented addresses. */
 const tenantFailuresMax = 30
 const failingTenantsMax = 10_000
-/** Fetches of known addresses. A vendor has a handful of certificates, and one key set. */
+/** Maximum concurrent fetches of known addresses. A vendor has a handful of certificates, and one key set. */
 const knownInFlightMax = 8
 const knownPerMinuteMax = 120
 const minuteMs = 60_000
 
 /**
- * Limits fetches: 16 in flight, 2 per tenant, and none for the rest of the minute after 30 failures of a tenant. Known addresses
- * (refreshes, key sets) have separate slots, so that invented ones cannot starve them: 8 in flight and 120 per minute.
+ * Limits fetches to 16 in flight and 2 per tenant. After 30 failures, a tenant gets no fetch for the rest of the minute. Known addresses
+ * (refreshes, key sets) have separate slots, 8 in flight and 120 per minute, so that invented addresses cannot starve them.
  */
 export class FetchSlots {
   readonly #clock: Clock

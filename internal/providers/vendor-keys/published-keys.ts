@@ -12,7 +12,7 @@ export interface VerificationKey {
 /** A JSON Web Key Set, or a signing certificate of Amazon SNS. */
 export type KeySource = 'jwks' | 'sns'
 
-/** `text` is the fetched text, for a worker, which cannot receive the keys. */
+/** Fetched keys. `text` is the fetched text, from which a worker parses the keys again, because it cannot receive key objects. */
 export interface PublishedKeys extends Validity {
   readonly source: KeySource
   readonly text: string
@@ -27,7 +27,7 @@ export interface KeyLocation {
   readonly keyId?: string | undefined
 }
 
-/** Vendors publish up to a dozen keys. */
+/** Maximum keys of a key set. Vendors publish up to a dozen. */
 const keySetMax = 32
 
 /** Parses the fetched text of a source. Never throws. */
@@ -35,7 +35,7 @@ export function parsePublishedKeys(source: KeySource, text: string): ParsedKeys<
   return source === 'jwks' ? parseKeySet(text) : parseSnsCertificate(text)
 }
 
-/** A key without an id may be the one that a call names. */
+/** Returns whether the keys may contain the key that a call names. A key without an id may be any key. */
 export function hasKey({ keys }: PublishedKeys, { keyId }: KeyLocation): boolean {
   return keyId === undefined || keys.some(({ id }) => id === undefined || id === keyId)
 }
@@ -81,7 +81,7 @@ function parseJson(text: string): unknown {
 /** Matches `sns.amazonaws.com` and `sns-signing.me-south-1.amazonaws.com`, for example. */
 const snsSubject = /^CN=sns([.-][a-z0-9.-]+)?\.amazonaws\.com(\.cn)?$/m
 
-/** Amazon SNS serves no chain, so that trust comes from the TLS connection to its host, as in the vendor's own validators. */
+/** Parses a certificate of Amazon SNS, which has no chain: it is trusted because of the TLS connection, as in the vendor's validators. */
 function parseSnsCertificate(text: string): ParsedKeys<PublishedKeys> {
   try {
     const certificate = new X509Certificate(text)

@@ -60,7 +60,7 @@ describe('certificate addresses', () => {
     urlOf('CERT-360caa42-fca2a594-df8cd2d5'),
     'https://api-m.wallet.example/certs/a_B-9',
     urlOf('x'.repeat(128)),
-  ])('certificate store: fetches %s', async (url) => {
+  ])('certificate store: fetches a certificate at the address %s', async (url) => {
     expect((await openStore(() => good).find(url)).kind).toBe('trusted')
   })
 
@@ -202,7 +202,7 @@ describe('certificate caching', () => {
     },
   )
 
-  test('certificate store: remembers for a minute that a certificate does not exist, for a limited number of certificates', async () => {
+  test('certificate store: does not fetch a missing certificate again for a minute', async () => {
     const lab = openStore((url) => (url.endsWith('/made-up') ? { kind: 'absent' } : good))
     const notFound = refused('certificate_not_found')
     for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('made-up'))).toEqual(notFound)
@@ -220,7 +220,7 @@ describe('certificate caching', () => {
     expect(lab.outcomes).toEqual(['trusted', 'absent'])
   })
 
-  test('certificate store: secondsToExpiry covers only certificates that were used within a day', async () => {
+  test('certificate store: `secondsToExpiry` ignores certificates that were not used within the last day', async () => {
     const soon = authority.issue({ validToMs: startMs + 10 * dayMs })
     const lab = openStore((url) => (url.endsWith('/soon') ? { kind: 'text', text: soon.pem } : good))
     expect(lab.store.secondsToExpiry).toBeUndefined()

@@ -9,7 +9,7 @@ export interface Validity {
   readonly validToMs: number
 }
 
-/** `unreadable`: not the vendor's text, such as a proxy's page. */
+/** Result of parsing a fetched text. `unreadable`: the text is not from the vendor, but for example the error page of a proxy. */
 export type ParsedKeys<Keys> =
   | { readonly kind: 'trusted'; readonly keys: Keys }
   | { readonly kind: 'unreadable' }
@@ -30,7 +30,7 @@ export const keyFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held
 /** One of `keyFetchOutcomes`. */
 export type KeyFetchOutcome = (typeof keyFetchOutcomes)[number]
 
-/** Cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
+/** Maximum cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
 const keptMax = 256
 const troubledMax = 1000
 const refreshAgainMs = 60_000
@@ -67,12 +67,12 @@ export class KeyStore<Keys extends Validity> {
     readonly fetchText: FetchText
     /** Never throws. */
     parse(text: string): ParsedKeys<Keys>
-    /** Cause of refusing a call whose address is answered with 404 or 410. Undefined: the keys are unavailable. */
+    /** Cause of refusing a call if its address responds 404 or 410. If undefined, such keys count as unavailable. */
     readonly absentCause?: RefusalCause | undefined
     readonly life: {
-      /** Age from which a use of the keys causes a fetch in the background. */
+      /** Age of keys at which their next use starts a fetch in the background. */
       readonly refreshAfterMs: number
-      /** Age from which a call that uses keys waits until they are fetched again. */
+      /** Age of keys at which a call that uses them waits for a new fetch. */
       readonly freshMs: number
       /** Maximum age of keys while fetching fails. It ends the use of keys that the vendor has withdrawn. */
       readonly staleMs: number
@@ -96,7 +96,7 @@ export class KeyStore<Keys extends Validity> {
     readonly url: string
     /** Tenant whose call names the address, which anyone may have invented. Undefined for an address of a declaration. */
     readonly tenantId: TenantId | undefined
-    /** Whether the keys contain the one that the call names. If not, they are fetched again, at most once a minute. */
+    /** Returns whether the keys contain the key that the call names. If not, they are fetched again, at most once a minute. */
     readonly has?: (keys: Keys) => boolean
   }): Promise<FoundKeys<Keys>> {
     const { clock, life } = this.#options
@@ -119,8 +119,8 @@ export class KeyStore<Keys extends Validity> {
   }
 
   /**
-   * Fetches keys that lack the key of a call at most once a minute, since anyone can invent the name of a key. Keys that are younger than a
-   * minute decide. While older ones cannot be fetched, the call is not refused, since its key may be new.
+   * Fetches keys again if they lack the key of a call, at most once a minute, since anyone can invent the name of a key. Keys that are
+   * younger than a minute are returned as they are. If older keys cannot be fetched, the call is not refused, since its key may be new.
    */
   async #findNewer(url: string, kept: Kept<Keys>, nowMs: number): Promise<FoundKeys<Keys>> {
     if (nowMs - kept.fetchedAtMs < refreshAgainMs) return { kind: 'trusted', keys: kept.keys }
@@ -196,7 +196,7 @@ export class KeyStore<Keys extends Validity> {
     if (fetched.kind === 'absent') return absentCause === undefined ? unavailable : refused(absentCause)
     if (fetched.kind === 'failed') return unavailable
     const parsed = parse(fetched.text)
-    // A proxy responded instead of the vendor, or the vendor has an outage.
+    // The text is from a proxy in place of the vendor, or the vendor has an outage: the call may succeed later.
     if (parsed.kind === 'unreadable') return unavailable
     if (parsed.kind === 'refused') return parsed
     const { validFromMs, validToMs } = parsed.keys

@@ -68,7 +68,7 @@ describe('key sets', () => {
     }
   })
 
-  test('key set: refreshes in the background after an hour and before a call after six hours', async () => {
+  test('key set: after one hour, a call refreshes the set in the background; after six hours, a call waits for the refresh', async () => {
     const lab = openKeys(setOf('a'))
     await lab.find('a')
     lab.nowMs += hourMs

@@ -47,7 +47,7 @@ export type FetchedSource = (typeof fetchedSources)[number]
 const hourMs = 3_600_000
 const lives = {
   certificate: { refreshAfterMs: 18 * hourMs, freshMs: 24 * hourMs, staleMs: 7 * 24 * hourMs },
-  /** Vendors withdraw a key by removing it from its set, so that sets are refreshed more often. */
+  /** Key sets are refreshed more often than certificates, because vendors withdraw a key by removing it from its set. */
   jwks: { refreshAfterMs: hourMs, freshMs: 6 * hourMs, staleMs: 3 * 24 * hourMs },
 }
 

@@ -20,7 +20,7 @@ const rows = [...new Set(cardTypes.cases.map(({ rawType }) => rawType))]
 
 /** Raw types that have no row and become `card.<raw type>`. An entry that ends in `.` or `_` stands for all types that begin with it. */
 const unlisted: Readonly<Record<string, readonly string[]>> = {
-  // A thin event names an object, lacks the members on which the type depends, and repeats the event of the object.
+  // A thin event only names an object: it lacks the members that decide the type, and the full event of the object is sent as well.
   'thin form of an event': ['v1.'],
   'products that no other provider has': [
     'apps.',
@@ -349,7 +349,7 @@ const sequences: Readonly<Record<string, readonly (readonly [raw: Raw, type: str
 }
 
 test.each(Object.entries(sequences))(
-  'card types: the events of %s get the expected types, and no type of a fact occurs twice',
+  'card types: the events of %s get the expected types, and no type that states a fact occurs twice',
   (_what, events) => {
     const types = events.map(([raw]) => typeOf(raw) ?? 'unlisted')
     expect(types).toEqual(events.map(([, type]) => type))
@@ -372,6 +372,6 @@ test.each([
   ['refund.created', 'failed', 'refund.created'],
   ['refund.updated', 'succeeded', 'refund.updated'],
   ['customer.subscription.updated', 'past_due', 'subscription.updated'],
-])('card types: %s with status %s and without previous attributes becomes %s', (rawType, status, type) => {
+])('card types: %s with status %s and without `previous_attributes` becomes %s', (rawType, status, type) => {
   expect(typeOf([rawType, { status }])).toBe(type)
 })

@@ -72,12 +72,12 @@ describe('GitHub’s list of events', () => {
     const wrong = codehostTypes.cases.filter(
       (one) => withActions.has(one.rawType) !== actionsOf(one).length > 0,
     )
-    // Allows this event, since its sender can choose any text as its action.
+    // Allows `repository_dispatch` without a list of actions, since its sender can choose any text as the action.
     expect(new Set(wrong.map(({ rawType }) => rawType))).toEqual(new Set(['repository_dispatch']))
   })
 })
 
-test('codehost: every type belongs to one event, so that a second report of a fact has a type of its own', () => {
+test('codehost: every type belongs to one GitHub event, so that two events about the same fact have different types', () => {
   const events = Map.groupBy(codehostTypes.cases, ({ type }) => type)
   expect([...events].filter(([, cases]) => cases.length > 1)).toEqual([])
 })
@@ -263,7 +263,7 @@ const sequences: readonly (readonly [name: string, once: string, steps: readonly
 ]
 
 test.each(sequences)(
-  'codehost: the events of %s get the expected types, with exactly one %s',
+  'codehost: the events of %s get the expected types, and exactly one of them is %s',
   (_name, once, steps) => {
     const types = steps.map(([event, body]) => codehostTypes.typeOf(event, body))
     expect(types).toEqual(steps.map(([, , type]) => type))

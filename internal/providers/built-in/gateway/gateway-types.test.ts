@@ -14,7 +14,7 @@ const typeOf = (kind: string, subject: Record<string, unknown>) =>
 
 /** Kinds that are left to `gateway.<kind>` on purpose. */
 const fallbackKinds = [
-  // Checks an address, and reports nothing.
+  // Only checks that the URL works, and reports no fact.
   'check',
   // Deprecated by the vendor: `disbursement` reports the payout with its transactions.
   'transaction_disbursed',
@@ -38,7 +38,7 @@ describe('Braintree SDK', () => {
   const unsampled = new Set<string>(['granted_payment_instrument_update'])
   const sampled = braintreeKinds.filter((kind) => listed.has(kind) && !unsampled.has(kind))
 
-  test.each(sampled)('gateway: the example of %s has the subject of the SDK’s sample', async (kind) => {
+  test.each(sampled)('gateway: the example of %s has the `subject` of the SDK’s sample', async (kind) => {
     const sample = await vendor.webhookTesting.sampleNotification(kind, 'my_id')
     const event = gateway.normalize({
       body: Buffer.from(new URLSearchParams({ ...sample }).toString()),

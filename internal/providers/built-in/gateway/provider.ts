@@ -17,7 +17,7 @@ import { readXml, type XmlElement } from './xml.ts'
 /** SHA-1 digest of each private key, which the vendor uses as HMAC key. */
 export type GatewayKeys = readonly Uint8Array[]
 
-/** Pairs of public key and signature. A real account has fewer public keys. */
+/** Maximum pairs of public key and signature in a call. A real account has fewer public keys. */
 const pairsMax = 20
 const signatureCharsMax = 4096
 
@@ -45,7 +45,7 @@ function verify(call: ProviderCall, keys: GatewayKeys): Verification {
   return isSigned(keys, payload, signatures) ? verdicts.verified : verdicts.mismatch
 }
 
-/** Parses `<public key>|<hex>[&…]`; undefined without a pair for the tenant's public key. */
+/** Parses `<public key>|<hex>[&…]`, and returns the signatures of the tenant's public key; undefined if the text is malformed. */
 function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[] | undefined {
   const pairs = text.length > signatureCharsMax ? [] : text.split('&').map((pair) => pair.split('|'))
   const wellFormed = pairs.filter(([, hex, more]) => more === undefined && /^[0-9a-f]{40}$/i.test(hex ?? ''))
@@ -72,8 +72,8 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
   if (notification === undefined) return refused('body_not_json')
   const payload = { notification }
   return makeEvent({
-    // The vendor sends no event id, so it is a hash of the payload without line feeds: the signature stays valid if a final one is added or
-    // removed.
+    // The vendor sends no event id, so a hash of the payload is used. Line feeds are left out, because the signature stays valid if a final
+    // line feed is added or removed.
     id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
     rawType: textAt(notification, 'kind'),
     typeOf: (raw) => eventTables.gateway.typeOf(raw, payload) ?? unlistedType('gateway', raw),
@@ -85,7 +85,7 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
 const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
 const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
 
-/** Reads fields by their neutral or vendor's names. Different values are a conflict, so that no value is verified while another is used. */
+/** Reads fields by their neutral or vendor's names. Refuses two different values of a field, of which one could escape verification. */
 function readForm(
   body: Uint8Array,
 ): { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused {

@@ -31,7 +31,7 @@ const blank = /^[ \t\r\n]*$/
 export function readXml(text: string): XmlElement | undefined {
   const token = new RegExp(tokenForm)
   token.lastIndex = declaration.exec(text)?.[0].length ?? 0
-  // Virtual element that contains the root and the text around it.
+  // Virtual parent of the root element and of the text around it.
   const outside = element('', '')
   const open = [outside]
   for (let elements = 0; token.lastIndex < text.length; ) {
@@ -86,6 +86,6 @@ function resolved(raw: string): string | undefined {
     known &&= point > 0 && point <= 0x10ffff
     return known ? String.fromCodePoint(point) : ''
   })
-  // A remaining ampersand belongs to an unknown reference.
+  // Refuses a remaining ampersand, which belongs to an unknown reference.
   return known && !raw.replace(reference, '').includes('&') && text.isWellFormed() ? text : undefined
 }

@@ -42,7 +42,7 @@ describe('Shopify SDK', () => {
     })
 
   test.each(['x-shopify', 'shopify'])(
-    'storefront: Shopify’s validator and the adapter agree on headers with prefix %s',
+    'storefront: Shopify’s validator and the adapter give the same result for headers with the prefix %s',
     async (prefix) => {
       const hmac = signed(payload)['x-storefront-hmac-sha256'] ?? ''
       const headers = {
@@ -84,7 +84,7 @@ describe('shop domain', () => {
       'refused',
     ],
     ['is missing', {}, 'refused'],
-  ])('storefront: decides as documented for a shop domain that %s', (_what, headers, kind) => {
+  ])('storefront: verifies or refuses a call as documented if its shop domain %s', (_what, headers, kind) => {
     const verification = verify(headers, shop)
     expect(verification).toEqual(kind === 'verified' ? { kind } : { kind: 'refused', cause: 'shop_mismatch' })
   })

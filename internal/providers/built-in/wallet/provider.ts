@@ -54,13 +54,13 @@ const algorithm = 'sha256withrsa'
 /** Printable ASCII without `|`, which separates the parts of the signed text. */
 const idForm = /^[!-{}~]{1,128}$/
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-/** Base64 of 8192 bits. */
+/** Maximum length of a signature: 8192 bits in base64. */
 const signatureCharsMax = 1368
 /** `messageverificationcerts.paypal.com`, with an optional label before `paypal.com` for the sandbox. */
 const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
 /**
- * The vendor retries for three days and does not document whether it signs again; one more day allows for delay. Must be below the minimum
- * retention of dedupe keys (7 days, `event.ts`); otherwise a replayed call would create a new event.
+ * Maximum age of a signed time: the vendor retries for three days, perhaps with the first signature, and one day is added for delays. Must
+ * be below the minimum retention of dedupe keys (7 days); otherwise a replayed call would create a new event.
  */
 const transmissionAgeMsMax = 4 * 86_400_000
 
@@ -97,7 +97,7 @@ interface Transmission {
 function locate({ headers: given, settings }: ProviderCall): ReturnType<CertificateProvider['locate']> {
   const transmission = readTransmission(given)
   if (transmission.kind === 'refused') return transmission
-  // Without settings, the environment that is allowed to sign for the tenant is unknown.
+  // Refuses a call without settings, since they state the environment (live or sandbox) that may sign for the tenant.
   if (!settings.wallet) return refused('certificate_url_refused')
   return {
     kind: 'located',
@@ -127,7 +127,7 @@ function isSigned(
   return verifySignature('sha256', signedText(transmission, webhookId, body), key, transmission.signature)
 }
 
-/** Source: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
+/** Returns the text that the vendor signs: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
 function signedText(
   { id, time }: Pick<Transmission, 'id' | 'time'>,
   webhookId: string,
@@ -171,7 +171,7 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
 
 /** Signs simulated calls as the vendor does. The private key never leaves the process. */
 export interface WalletSigner {
-  /** Verifies simulated calls only. Never expires. */
+  /** Key that verifies the simulated calls, and no calls of the vendor. Never expires. */
   readonly signer: TrustedSigner
   sign(transmission: {
     readonly body: Uint8Array

@@ -73,7 +73,7 @@ describe('transmission headers', () => {
     ['Transmission-Sig', 'not base64', 'signature_malformed'],
     ['Transmission-Sig', 'AAA', 'signature_malformed'],
     ['Transmission-Sig', 'A'.repeat(1372), 'signature_malformed'],
-  ])('wallet: a call whose %s is %s is refused before its certificate is fetched', (name, value, cause) => {
+  ])('wallet: a call with %s: %s is refused before its certificate is fetched', (name, value, cause) => {
     const changed = { ...headers, [`PAYPAL-${name.toUpperCase()}`]: value }
     expect(wallet.verify(callOf(body, changed), signer)).toEqual(refused(cause))
     expect(wallet.locate(callOf(body, changed))).toEqual(refused(cause))
@@ -86,7 +86,7 @@ describe('transmission headers', () => {
 })
 
 describe('signature', () => {
-  test('wallet: a signature for another webhook or without settings is refused', () => {
+  test('wallet: a signature for another webhook id, or for a tenant without settings, is refused', () => {
     expect(verifySigned({ webhookId: '9ZZ9999999999999Z' })).toEqual(refused('signature_mismatch'))
     expect(wallet.verify(callOf(body, headers, {}), signer)).toEqual(refused('signature_mismatch'))
     expect(wallet.locate(callOf(body, headers, {}))).toEqual(refused('certificate_url_refused'))
