@@ -56,7 +56,7 @@ export interface PgClient {
   release(error?: Error): void
 }
 
-/** Uses a pool of `pg`. `work` gets the client of the transaction. */
+/** Adapts a pool of `pg`. `work` gets the client of the transaction. */
 export function pg<Client extends PgClient = PgClient>(pool: {
   connect(): Promise<Client>
 }): Database<Client> {
@@ -124,7 +124,7 @@ export interface PostgresJsTransaction {
   unsafe(text: string, values: (string | number | null)[]): PromiseLike<Rows>
 }
 
-/** Uses postgres.js. `work` gets the `sql` of the transaction. */
+/** Adapts postgres.js. `work` gets the `sql` of the transaction. */
 export function postgresJs<Tx extends PostgresJsTransaction>(sql: {
   begin(options: string, run: (tx: Tx) => Promise<unknown>): Promise<unknown>
 }): Database<Tx> {
@@ -142,7 +142,7 @@ export interface DrizzleTransaction<Query> {
   execute(query: Query): PromiseLike<unknown>
 }
 
-/** Uses Drizzle with any driver of Postgres: `drizzle(db, sql)` with `sql` of `drizzle-orm`. `work` gets the transaction of Drizzle. */
+/** Adapts Drizzle with any driver of Postgres: `drizzle(db, sql)` with `sql` of `drizzle-orm`. `work` gets the transaction of Drizzle. */
 export function drizzle<Query, Tx extends DrizzleTransaction<Query>>(
   db: { transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T> },
   sql: (strings: TemplateStringsArray, ...values: unknown[]) => Query,

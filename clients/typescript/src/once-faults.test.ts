@@ -167,7 +167,7 @@ test("once: `onUnavailable: 'run'` runs the work without a lock, and saves nothi
   expect(faults.calls).not.toContain(save)
 })
 
-test('once: an error marked by `nothingHappened` in work without a lock is not treated as marked by an outer operation', async () => {
+test('once: work without a lock removes the mark of `nothingHappened` before an outer operation gets the error', async () => {
   const { latchkey, faults, address } = caller()
   const inner = { ...address, key: crypto.randomUUID(), acquireMs: 100, onUnavailable: 'run' } as const
   const outcome = latchkey.once(address, () => {

@@ -86,7 +86,7 @@ const texts: Readonly<Record<(Failure<unknown> | UnknownCommit)['kind'], string>
 /** Thrown by `unwrap` for an outcome without a known result. Also the reason of the signal of `work` after its lock was lost. */
 export class LatchkeyOutcomeError<T = unknown> extends Error {
   override readonly name = 'LatchkeyOutcomeError'
-  /** Not enumerable, since `unknown` contains the lock token and the result, which a log of the error must not show. */
+  /** Not enumerable, so that a log of the error does not show the lock token and the result, which the outcome `unknown` contains. */
   declare readonly outcome: Failure<T> | UnknownCommit
 
   constructor(outcome: Failure<T> | UnknownCommit) {
