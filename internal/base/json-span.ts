@@ -138,7 +138,7 @@ function memberName(text: string, start: number, end: number): string {
 
 function skipSpace(text: string, from: number): number {
   let at = from
-  // In valid JSON, characters up to code 32 outside strings are white space.
+  // Skips white space: in valid JSON, all characters up to code 32 outside strings.
   while (at < text.length && text.charCodeAt(at) <= 32) at += 1
   return at
 }

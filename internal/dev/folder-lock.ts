@@ -42,7 +42,7 @@ export function lockFolder(
   return { kind: 'locked', lock: { release } }
 }
 
-/** Undefined while the process that holds the lock has not written its pid. */
+/** Returns the pid of the process that holds the lock; undefined while that process has not written its pid. */
 function readPid(path: string): number | undefined {
   try {
     const pid = Number(readFileSync(path, 'utf8'))

@@ -7,7 +7,7 @@ type OnProgress = (line: string) => void
 
 const redisNames = ['redis-server', 'valkey-server']
 const redisMajorMin = 7
-/** In order of preference. chromium-headless-shell has no window and needs 40 % less processor time (version 156 on Debian 12, 2026-11). */
+/** By preference. chromium-headless-shell has no window and needs 40 % less processor time (version 156 on Debian 12, 2026-11). */
 const chromiumNames = [
   'chromium-headless-shell',
   'chromium',
@@ -96,7 +96,7 @@ function findRedis(): string | undefined {
   )
 }
 
-/** Undefined if the output of `redis-server --version` contains no version. */
+/** Returns the version in the output of `redis-server --version`, or undefined if there is none. */
 export function readVersion(text: string): string | undefined {
   return /\bv=(\d+\.\d+\.\d+)/.exec(text)?.[1]
 }

@@ -375,7 +375,7 @@ describe('limits of events', () => {
     }
   })
 
-  test('event limits: after a read that checks Redis has failed, limits apply again from the next refresh on', async () => {
+  test('event limits: if the read that checks Redis fails, limits apply again from the next refresh on', async () => {
     const [broken, tenantId] = [await lab.createTenant(), await lab.createTenant()]
     const one = openProcess()
     one.meter.check(broken, limits(undefined, 1))

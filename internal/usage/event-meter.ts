@@ -16,7 +16,7 @@ import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
 
-/** Times are by this process' clock. */
+/** Last counts that Redis returned for a tenant. Times are by this process' clock. */
 interface Known {
   activeMs: number
   heardMs: number

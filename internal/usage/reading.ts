@@ -35,7 +35,7 @@ export interface MeterReading extends MeterWindows {
   readonly hours: readonly { readonly hour: number; readonly amount: number }[]
 }
 
-/** Times are by Redis' clock. */
+/** Meters of a tenant in Redis. Times are by Redis' clock. */
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number

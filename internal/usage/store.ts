@@ -151,7 +151,7 @@ export async function saveSoftCrossings(
   )
 }
 
-/** Omits tenants without an epoch. */
+/** Returns the epochs of tenants. Omits tenants without an epoch. */
 export async function findEpochs(
   pool: Pool,
   tenants: readonly TenantId[],
