@@ -155,7 +155,7 @@ export async function openApiPort(
     open: () => listen(publicServer(host, { ...parts, routes }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
-      // Load balancers keep sending requests until their health check sees that the process is not ready.
+      // Waits, because load balancers send requests until their health check sees that the process is not ready.
       await Bun.sleep(Math.min(delayMs, leftMs / delayShare))
       await opened.stop()
     },

@@ -9,7 +9,7 @@ import { type Directory, type RetentionDays, retentionOf } from '#internal/tenan
 /** Interval in ms between two writes of the history. With the duration of a write, the history is at most one second behind. */
 const flushMs = 500
 const turnMsMax = 5_000
-/** Retries soon, because history entries keep arriving while Postgres is unavailable and the buffer is limited. */
+/** Short pauses between retries, because history entries keep arriving while Postgres is unavailable and the buffer is limited. */
 const backoff = { firstMs: 200, maxMs: 2_000 }
 
 /** Starts the lock history recorder, which writes to Postgres every 500 ms and when the scope closes. Declares metrics; call once. */

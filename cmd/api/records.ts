@@ -41,7 +41,7 @@ export async function startRecordStores(
     usage,
     note,
   }: {
-    /** For background work, which must not use the connections of durable records. */
+    /** Pool for background work, which must not use the connections of durable records. */
     readonly pool: Pool
     readonly redis: RedisConnection
     readonly directory: Pick<Directory, 'findTenantById'>

@@ -14,7 +14,7 @@ export interface UsageParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly onNotified: OnNotified
-  /** For the audit log. */
+  /** Name of this process in the audit log. */
   readonly actor: string
 }
 

@@ -138,7 +138,7 @@ export async function openBackofficePort(
       ),
     close: async (opened) => {
       host.health.startDraining()
-      // Load balancers keep sending requests until their health check sees that the process is not ready.
+      // Waits, because load balancers send requests until their health check sees that the process is not ready.
       await Bun.sleep(config.drainMs ?? 0)
       dashboard.close()
       await opened.stop()

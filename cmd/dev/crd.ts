@@ -68,7 +68,7 @@ export function crdText(resource: Resource, source: string): string {
     },
   }
   const heading = `# Written by \`npm run generate\` from the schema in ${source}, with which a folder’s manifests are checked.\n`
-  // kubectl reads YAML 1.1, in which an unquoted `off` is false.
+  // Writes YAML 1.1, which kubectl reads and in which an unquoted `off` is false.
   return heading + stringify(definition, { version: '1.1', lineWidth: 0, aliasDuplicateObjects: false })
 }
 

@@ -73,7 +73,7 @@ Every process reads its configuration once, at its start, from environment varia
 service in one process, \`dev\` for the development server, and \`latchkey\` for the command line.
 `
 
-/** One row per setting. */
+/** Returns the page of the configuration, with one row per setting. */
 function configPageText(): string {
   return `${configIntro}\n${configTable()}\n`
 }

@@ -37,7 +37,7 @@ function eventTypesText(): string {
   ].join('\n')
 }
 
-/** Optional members are in a second class, since Python 3.10 has no \`NotRequired\`. */
+/** Returns the text of a class. Optional members are in a second class, since Python 3.10 has no \`NotRequired\`. */
 function classText(name: string, schema: Schema, types: Readonly<Record<string, string>> = {}): string {
   const properties = Object.entries((schema['properties'] ?? {}) as Readonly<Record<string, Schema>>)
   const required = new Set((schema['required'] ?? []) as readonly string[])

@@ -45,7 +45,7 @@ type BodyOf<Op extends Operation> = [Exclude<Op['requestBody'], undefined>] exte
   ? never
   : Json<Exclude<Op['requestBody'], undefined>>
 
-/** Undefined fields are not sent. */
+/** Body of a request. Undefined fields are not sent. */
 export type RequestBody<Id extends keyof publicApi.operations> = Undefinable<BodyOf<publicApi.operations[Id]>>
 
 type FieldsOf<Op> = Op extends Operation ? Exclude<Op['parameters']['query'], undefined> | BodyOf<Op> : never
@@ -65,12 +65,12 @@ export function choicesOf<
   if (choices === undefined) throw new Error(`${field} of ${id} has no set of values`)
   return choices as never
 }
-/** Undefined parameters are not sent. */
+/** Query of a request. Undefined parameters are not sent. */
 export type RequestQuery<Id extends keyof publicApi.operations> = Undefinable<
   NonNullable<publicApi.operations[Id]['parameters']['query']>
 >
 
-/** Undefined members are not sent. */
+/** Parts of a request. Undefined members are not sent. */
 type Input<Op extends Operation> = Part<'path', Op['parameters']['path']> &
   Part<'query', Op['parameters']['query']> &
   Part<'body', BodyOf<Op>> & { readonly idempotencyKey?: string }

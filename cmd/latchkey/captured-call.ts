@@ -70,7 +70,7 @@ function headersOf(named: Readonly<Record<string, string>>): Headers | string {
   return headers
 }
 
-/** One step per line. */
+/** Formats the steps of a check, one per line. */
 export function traceText(trace: CallTrace): string {
   const steps = traceSteps(trace).flatMap(({ title, texts }) =>
     texts.map((text) => [title, printable(text)] as const),

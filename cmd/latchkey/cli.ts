@@ -94,7 +94,7 @@ export interface JsonOption {
 
 export const jsonOption = ['--json', 'prints one JSON document'] as const
 
-/** If all addresses of a host name fail, returns the first address's error. */
+/** Returns the text of an error. If all addresses of a host name failed, uses the error of the first address. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   if (!(error instanceof Error)) return 'without a reason'

@@ -112,7 +112,7 @@ const maxOption = ['--max <count>', 'stops after this number of events', parseWh
 
 /** Returns the name of a subscription: one per command, user and host. */
 function nameOf(command: string, { terminal: { env } }: Cli): string {
-  // In Bun 1.4.5, os.userInfo() reads only USER, and returns "unknown" if USER is not set.
+  // Reads the variables here, because os.userInfo() of Bun 1.4.5 reads only USER, and returns "unknown" if USER is not set.
   const user = env['USER'] || env['LOGNAME'] || userInfo().username
   const owner = `${user}-${hostname()}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
   return `${command}-${owner}`.slice(0, 63).replace(/-+$/, '')

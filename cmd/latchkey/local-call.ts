@@ -32,7 +32,7 @@ export async function localCall(
   const { id, tenantId, provider, providerRawType: rawType, type, occurredAt, receivedAt } = event
   // Loaded here, because most commands do not need deliveries.
   const { carriedHeaders, signedCall } = await import('#internal/delivery/index.ts')
-  // Only the schemas of the API have checked these texts, since a later version can have more providers than this program knows.
+  // Uses the texts of the answer as they are: its schema has checked them, and a later version can have more providers.
   const content = {
     id,
     tenantId,

@@ -63,7 +63,7 @@ test('latchkey operators: the service accepts the printed token until the token 
 test('latchkey operators: keeps the permissions and the group of the file, and leaves no other file', async () => {
   await run('add', 'ada', '--role', 'viewer')
   chmodSync(path, 0o600)
-  // Only root can give a file to a group that it is not in.
+  // Uses another group only as root, since no other user can give a file to a group that it is not in.
   const group = process.getuid?.() === 0 ? 65_534 : statSync(path).gid
   chownSync(path, statSync(path).uid, group)
   await run('add', 'ben', '--role', 'viewer')

@@ -22,7 +22,7 @@ const fileBytesMax = 1024 * 1024
 /** Permission bits of group and others. */
 const othersMode = 0o077
 
-/** Follows the XDG Base Directory Specification. */
+/** Returns the path of the file with the profiles, as the XDG Base Directory Specification defines it. */
 export function profilesPath(env: Environment): string {
   const configured = env['XDG_CONFIG_HOME'] ?? ''
   const folder = isAbsolute(configured) ? configured : join(env['HOME'] || homedir(), '.config')
@@ -108,7 +108,7 @@ export function chooseApi(
   return internal === undefined ? 'public' : 'internal'
 }
 
-/** Prefers the named profile, then the environment, then the current profile. A stored credential is sent to its stored address only. */
+/** Uses the named profile, else the environment, else the current profile. A stored credential is sent to its stored address only. */
 export function chooseConnection(
   api: ApiName,
   {

@@ -11,7 +11,7 @@ import { exitCodes, type Problem } from './cli.ts'
 
 /** Maximum bytes of a declaration, and of the file of a secret. */
 const declarationBytesMax = 1024 * 1024
-/** Fits a body of 25 MiB in base64, and its headers. */
+/** Maximum bytes of a captured call: a body of 25 MiB in base64, and its headers. */
 export const capturedCallBytesMax = 64 * 1024 * 1024
 
 export type ReadProvider =

@@ -216,7 +216,7 @@ test('providers: the error for a missing file names the file', async () => {
   expect(await run('lint', path)).toMatchObject({ code: 2, err: `${path} could not be read: ENOENT` })
 })
 
-test('providers lint: notes a type outside the catalogue with its line, and still ends with exit code 0', async () => {
+test('providers lint: prints a note with the line of a type outside the catalogue, and still ends with exit code 0', async () => {
   const text = providerTemplate('acme').replace('type: invoice.paid }', 'type: invoce.paid }')
   const path = write(
     'noted.yaml',

@@ -10,7 +10,7 @@ export interface Terminal {
   complain(text: string): void
   /** Reads standard input to its end. Returns undefined if it is longer than `inputBytesMax`. */
   read(): Promise<string | undefined>
-  /** Absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
+  /** Asks a question. Absent if standard input is no terminal. Returns undefined for Ctrl-C and Ctrl-D. */
   readonly ask?: ((question: Question) => Promise<string | undefined>) | undefined
   /** Calls `listener` for each key until the returned function is called. Absent if input is no terminal. Ctrl-C ends the process. */
   readonly onKey?: ((listener: (key: string) => void) => () => void) | undefined

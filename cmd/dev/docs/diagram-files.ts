@@ -27,7 +27,7 @@ export function diagramHtml(source: string): string {
   return `<figure class="diagram">${pictures.join('')}<details><summary>Diagram as text</summary><pre v-pre>${text}</pre></details></figure>\n`
 }
 
-/** Each diagram of the site once. */
+/** Returns the source of each diagram of the site once. */
 export function diagramSources(): readonly string[] {
   const shared = sharedFiles().filter(({ path }) => path.endsWith('.md'))
   const paths = [...pagePaths().map((page) => `docs/${page}.md`), ...shared.map(({ path }) => path)]

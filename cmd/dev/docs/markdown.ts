@@ -93,7 +93,7 @@ export function markdownOfSite(given: unknown, shared: readonly SharedFile[]): v
   md.renderer.rules['fence'] = (tokens, index, ...rest) => {
     const token = tokens[index]
     if (token?.info.trim() === 'mermaid') return diagramHtml(token.content)
-    // The highlighter has no grammar for PromQL, and would warn about each block.
+    // Shows PromQL as plain text, because the highlighter has no grammar for it and would warn about each block.
     if (token?.info.trim() === 'promql') token.info = 'text'
     return fence?.(tokens, index, ...rest) ?? ''
   }

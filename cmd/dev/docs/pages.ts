@@ -101,7 +101,7 @@ export function pagePaths(): readonly string[] {
     .toSorted()
 }
 
-/** Omits listed pages that do not exist, and groups without pages. */
+/** Returns the groups of the sidebar, without listed pages that do not exist and without empty groups. */
 export function siteGroups(): readonly {
   readonly title: string
   readonly folder: string | undefined

@@ -30,7 +30,7 @@ function rowsOf(map: YAMLMap, prefix: string): string[] {
   return map.items.filter(isPair).flatMap((pair, index) => {
     const { key, value } = pair
     const path = `${prefix}${isScalar(key) ? String(key.value) : ''}`
-    // The parser assigns the comment before the first key of a map to the map.
+    // Takes the comment of the first key from the map, to which the parser assigns it.
     const comment = commentOf(pair) || (index === 0 ? (map.commentBefore ?? '') : '')
     const hasFields = isMap(value) && value.items.length > 0
     const shown = hasFields

@@ -31,7 +31,7 @@ export async function buildProgram(
   const { options, entryPoints } = compileCommand(root)
   const place = [`--target=bun-${target}`, `--outfile=${path}`]
   await runTool([process.execPath, 'build', ...options, ...place, ...entryPoints])
-  // Bun signs for arm64 only. For x64 it leaves the signature of the runtime, which no longer matches.
+  // Signs the program for x64, in which Bun leaves the signature of the runtime, which no longer matches. Bun signs for arm64 only.
   if (target.startsWith('darwin-')) {
     const program = readFileSync(path)
     if (!hasValidHashes(program)) writeFileSync(path, signAdHoc(program, 'latchkey'))
