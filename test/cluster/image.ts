@@ -74,7 +74,7 @@ export async function programArchitecture(
     readSync(file, header)
     closeSync(file)
     if (header.toString('latin1', 0, 4) !== '\x7fELF') throw new Error(`${path} is no program`)
-    // e_machine, https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
+    // Reads e_machine of the ELF header: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
     return ({ 62: 'amd64', 183: 'arm64' } as const)[header.readUInt16LE(18)]
   }
   throw new Error(`no layer has ${path}`)

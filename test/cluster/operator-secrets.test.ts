@@ -142,7 +142,7 @@ test('generated Secret: is created again with a new value, label and owner after
   expect(labelled).toBe('deleted')
 })
 
-test('user-provided Secret: an added value is valid in addition to the first, and a removed value is not', async () => {
+test('user-provided Secret: an added value is valid in addition to the first, and a removed value is no longer valid', async () => {
   const spec = { callback: { url: 'https://hooks.example/', signingSecretRef: { name: 'brought' } } }
   const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
   await stage.lab.addSecret({ namespace: stage.shops, name: 'brought', tenant: 'bringer' }, { a: whsec(1) })

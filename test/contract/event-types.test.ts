@@ -75,7 +75,7 @@ test.each<[what: string, change: Rows, expected: readonly string[]]>([
   expect(found.filter(({ breaking }) => breaking).map(lineOf)).toEqual([...expected])
 })
 
-test('event types comparison: adding a type where there was none is not a breaking difference, and removing a type is', () => {
+test('event types comparison: a type for an event without a type is no breaking difference, and the removal of a type is one', () => {
   const unlisted = { card: { paid: { '{}': 'card.paid' } } }
   expect(compareEventTypes(unlisted, [tableOf(rows)])).toMatchObject([{ breaking: false }])
   expect(compareEventTypes(recorded, [tableOf({ ...rows, paid: [] })]).map(lineOf)).toEqual([

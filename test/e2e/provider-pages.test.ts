@@ -57,7 +57,7 @@ function write(path: string, text: string): void {
 /** Sends the call of the page and returns its status. */
 const status = async (): Promise<string> => (await run('send')).trim().slice(-3)
 
-test('add a provider: the declaration of the page is written, valid, and verifies the captured call as shown', async () => {
+test('add a provider: a command writes a declaration, and that of the page verifies the captured call as shown', async () => {
   await run('capture')
   expect(await run('new')).toStartWith('Wrote ../parcels/tenants/parcelwise.yaml.')
   writeFileSync(declaration(), blockNamed(page, 'declaration').text)

@@ -106,7 +106,7 @@ async function readEffects(): Promise<Effect[]> {
 }
 
 test(
-  'client libraries: no effect is committed twice, and no effect is lost that was reported to its caller as done',
+  'client libraries: no effect is committed twice, and no effect that was reported as done is lost',
   async () => {
     const worker = resolve(import.meta.dir, 'client.worker.py')
     const load = new ClientLoad({

@@ -22,7 +22,7 @@ export async function explained(
 ): Promise<PlanNode[]> {
   const plans: PlanNode[] = []
   const spy = {
-    // pg accepts values in its first argument; Drizzle passes them as the second.
+    // Accepts values in the first argument, as pg does, and as the second, as Drizzle passes them.
     async query({ name, values: own }: { name: string; values?: unknown[] }, values = own ?? []) {
       const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
       const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`

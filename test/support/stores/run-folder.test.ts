@@ -37,7 +37,7 @@ function runFolders(temporary: string): string[] {
   return readdirSync(join(temporary, base)).filter((name) => name.startsWith('run-'))
 }
 
-test('run folder: stores and folder of a killed test process are removed by the next process, but not those of a live one', async () => {
+test('run folder: the next process removes stores and folder of a killed test process, but not of a live process', async () => {
   const temporary = scratchFolder()
   folders.push(temporary)
   const live = await testProcess(temporary)
