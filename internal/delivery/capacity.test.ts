@@ -27,7 +27,7 @@ test('capacity: `give` returns whether the tenant was full, and forgets a tenant
   expect([...capacity.queueRooms().keys()]).toEqual([queue('a')])
 })
 
-test('capacity: responsive callbacks have reserved slots until they hang', () => {
+test('capacity: responsive callbacks have reserved places until they hang', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   capacity.give(capacity.take(queue('quick')), true)
@@ -64,7 +64,7 @@ test('capacity: responsive callbacks have reserved slots until they hang', () =>
   expect([capacity.count, capacity.responsivenessOf(queue('quick'))]).toEqual([1_024, 'unresponsive'])
 })
 
-test('capacity: formerly responsive callbacks that now hang occupy at most 2 048 slots for deliveries', () => {
+test('capacity: formerly responsive callbacks that now hang occupy at most 2 048 places', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take(queue('hangs'))

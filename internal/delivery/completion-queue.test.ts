@@ -145,7 +145,7 @@ describe('completion queue', () => {
   ])(
     'completion queue: gives up a row that Postgres rejects and writes the others (%s, SQLSTATE %s)',
     async (_what, sqlState, at, attempt) => {
-      // No index of the schema contains a text that a callback controls.
+      // Makes Postgres reject a long response. The schema itself has no index over a text that a callback controls.
       await lab.pool.query('CREATE INDEX wide_answers ON attempts (answer)')
       const pool = narrowPool()
       const { queue, observed, ended } = queueOn(pool)

@@ -112,7 +112,7 @@ describe('concludeAttempt', () => {
     expect(decide(answered(500), 9)).toEqual(failed('attempts_exhausted'))
   })
 
-  test('concludeAttempt: the wait after a failure is within the jitter of the schedule, or up to 10 h if the callback asks for it', () => {
+  test('concludeAttempt: the wait after a failure is as scheduled, within the jitter, or up to 10 h if the callback asks for it', () => {
     const results = fc.oneof(
       fc.constant(unanswered),
       fc

@@ -134,7 +134,7 @@ export type QueueChange =
 
 const strengths = { suspend: 3, open_breaker: 2, close_breaker: 1, release_probe: 0 } as const
 
-/** Returns one change per queue. A suspension overrides the circuit breaker, in any order. Of equal changes the first is kept. */
+/** Returns one change per queue. A suspension overrides the circuit breaker, in any order. The first of two equal changes is kept. */
 export function strongestChanges(
   ends: Iterable<{ readonly queueId: QueueId; readonly queueChange: QueueChange | undefined }>,
 ): Map<QueueId, QueueChange> {

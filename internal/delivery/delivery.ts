@@ -74,7 +74,7 @@ export class Delivery {
     return this.#state
   }
 
-  /** @throws Error for a change that the transition table does not contain */
+  /** Changes the state. @throws Error for a change that the transition table does not contain */
   to(next: DeliveryState): void {
     if (!transitions[this.#state].includes(next))
       throw new Error(`delivery state cannot change from ${this.#state} to ${next}`)

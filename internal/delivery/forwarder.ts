@@ -82,9 +82,9 @@ const sweepMs = 30_000
 /** Interval at which outcomes are written for callbacks in trouble, and notifications of their owners are decided. */
 const defaultAlertsMs = 5_000
 /**
- * After a claim of at least this many rows the next claim starts immediately, if due rows are left. After a smaller claim it starts at
- * least 6 ms after the start of that claim, or four times the duration of the claim above 1.5 ms, at most 50 ms, so that on a busy machine
- * more rows share the cost of a claim. An idle forwarder claims immediately.
+ * After a claim of at least this many rows, the next one starts immediately if due rows are left. After the start of a smaller claim, it
+ * waits 6 to 50 ms: four times the time by which the claim took longer than 1.5 ms. So on a busy machine, more rows share the cost of a
+ * claim. An idle forwarder claims immediately.
  */
 const claimRowsWanted = 20
 const gatherShare = 4
@@ -166,7 +166,7 @@ export class Forwarder {
     this.#handOffs?.receive(message)
   }
 
-  /** Call it only once. */
+  /** Starts the loops. Call it only once. */
   start(): void {
     const { observer, health } = this.#options
     const renewCheckMs = this.#leases.leastMs * renewCheckShare
@@ -182,7 +182,7 @@ export class Forwarder {
         turnMsMax,
         runOnce,
         onError: (error) => observer.failed(step, error),
-        // After a longer wait, leases would have ended.
+        // Repeats a failed renewal soon, since leases would have ended after a longer wait.
         ...(step === 'renew' && { backoff: { firstMs: renewCheckMs, maxMs: renewCheckMs } }),
         ...(health && { health }),
       })
@@ -392,14 +392,14 @@ export class Forwarder {
     if (queues.length > 0) this.notify(queues)
   }
 
-  /** True also for an unknown tenant, because the directory can lack a new tenant for some seconds. */
+  /** Returns true also for an unknown tenant, because the directory can lack a new tenant for some seconds. */
   #hasDeliveries(queueId: QueueId): boolean {
     const { tenantId, destination } = destinationOfQueue(queueId)
     const tenant = this.#options.directory.findTenantById(tenantId)
     return tenant === undefined || hasDestination(tenant, destination)
   }
 
-  /** Never rejects: leases that cannot be released expire. */
+  /** Releases leases. Never rejects: leases that cannot be released expire. */
   async #release(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
     const { pool, observer, onReleased } = this.#options
@@ -443,7 +443,7 @@ export function createForwarder({ redis, settings, keyRingGate, ...parts }: Forw
     ...parts,
     paused: () => paused,
     retentionDefaults: () => settings.current.retention,
-    // `subscribe` sends a message only after the connection broke. The events of a lost message are claimed after their lease expires.
+    // Subscribes before each offer, which sends a command only after a reconnect. Events of a lost message are claimed after their lease.
     publishOffer: async (message, channel) => {
       await redis.subscribe(channel, receive)
       await redis.publish(await offersChannel(), message)

@@ -357,7 +357,7 @@ describe('HandOffs', () => {
     expect(offered().plan(events)?.leaseTokens.size).toBe(35)
   })
 
-  test('HandOffs: plans nothing for a tenant that all forwarders refuse, and nothing without forwarders', () => {
+  test('HandOffs: plans nothing for a tenant that all forwarders refuse, or if there are no forwarders', () => {
     const event = receivedEvent()
     expect(offered([callbackQueueOf(event.tenantId)]).plan([event])).toBeUndefined()
     expect(offered('all').plan([event])).toBeUndefined()

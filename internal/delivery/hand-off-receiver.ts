@@ -28,7 +28,7 @@ export interface HandOffReceiverOptions {
   onFull(): void
 }
 
-/** Below this number of free places, a tenant's further events are claimed instead of handed off; claims share places fairly. */
+/** Below this number of free places, a tenant's further events are claimed instead of handed off; claims divide places fairly. */
 const tenantRoomMin = tenantDeliveriesMax / 4
 /** Below this number of free shared places, all events are claimed instead of handed off. */
 const roomMin = 2 * tenantDeliveriesMax
@@ -38,7 +38,7 @@ const releasesMax = 500
 
 /**
  * Receives events that intake handed to this process under its lease. Its offers accept each tenant that has free places and is not paused
- * or in trouble. Claims share places fairly among tenants that have more work than places.
+ * or in trouble. Claims divide places fairly among tenants that have more work than places.
  */
 export class HandOffReceiver {
   readonly #options: HandOffReceiverOptions

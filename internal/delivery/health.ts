@@ -153,7 +153,7 @@ export class DestinationSignals {
     }
   }
 
-  /** Replaces the destinations in trouble, which all processes share. */
+  /** Replaces the list of destinations in trouble, which Postgres keeps for all processes. */
   setTroubled(queueIds: readonly QueueId[]): void {
     this.#troubled = new Set(queueIds)
   }

@@ -74,7 +74,7 @@ export class Loader {
 
   /**
    * Reserves memory in the order of claims. Head-of-line block: after a delivery that does not fit, all later ones wait, so that small
-   * payloads cannot starve a large one. After a delivery whose tenant has used its share, later ones of that tenant wait.
+   * payloads cannot starve a large one. After a delivery whose tenant has used its quarter of the memory, later ones of that tenant wait.
    */
   #takeLoadable(): Delivery[] {
     const { capacity, onLost } = this.#options

@@ -93,7 +93,7 @@ export function prepareTenant(secrets: OpensSecrets, tenant: CalledTenant): Prep
   }
 }
 
-/** Attempts within about a day. */
+/** Schedule with attempts over about a day. */
 const notificationSchedule: RetrySchedule = {
   waitsMs: [0, 30_000, 300_000, 1_800_000, 7_200_000, 21_600_000, 43_200_000],
   jitterPercent: 20,

@@ -112,7 +112,7 @@ function observed(keepsLine: boolean) {
 }
 
 test.each(['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release'] as const)(
-  'delivery telemetry: failures of step %s start at 0 and are counted, with one log line per second',
+  'delivery telemetry: the failure counter of step %s starts at 0 and counts each failure, with one log line per second',
   async (step) => {
     const { telemetry, rendered, lines } = observed(true)
     const series = (count: number) =>
@@ -140,7 +140,7 @@ test('delivery telemetry: always logs failed deliveries, and logs successful del
   }
 })
 
-test('delivery telemetry: each event increases its own counter', async () => {
+test('delivery telemetry: each call of the observer increases a counter of its own', async () => {
   const { telemetry, rendered, lines } = observed(true)
   telemetry.claimed(3)
   telemetry.handed(7)

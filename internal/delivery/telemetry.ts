@@ -181,7 +181,7 @@ function observeAttempts(
   }
 }
 
-/** Never throws. Counts the delay since receipt only in the first cycle: later, it would include the time before the replay. */
+/** Counts an attempt; never throws. Omits the delay since receipt after the first cycle: it would include the time before a replay. */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt

@@ -127,7 +127,7 @@ describe('environment', () => {
     return JSON.parse(out)
   }
 
-  test('environment: proxy variables are ignored', async () => {
+  test('environment: a call ignores the proxy variables of the environment', async () => {
     await using proxy = await listenRaw((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 502 Proxied\r\nContent-Length: 0\r\n\r\n')),
     )

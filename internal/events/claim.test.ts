@@ -88,7 +88,7 @@ describe('claimDue', () => {
     expect([...loaded]).toMatchObject([[expired, { kind: 'payload_expired', content: { id: expired } }]])
   })
 
-  test('claim: gives several tenants equal shares and serves the longest wait first', async () => {
+  test('claim: takes equally many rows of several tenants, and of each the rows that have waited longest', async () => {
     const [many, ...few] = await tenants(5)
     if (!many) throw new Error('no tenant')
     await lab.accept(many.id, 400)

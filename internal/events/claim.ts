@@ -54,7 +54,7 @@ export interface ClaimRequest {
   readonly notified: readonly QueueId[]
   /** Claims deliveries of the notified tenant queues only. Default: false. */
   readonly notifiedAlone?: boolean
-  /** Maximum rows of each queue that can accept fewer than `queueRowsMax`, since deliveries are in progress. 0 excludes the queue. */
+  /** Maximum rows of each queue of which fewer than `queueRowsMax` can be taken, since deliveries are in progress. 0 excludes the queue. */
   readonly rooms: ReadonlyMap<QueueId, number>
   readonly rowsMax: number
   readonly queueRowsMax: number

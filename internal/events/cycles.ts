@@ -65,7 +65,7 @@ export interface CycleResult {
 
 /** Maximum events per call. More would hold their locks for too long. */
 export const cycleEventsMax = 500
-/** Maximum of the column, a smallint. */
+/** Maximum delivery cycle, since the column is a smallint. */
 const cycleMax = 32_767
 
 // Prevents deadlocks by the order of locks: waiting pulls, then events by id, day by day, then tenant queues. Locks only those accepted

@@ -21,7 +21,7 @@ export interface DestinationAlert extends DestinationKey {
   readonly cause: string
   readonly lastFailureAtMs: number
   readonly lastSuccessAtMs: number
-  /** Kind of the last notification, until a notification of recovery follows it. */
+  /** Kind of the last notification; null after one of recovery, and before the first. */
   readonly open: 'suspended' | 'failing' | null
   readonly suspendedNotifiedAtMs: number
   readonly failingNotifiedAtMs: number

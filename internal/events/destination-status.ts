@@ -28,8 +28,8 @@ export interface DestinationStatus {
 
 const suspendedCausesText = `('${suspendedCauses.join("', '")}')`
 /**
- * SQL for the kind of trouble of a tenant queue `q` with the alert `a` of its callback; NULL for none. While failures continue, the alert
- * bridges the times in which the breaker is closed: the debounced state `failing`, or a failure in the last five minutes.
+ * SQL for the kind of trouble of a tenant queue `q` with the alert `a` of its callback; NULL for none. Trouble does not end when the
+ * breaker closes for a time: then the alert's state `failing`, or a failure in the last five minutes, shows it.
  */
 const troubleText = `CASE
   WHEN q.suspended_at IS NOT NULL THEN NULL

@@ -4,7 +4,7 @@ import type { Queryable } from './list-source.ts'
 
 /** Maximum lead of a receiving process's clock over that of Postgres. A process with a greater lead refuses providers' calls as too old. */
 const clockAheadMs = 300_000
-/** Exceeds the maximum time for which an event is kept, 255 days. */
+/** Time for which marks are kept: longer than events, which are kept for at most 255 days. */
 const keptMs = 256 * 86_400_000
 
 /**

@@ -364,7 +364,7 @@ export function storedOf(news: DueNews): readonly TenantId[] | 'all' {
   return ids.map((id) => destinationOfQueue(id.startsWith(handedMark) ? id.slice(1) : id).tenantId)
 }
 
-/** More than 50 ids become `all`. */
+/** Encodes a message about new work. More than 50 ids become `all`. */
 export function encodeDue(queueIds: readonly string[]): string {
   return queueIds.length > queueIdsMax ? everyone : JSON.stringify(queueIds)
 }

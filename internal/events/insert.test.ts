@@ -63,7 +63,7 @@ const many = (count: number, fields: Partial<ReceivedEvent> = {}) =>
   Array.from({ length: count }, () => receivedEvent(fields))
 
 describe('storeBatch', () => {
-  test('storeBatch: stores events of two tenants in one commit that creates and notifies their tenant queues', async () => {
+  test('storeBatch: stores events of two tenants in one commit, which creates their tenant queues, and wakes them', async () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
     expect(await acceptancesOf(events)).toEqual(Array(5).fill('stored'))

@@ -154,7 +154,7 @@ describe('listEvents', () => {
 
   test('listEvents: a provider’s id without tenants throws a RangeError', async () => {
     await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
-      'event filter sourceEventId requires tenants',
+      'filter sourceEventId requires tenantId or sourceTenants',
     )
   })
 })

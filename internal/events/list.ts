@@ -101,7 +101,7 @@ async function idsOfSource(
   { sourceEventId, tenantId, sourceTenants, provider, after }: EventListRequest,
 ): Promise<EventId[]> {
   const tenants = sourceTenants ?? (tenantId && [{ id: tenantId, declaredProviders: [] }])
-  if (tenants === undefined) throw new RangeError('event filter sourceEventId requires tenants')
+  if (tenants === undefined) throw new RangeError('filter sourceEventId requires tenantId or sourceTenants')
   if (tenants.length > sourceTenantsMax)
     throw new RangeError(`event filter sourceEventId covers at most ${sourceTenantsMax} tenants`)
   const names = provider === undefined ? [...providerNames, ownProvider] : [provider]

@@ -252,7 +252,7 @@ describe('Postgres unavailable', () => {
     expect([batches.length, clock.sleeping()]).toEqual([1, []])
   })
 
-  test('circuit breaker: if Postgres hangs while 200 events arrive, only those in flight until the first timeout wait', async () => {
+  test('circuit breaker: if Postgres hangs while 200 events arrive, only those in flight at the first timeout have waited', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 50 })
     const underWay = events(5).map((event) => queue.accept(event))
     await Promise.all(underWay)

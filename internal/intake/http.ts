@@ -47,7 +47,7 @@ export type CallOutcome = Acceptance | RefusedCause | 'handshake'
 
 /**
  * Outcomes that do not count towards the error budget of webhooks and whose log lines are limited. Any caller that knows a slug can cause
- * them; a loop is caused by its tenant. A forged call can cause `certificate_unavailable` by the name of any certificate at the vendor's
+ * them; a loop is caused by its tenant. `certificate_unavailable` is included, since a forged call can name any certificate at the vendor's
  * host; a separate alert reports a real outage.
  */
 export const unverifiedOutcomes: ReadonlySet<string> = new Set([

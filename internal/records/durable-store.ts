@@ -38,7 +38,7 @@ export const durableSessionSettings = {
 /** Above the size of any record. Used as maximum once memory for the record has been reserved. */
 const anyRecordBytes = 2_000_000_000
 
-/** Stores records and locks in Postgres. Responds to a change after its commit. Concurrent calls share transactions. */
+/** Stores records and locks in Postgres. Returns only after a change is committed. Concurrent calls share transactions. */
 export class DurableRecordStore implements MovableRecordStore {
   readonly answers = new Shares(longBytesMax)
   readonly #options

@@ -107,7 +107,7 @@ describe('recorder', () => {
     repeats: attempts,
   })
 
-  test('lock history recorder: notes of several processes result in the same rows, in any order and if repeated', async () => {
+  test('lock history recorder: lock changes noted by several processes give the same rows, in any order and if repeated', async () => {
     const property = fc.asyncProperty(
       fc.array(story, { minLength: 1, maxLength: 8 }),
       fc.infiniteStream(fc.nat({ max: 1_000_000 })),
@@ -181,7 +181,7 @@ describe('recorder', () => {
     expect((await listAll(tenantId)).map(({ key }) => key)).toEqual(['text'])
   })
 
-  test('lock history recorder: a flush writes one batch with notes of every tenant, and flushAll writes all notes', async () => {
+  test('lock history recorder: a flush writes one batch with lock changes of every tenant, and flushAll writes all of them', async () => {
     const [busy, quiet] = [await createTenant(), await createTenant()]
     const recorder = openRecorder()
     for (let nth = 0; nth < 3_500; nth += 1) recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))

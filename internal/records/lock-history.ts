@@ -62,7 +62,7 @@ export function noteExtended(note: NoteLock, address: RecordAddress, reply: Repl
   note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })
 }
 
-/** States of a lock. `expired`: its duration is over without an outcome; its late holder can still save a record and complete it. */
+/** States of a lock. `expired`: its time ran out without an outcome. Its holder can still save a record, which completes the lock. */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
 /** One of `lockStates`. */
 export type LockState = (typeof lockStates)[number]

@@ -135,7 +135,7 @@ describe.each([
     expect(await hasEntry(to, tenantId)).toBe(false)
   })
 
-  test('move: a key whose lock is released after the move is locked next in the new store', async () => {
+  test('move: after the release of a lock from before the move, the next lock of its key is in the new store', async () => {
     const { tenantId, now } = await moved(locked)
     expect(await now.remove('A')).toBe(true)
     expect(await now.acquire()).toMatchObject({ kind: 'locked', takenOver: false })
@@ -213,7 +213,7 @@ describe.each([
     expect(await now.acquire()).toMatchObject({ kind: 'locked', lockToken: 'N', takenOver: true })
   })
 
-  test('move: after a move back, a lock that expired without a result in between is announced as a takeover to the next caller', async () => {
+  test('move: after a move back, a lock that expired between the moves without a result is announced as a takeover', async () => {
     const { tenantId, now } = await movedOver()
     await now.acquire({ limits: refused })
     await moveRecords(lab, tenantId, from)

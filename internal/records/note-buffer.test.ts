@@ -31,7 +31,7 @@ describe('note buffer', () => {
       { kind: 'taken_over', fence: Number.MAX_SAFE_INTEGER, atMs: 7 },
     ]
     const address = { tenantId: hog, scope: 'zahlung ü', key: 'k' }
-    // Runs twice, because the second run reuses places of the buffer.
+    // The second run reuses the elements of the buffer that the first run freed.
     for (let times = 0; times < 2; times += 1) {
       for (const note of notes) buffer.push(address, note)
       expect(buffer.take(100)).toEqual(notes.map((note) => ({ address, note })))

@@ -93,7 +93,7 @@ export class RedisRecordStore implements MovableRecordStore {
     redis: RedisConnection,
     meter: Meter,
     options: {
-      /** Replacement for tests. */
+      /** Scripts with another clock, for tests. */
       readonly scripts?: RecordScripts
       /** Called for each change of a lock. Default: no lock history. */
       readonly note?: NoteLock
@@ -348,7 +348,7 @@ function placeArgs({ place }: RecordAddress): string[] {
   return place ? [placeText(place)] : []
 }
 
-/** @throws if the tenant's new records are written to another store, or the caller's view of their place is too old */
+/** @throws if another store has the tenant's new records, or if the tenant's records moved and the caller does not know it */
 function refuseMoved(reply: Reply): void {
   const [kind, fence, bytes, minuteLocks, markFence, fingerprint] = reply
   if (kind === 'moved') throw new RecordsUnavailable('moved')

@@ -334,7 +334,7 @@ describe.each(recordDurabilities)('records in %s', (durability) => {
       },
     )
 
-    test('expiry: the entry that announces the takeover of a released lock is kept for a day from the release', async () => {
+    test('expiry: after the release of a lock that was taken over, its tombstone is kept for a day', async () => {
       const tenantId = await lab.createTenant()
       await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
       await lab.setClock(tenantId, labStartMs + 2600)

@@ -30,7 +30,7 @@ test('turn batches: calls of one turn share a batch in each group, and each call
   expect(sent).toEqual([['1', '3'], ['2']])
 })
 
-test('turn batches: callers that continue the same number of steps after one promise share a batch, and a later call does not', async () => {
+test('turn batches: calls made the same number of microtasks after one promise share a batch, and a later call does not', async () => {
   const { sent, add } = batchesOf()
   const turn = Promise.withResolvers<void>()
   const call = async (entry: string) => {

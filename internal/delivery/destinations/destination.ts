@@ -41,7 +41,7 @@ export interface PreparedDestination {
   ): Promise<Sent>
 }
 
-/** Each kind is a folder, and an entry of `registry.ts`. */
+/** Kind of destinations. Each kind has a folder, and an entry in `registry.ts`. */
 export interface DestinationKind {
   prepare(settings: HttpSettings): PreparedDestination
 }

@@ -41,7 +41,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-test('database roles: pods with another role than the migrations create and drop partitions, and the next migration can alter them', async () => {
+test('database roles: pods whose role is not that of the migrations create and drop partitions that the next migration can alter', async () => {
   await migrateUrl(urlAs(names.owner))
   const pods = poolOf(urlAs(names.pods))
   const owner = poolOf(urlAs(names.owner))
