@@ -326,7 +326,7 @@ function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
     log: { cause },
     explainedAs: 'invalid_request',
   }
-  if (!isUnsigned(cause)) return answer
+  if (!unsignedCauses.has(cause)) return answer
   // Answers with the vendor's status instead of 400: some vendors send forged calls as a test and expect this status.
   const { refusedStatus: status = 400 } = caller.provider.answers ?? {}
   return withVendorBody({ ...answer, status }, caller)
@@ -353,18 +353,25 @@ function noteRefusal(
     cause,
     sourceAddress: intake.sourceAddressOf(head),
     headers: keptHeaders(head.request.headers, intake.callers.secretHeadersOf(provider)),
-    sample: body && isUnsigned(cause) ? sampleOf(body) : null,
+    sample: body && unsignedCauses.has(cause) ? sampleOf(body) : null,
   })
 }
 
 /**
- * True if a call that is refused for this cause has an unverified body. Only of such a body a sample is stored: a verified body is the
- * tenant's data and is stored only as an event.
+ * Causes of refusing a call whose body is unverified. Only of such a body a sample is stored: a verified body is the tenant's data and is
+ * stored only as an event.
  */
-function isUnsigned(cause: RefusedCause): boolean {
-  return (
-    /^(signature|certificate)_/.test(cause) ||
-    cause === 'scheme_unknown' ||
-    cause === 'timestamp_outside_window'
-  )
-}
+const unsignedCauses: ReadonlySet<RefusedCause> = new Set([
+  'signature_missing',
+  'signature_malformed',
+  'signature_mismatch',
+  'scheme_unknown',
+  'timestamp_outside_window',
+  'certificate_url_refused',
+  'certificate_not_found',
+  'certificate_untrusted',
+  'certificate_weak',
+  'certificate_subject_mismatch',
+  'certificate_outside_dates',
+  'certificate_unavailable',
+])
