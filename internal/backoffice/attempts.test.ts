@@ -26,7 +26,7 @@ beforeAll(async () => {
   })
   await acceptEvents(backoffice.pool, [event])
   eventId = event.id
-  // An exchange as an earlier version stored it, which did not recognize these names as sensitive.
+  // Secrets as an earlier version could store them, which did not recognize these names as sensitive.
   const exchange = {
     ...someExchange,
     url: `${someExchange.url}?token=planted-query`,
@@ -92,7 +92,7 @@ test.each([
   ['an operator', asOperator],
   ['an API key in the internal API', asKey],
   ['an API key in the public API', asTenant],
-])('attempts: %s gets no secret from headers or URLs', async (_who, read) => {
+])('attempts: %s receives no secret from headers or URLs of an attempt', async (_who, read) => {
   const text = JSON.stringify(await read())
   for (const secret of secrets) expect(text).not.toContain(secret)
   expect(text).toContain('"x-shard","value":"7"')

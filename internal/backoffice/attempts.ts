@@ -41,7 +41,7 @@ function shownRequest(redactor: Redactor, { headers, url, ...request }: PastRequ
     url: redactor.text(url),
     headerLines: headers.map((line) => {
       const [name, value] = line
-      // Signatures are not recorded: the value has one mark for each.
+      // Not redacted: signatures are not recorded, and the value only has a placeholder for each one.
       return name === signatureHeader ? { name, value } : shownHeader(redactor, line)
     }),
   }

@@ -26,22 +26,22 @@ export type Attention =
       readonly hard: number
     }
 
-/** Most important first. */
+/** Problems, most important first. */
 export interface AttentionList {
   readonly items: readonly Attention[]
-  /** Whether more tenants than `rowsMax` have the same problem. */
+  /** True if the list is incomplete, because more than `rowsMax` tenants have the same kind of problem. */
   readonly isCut: boolean
 }
 
-/** Maximum pauses, and maximum tenants per kind of problem. */
+/** Maximum items per kind of problem. */
 const rowsMax = 20
-/** Maximum tenants whose limits are read. Each costs two statements and a call of Redis. */
+/** Maximum tenants whose limits are read. Each tenant costs two statements and a call of Redis. */
 const limitTenantsMax = 10
-/** Share of a hard limit from which it counts as near. */
+/** Fraction of a hard limit from which usage counts as near the limit. */
 const nearShare = 0.8
 const dayMs = 86_400_000
 
-/** Lists problems. Reads limits of selected tenants, or of the busiest of 24 h. Shows the spool only to actors that see all tenants. */
+/** Lists problems. Reads limits of the selected tenants, or of the busiest of 24 h. Includes the spool only if all tenants are listed. */
 async function list(
   parts: DeskParts,
   actor: Actor,
@@ -78,7 +78,7 @@ async function list(
   })
 }
 
-/** Reason of the condition `Ready` of a tenant with a suspended callback. The operator updates it with a delay. */
+/** Reason in the condition `Ready` of a tenant whose callback is suspended. The operator updates the condition with a delay. */
 export const callbackSuspendedReason = 'CallbackSuspended'
 
 async function spoolItems({ redis }: DeskParts): Promise<Attention[]> {

@@ -61,7 +61,7 @@ const cases = {
   stats: statsCases,
 }
 
-/** Use cases on a tenant's own events, which the public API shares. The guarantees of `Backoffice` hold for them. */
+/** Use cases on a tenant's own events, which the public API shares. They have the guarantees of `Backoffice`. */
 export type TenantDesks = Desks<typeof sharedCases>
 
 /**
@@ -71,7 +71,7 @@ export type TenantDesks = Desks<typeof sharedCases>
  */
 export type Backoffice = Desks<typeof cases>
 
-/** Creates the backoffice of a process. It owns the turns of usage and of searches, and two caches: the redactors and the tenant ranking. */
+/** Creates the backoffice of a process. Owns the limits on usage calls and searches, and two caches: redactors and tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
   const turns = new UsageTurns(given.clock)
   const searchTurns = new SearchTurns(given.clock)
@@ -81,7 +81,7 @@ export function createBackoffice(given: BackofficeParts): Backoffice {
   return openDesks<DeskParts>(parts, cases) as Backoffice
 }
 
-/** Creates the use cases of the public API, with a cache of redactors of their own. */
+/** Creates the use cases of the public API, with their own cache of redactors. */
 export function createTenantDesks(given: SharedParts): TenantDesks {
   const parts = { ...given, redactorOf: createRedactors(), searchTurns: new SearchTurns(given.clock) }
   return openDesks<SharedDeskParts>(parts, sharedCases) as TenantDesks

@@ -19,7 +19,7 @@ import type { DeskParts, SharedDeskParts } from './parts.ts'
 import { reachList, reachTenant, type TenantSelection } from './reach.ts'
 import type { Blocker, Pause } from './states.ts'
 
-/** Replaces the actor of a setting that the reader may not read. */
+/** Shown in place of the author of a setting, if the reader may not see the author. */
 const platformTeam = 'the platform team'
 
 /** Returns the author of a setting. Tenants do not learn who changes the settings of the installation. */
@@ -31,8 +31,8 @@ export function authorOf(
 }
 
 /**
- * Reads a version that changes with every pause, suspension, trouble of a callback and change of a tenant, and with the end of each. Pages
- * that were rendered with another version refresh themselves.
+ * Reads a version that changes when a tenant changes, and when a pause, a suspension or a failure of a callback begins or ends. Pages that
+ * were rendered with another version refresh themselves.
  * @throws errors of Postgres
  */
 export async function readStatusVersion(pool: Pool): Promise<string> {
@@ -47,8 +47,8 @@ async function readTenantsVersion(pool: Pool): Promise<string> {
 const versionOf = (settings: number, tenants: string) => `${settings}.${tenants}`
 
 /**
- * Without a tenant, reads the pauses of all tenants, and pauses and suspended callbacks of single tenants that the actor sees. A user who
- * sees no tenants of the selection gets the pauses of all tenants only.
+ * Reads what blocks the selected tenant. Without one: the pauses for all tenants, and the pauses and suspended callbacks of each tenant
+ * that the actor sees. A user who sees none of the selected tenants gets only the pauses for all tenants.
  */
 async function blockers(
   parts: DeskParts,
@@ -87,13 +87,13 @@ async function blockers(
 
 const suspendedMax = 20
 
-/** Returns at most `suspendedMax` suspended callbacks, and none to an actor that sees no tenants of the selection. */
+/** Returns at most `suspendedMax` suspended callbacks; none if the actor sees none of the selected tenants. */
 async function suspendedCallbacks(
   parts: DeskParts,
   actor: Actor,
   selection: TenantSelection,
 ): Promise<Blocker[]> {
-  // The usual case, for which no rights need to be read.
+  // Usually no tenant is suspended, and then no rights need to be checked.
   if ((await listSuspendedTenants(parts.pool, 1)).length === 0) return []
   const scope = await reachList(parts, actor, selection)
   if (scope.kind !== 'ok') return []
@@ -117,7 +117,7 @@ async function coverOf(parts: DeskParts, actor: Actor, selection: TenantSelectio
 /** Blockers by tenant. Tenants without a blocker are missing. */
 export type BlockersByTenant = ReadonlyMap<TenantId, readonly Blocker[]>
 
-/** Includes pauses of all tenants. The actor must already have read the tenants. Two statements for any number of tenants. */
+/** Reads the blockers of tenants, including pauses for all tenants. Omits tenants that the actor does not see. Costs two statements. */
 async function ofTenants(
   parts: DeskParts,
   actor: Actor,
@@ -171,7 +171,7 @@ export async function pausesOf(
   })
 }
 
-/** Marks a failing callback during a pause of deliveries, which changes what it means. */
+/** Marks callback failures with `isPaused` if deliveries are paused, because no callback is then called. */
 function besidePause(all: readonly Blocker[]): readonly Blocker[] {
   if (!all.some(({ kind }) => kind === 'forwarding_paused')) return all
   return all.map((blocker) => ('breaker' in blocker ? { ...blocker, isPaused: true } : blocker))
@@ -192,13 +192,13 @@ export function blockersOf({
   return [{ kind: `callback_${kind}`, tenantId, breaker, startedAtMs, endsAtMs: breakerEndsAtMs }]
 }
 
-/** Number of due events that wait. With `isCut` there are more. */
+/** Number of due events that wait. If `isCut` is true, there are more. */
 export interface HeldEvents {
   readonly count: number
   readonly isCut: boolean
 }
 
-/** Counts due events that a pause, a suspension or a breaker holds back. `isAnyDue` counts all due events, for a hold that has ended. */
+/** Counts due events that a pause, a suspension or a breaker holds back. With `isAnyDue`, counts all due events, for use after its end. */
 async function held(
   parts: DeskParts,
   actor: Actor,

@@ -25,10 +25,10 @@ const pathOf = (slug: string) => `/internal/v1/tenants/${backoffice.tenantId(slu
 const send = (slug: string, token?: string) =>
   backoffice.call('POST', pathOf(slug), token === undefined ? {} : { token })
 
-test('test notification: is stored for the queue of notifications, once per interval, and audited', async () => {
+test('test notification: one notification per interval is stored in the queue of notifications and audited', async () => {
   const first = await send('acme')
   expect(first).toMatchObject({ status: 202, json: { isNew: true, id: expect.stringMatching(/^evt_/) } })
-  // The next interval of the clock can begin between two of the calls, but not more than once.
+  // The calls can fall into two intervals, because the next interval can begin between two of them.
   const ids = [first, await send('acme'), await send('acme')].map(({ json }) => String(json['id']))
   expect(new Set(ids).size).toBeLessThan(3)
   const id = ids[0] as EventId

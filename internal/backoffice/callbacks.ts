@@ -32,15 +32,15 @@ interface TestEvent {
     | undefined
 }
 
-/** Maximum length of a payload, as a form can carry it. */
+/** Maximum characters of a payload, so that it fits into a form. */
 const payloadCharsMax = 16_384
 
 const keyCharsMax = 255
 
 /**
  * Stores a test event and sends it, signed, to the callback immediately, under the same address rules as deliveries. Works while the
- * callback is suspended. The event is never retried or replayed and counts as no usage. A request with the idempotency key of an earlier
- * one sends the earlier event again, as a further attempt.
+ * callback is suspended. The event is never retried or replayed, and does not count as usage. A repeat with the same idempotency key sends
+ * the same event again, as a further attempt.
  */
 const sendTestEvent: UseCase<TestEvent, CallbackTested> = async (
   parts,
@@ -106,7 +106,7 @@ function redactResult(redactor: Redactor, result: CallResult): CallbackTested['r
     name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
     text,
   ])
-  // Drops the end of a truncated response, where a secret may have been cut in two.
+  // Drops the end of a truncated response: a secret that was cut in two there would not be recognized.
   const shown = isAnswerCut ? redactor.payload(answer, answer.length - 1).text : redactor.text(answer)
   return {
     kind,
@@ -118,7 +118,7 @@ function redactResult(redactor: Redactor, result: CallResult): CallbackTested['r
   }
 }
 
-/** Also resumes suspended notifications. `isNew` is false if neither was suspended. */
+/** Resumes the callback and the notifications of a tenant. `isNew` is false if neither of them was suspended. */
 async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promise<Outcome<Done>> {
   const reached = await reachTenant(parts, actor, tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
@@ -143,8 +143,8 @@ const notificationsSuspended = conflict(
 )
 
 /**
- * Stores a notification of type `latchkey.test`, which is delivered like every other one. All requests of a tenant within 10 s of a clock's
- * time are one notification; `isNew` is false for the later ones.
+ * Stores a notification of type `latchkey.test`, which is delivered like other notifications. A tenant gets at most one per interval of 10
+ * s; for further requests in the interval, `isNew` is false.
  */
 async function sendTestNotification(
   parts: DeskParts,

@@ -150,7 +150,7 @@ const classAdvice: Readonly<Record<number, Omit<Advice, 'title'>>> = {
   },
 }
 
-/** Responses of a callback that suspended its deliveries, by cause. */
+/** What the callback responded before its deliveries were suspended, by the cause of the suspension. */
 export const suspensionCauses: Readonly<Record<SuspendedCause, string>> = {
   gone: 'answered 410 Gone',
   disabled: 'answered webhook-delivery: disable',
@@ -177,7 +177,7 @@ const endCauses: Readonly<
   },
 }
 
-/** Returns why an event ended before its retry schedule did, as part of a sentence. Undefined for a cause of the last attempt only. */
+/** Returns, as part of a sentence, why the delivery of an event ended before its last scheduled attempt. Undefined for any other cause. */
 export function endCauseOf(cause: string): { readonly text: string; readonly todo: string } | undefined {
   return valueOf(endCauses, cause)
 }
@@ -187,7 +187,7 @@ export function adviceOf(cause: string): Advice {
   return valueOf(attemptCauses, cause) ?? unknownCause(cause, 'The callback did not respond.')
 }
 
-/** Explains a cause that this version does not know. */
+/** Explains a cause that is unknown to this version. */
 export function unknownCause(cause: string, means: string): Advice {
   return { title: cause.replaceAll('_', ' '), means, todo: 'Ask the platform team.' }
 }

@@ -68,9 +68,9 @@ const replayFields = {
 
 const tenantField = { tenantId: t.Optional(idSchema('ten', { description: 'Id of the tenant.' })) }
 
-/** Returns the body fields of a replay's filter. In the public API the tenant is that of the key. */
+/** Returns the body fields of a replay's filter. The public API has no field for the tenant, which its key determines. */
 export function replayFilterFields({ name }: Pick<SharedApi<never>, 'name'>) {
-  // A missing optional field is like one that was not sent, so both APIs have the same type.
+  // The type assertion is safe: `tenantId` is optional, so a filter without this field also has the type.
   const ofTenant = name === 'public' ? ({} as typeof tenantField) : tenantField
   return { ...ofTenant, ...replayFields }
 }
@@ -118,7 +118,7 @@ export const searchFormFields = Object.values(eventFilters).flatMap(({ search, f
   search === null ? [] : field,
 )
 
-/** Returns the values of a replay's filter in words, except those that pages describe in their own words. */
+/** Returns the members of a replay's filter in words. Omits members without a `summary`, which pages describe themselves. */
 export function replayFilterWords(filter: ReplayFilter, durationText: (ms: number) => string): string[] {
   const values = new Map(Object.entries(filter))
   return definitions.flatMap(([name, { shownReplay }]) => {
@@ -131,7 +131,7 @@ export function replayFilterWords(filter: ReplayFilter, durationText: (ms: numbe
   })
 }
 
-/** Returns the options of the command line, by the API operation that they filter. */
+/** Returns the filter options of commands, by the API operation that the command calls. */
 export function eventFilterOptions(): Readonly<
   Record<
     'listEvents' | 'searchPayloads' | 'startReplay',

@@ -44,7 +44,7 @@ export type FilterName =
   | 'replayId'
   | 'outcome'
 
-/** Filter of events in all interfaces. A member is null where the filter does not apply, so that no interface is forgotten. */
+/** Filter of events in all interfaces. A member is null where the filter does not apply, so that none can be forgotten. */
 export interface EventFilterDefinition {
   readonly param: Param<unknown>
   /** Form field. Null if the field of another filter also takes the values of this one. */
@@ -52,18 +52,18 @@ export interface EventFilterDefinition {
   readonly flag: FilterFlag
   /** Body field of a replay. */
   readonly replay: TSchema | null
-  /** Field of the answer about a replay. */
+  /** Field in a response that describes a replay. */
   readonly answer: DocumentedAnswer | null
   readonly shownReplay: {
     readonly field: FilterField
-    /** Default of the command-line option, which its text names. */
+    /** Default value that the help text of the command-line option states. */
     readonly flagDefault?: string
-    /** Words for the filter: `{}` stands for the value, `{ms}` for a duration. Null if pages and commands have words of their own. */
+    /** Text for the filter: `{}` stands for the value, `{ms}` for a duration. Null if pages and commands have their own text. */
     readonly summary: string | null
   } | null
   /** Body and form field of a search of payloads. */
   readonly search: TSchema | null
-  /** Item in the filter of a subscription. */
+  /** Schema of one item in the filter of a subscription. */
   readonly feed: TSchema | null
 }
 
@@ -84,7 +84,7 @@ const stateLabels = {
   verified: 'Stored only',
 } as const
 
-/** Words for the kinds of origins, in filters and badges. */
+/** Texts for the origins of events, in filters and badges. */
 export const originLabels = {
   provider: 'Provider’s call',
   service: 'Handed in',
@@ -161,7 +161,7 @@ export const sourceIdText = {
   public: 'The provider’s id.',
 }
 
-/** Accepts a built-in provider by its neutral or its vendor's name, or a declared one. */
+/** Form field for a provider: its neutral name, its vendor's name, or the name of a declared provider. */
 export const providerFormField = {
   kind: 'text',
   name: 'provider',
@@ -247,7 +247,7 @@ export const eventFilters = {
   },
   provider: {
     param: providerParam,
-    // Only the list shows notifications.
+    // The provider of notifications is suggested only here, because only the event list shows notifications.
     field: { ...providerFormField, suggestions: [...providerFormField.suggestions, ownProvider] },
     flag: [
       '--provider <name>',
@@ -314,7 +314,7 @@ export const eventFilters = {
   }),
   id: {
     param: { parse: parseEventId, description: 'Id of an event.', schema: idSchema('evt') },
-    // The page distinguishes both kinds of ids.
+    // Also accepts an event id. The page recognizes which of the two ids was entered.
     field: {
       kind: 'text',
       name: 'find',

@@ -65,7 +65,7 @@ export type EventListRequest = PageRequest &
       'tenantId' | 'sourceTenants' | 'ids' | 'after' | 'limit'
     >]?: StoredRequest[Name] | undefined
   } & {
-    /** Selects events that this replay queued, of its first 1 000. */
+    /** Selects the first 1 000 events that this replay queued. */
     readonly replayId?: ReplayId | undefined
     readonly outcome?: ReplayEventOutcome | undefined
   }
@@ -111,19 +111,19 @@ async function replayedIds(
   return ok(await readReplayedIds(parts.readPool, { replayId, outcome }, parts.clock.now()))
 }
 
-/** Returns the refusal to search for a provider's id in all tenants, if there is a reason for one. */
+/** Returns a refusal if a provider's event id cannot be searched in all tenants now. */
 function sourceRefusal(directory: Directory): Refusal | undefined {
   if (!directory.hasSnapshot()) return unavailable
   return directory.stats().tenants > sourceTenantsMax ? tooManyTenants : undefined
 }
 
-/** Returns one tenant or all tenants from memory, with their declared providers under the names that intake gives to events. */
+/** Returns one tenant or all tenants from memory, with their declared providers under the names that stored events have. */
 function sourceTenantsOf(directory: Directory, tenantId: TenantId | undefined): readonly SourceTenant[] {
   const names = new Map<string, string>()
   const nameOf = (given: string) => {
     const known = names.get(given)
     if (known !== undefined) return known
-    // The spec of a tenant can have an alias.
+    // The spec of a tenant can contain an alias, but events have the provider's own name.
     const name = findProviderName(given, directory.declarations()) ?? given
     names.set(given, name)
     return name
@@ -143,7 +143,7 @@ const tooManyTenants = invalid(
   `A search by the provider’s id covers at most ${sourceTenantsMax} tenants: name the tenant or namespaces, too`,
 )
 
-/** With `withoutPayload` the payload is not read, for callers that already show it: a payload never changes. */
+/** With `withoutPayload` the payload is not read: a caller that already shows it needs no new copy, because a payload never changes. */
 async function read(
   parts: SharedDeskParts,
   actor: Actor,
@@ -201,14 +201,14 @@ export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' 
   readonly attempt: AttemptDetail
   /** Requested attempt, or else the one before. */
   readonly compared: AttemptDetail | undefined
-  /** Latest 200 attempts, oldest first. */
+  /** Keys of the latest 200 attempts, oldest first. */
   readonly places: readonly AttemptPlace[]
 }
 
 const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
   one.cycle === other.cycle && one.attempt === other.attempt
 
-/** Reads two attempts by their keys, and only the places of all others. */
+/** Reads two attempts of an event, and of all others only the keys. */
 async function inspectAttempt(
   parts: SharedDeskParts,
   actor: Actor,
@@ -248,7 +248,7 @@ async function inspectAttempt(
   })
 }
 
-/** Omits the redactor's character count, which would count only the part that was read. */
+/** Redacts a payload. Omits the redactor's character count, which would count only the part of the payload that was read. */
 function shownPayload(redactor: Redactor, payload: string): EventDetail['redactedPayload'] {
   const { text, isCut } = redactor.payload(payload)
   return { text, isCut }
@@ -274,7 +274,7 @@ async function readPayload(
   return ok({ event, payload: stored.payload })
 }
 
-/** Event that another service hands in, for example after it verified the call itself. */
+/** Event that another service sends to Latchkey, for example after it verified the provider's call itself. */
 export interface IngestedEvent {
   readonly tenantId: TenantId
   readonly provider: ProviderName
@@ -292,7 +292,7 @@ export interface IngestedEvent {
   readonly payload: string
 }
 
-/** Writes the audit entry before the event. A repeated request writes no second entry. */
+/** Writes the audit entry before it stores the event. A repeated request writes no second audit entry. */
 const ingest: UseCase<IngestedEvent, ValueOf<typeof EventIngested>> = async (parts, actor, given) => {
   const reached = await reachTenant(parts, actor, given.tenantId, 'ingestEvents')
   if (reached.kind !== 'ok') return reached
@@ -329,7 +329,7 @@ const ingest: UseCase<IngestedEvent, ValueOf<typeof EventIngested>> = async (par
   }
 }
 
-/** Starts another delivery cycle. `isNew` is false if one was in progress, or if an identical request had started it. */
+/** Starts another delivery cycle of an event. `isNew` is false if a cycle was in progress, for example after an identical request. */
 const replay: SharedUseCase<
   {
     readonly id: EventId

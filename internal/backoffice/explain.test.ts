@@ -252,7 +252,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     'Look for the failures of the callback in the attempts of its latest events.',
   ],
   [
-    // The open time of the breaker ends before the next attempt of the event, which then waits for its schedule.
+    // The next attempt is due after the open time of the breaker ends, so the event waits for its schedule and not for the breaker.
     { blockers: [trouble('open')], delivery: { dueAtMs: laterMs + 1, isClaimed: false, attemptCount: 3 } },
     'waiting',
     'The event waits for attempt 4 of 10.',
@@ -266,7 +266,7 @@ const states: [facts: Partial<Facts>, position: string, sentence: string, todo: 
     '',
   ],
   [
-    // Here the receiver of notifications is suspended, which is separate from the callback.
+    // The suspension applies to the receiver of notifications, which is separate from the callback.
     { blockers: [suspended('gone')], event: { ...base.event, origin: { kind: 'notification' } } },
     'callback_suspended',
     'The receiver of notifications answered 410 Gone, so it is suspended until it is resumed: events are accepted and wait, and use no attempt.',
@@ -360,7 +360,7 @@ describe('GET events/{eventId}/explain', () => {
   }
   const execute = (text: string, ...values: unknown[]) => backoffice.pool.query(text, values)
 
-  test('explain: the facts are read from the stored event, its tenant and its callback', async () => {
+  test('explain: the explanation is based on the stored event, its tenant and its callback', async () => {
     const id = acme.failedId
     expect(await read(id)).toMatchObject({ status: 200, position: 'failed' })
     await execute(`UPDATE events SET state = 'accepted', completed_at = NULL WHERE id = $1`, id)

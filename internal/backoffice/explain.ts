@@ -28,11 +28,11 @@ export interface Facts {
   readonly event: Pick<EventSummary, 'state' | 'completedAtMs' | 'payloadExpiresOn' | 'origin'>
   readonly lastAttempt: Attempt | undefined
   readonly delivery: DeliveryProgress['delivery']
-  /** Most general first, for deliveries to the event's receiver. */
+  /** What blocks deliveries to the receiver of the event, most general first. */
   readonly blockers: readonly Blocker[]
   readonly mayEndPause: boolean
   readonly hasCallback: boolean
-  /** Subscriptions that will return the event. Empty unless it waits for one. */
+  /** Subscriptions that will return the event. Empty unless the event waits for a pull. */
   readonly readers: Readers
   readonly attemptsMax: number
   /** Deliveries of the tenant that are due earlier, counted up to `aheadMax`. */
@@ -55,7 +55,7 @@ export function explain(facts: Facts): Explanation {
   }
 }
 
-/** Rewrites a text about the callback for the receiver of notifications, to which the same rules apply. */
+/** Replaces "the callback" in a text by "the receiver of notifications", to which the same rules apply. */
 function ofReceiver(text: string): string {
   return text.replaceAll(/\b([Tt]he) callback\b/g, '$1 receiver of notifications')
 }
@@ -86,7 +86,7 @@ function since({ completedAtMs }: Facts['event']): { readonly startedAtMs?: numb
 
 function explainEnd({ lastAttempt }: Facts): Explanation {
   const { attempt, status = null } = lastAttempt ?? {}
-  // The last attempt of a processed event has succeeded, unless the event was acknowledged after it.
+  // If the last attempt of a processed event failed, an acknowledgement has processed the event.
   if (status === null || status < 200 || status > 299)
     return { position: 'acknowledged', sentence: 'A subscription acknowledged the event.' }
   return {
@@ -132,7 +132,7 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
   const again = isTest ? 'send another test event.' : 'replay the event.'
   if (lastAttempt === undefined)
     return { ...failed, sentence: 'The delivery has failed.', todo: `Find the cause, then ${again}` }
-  // The end of a payload's retention is stored as an attempt, but nothing was sent.
+  // Does not count the end of the payload's retention, which is stored as an attempt although nothing was sent.
   const made = lastAttempt.attempt - (lastAttempt.cause === 'payload_expired' ? 1 : 0)
   const head = `The delivery has failed ${made === 0 ? 'before its first attempt' : `after ${countText(made, 'attempt')}`}`
   const end = endOf(lastAttempt)
@@ -144,7 +144,7 @@ function explainFailure({ event, lastAttempt }: Facts): Explanation {
 
 /** Returns why an attempt ended the delivery before the retry schedule did, and what to do. */
 function endOf({ status, cause }: Attempt) {
-  // A call that the platform aborted has the same cause as an event that the callback did not want, but no response.
+  // Ignores a call that the platform aborted: it has the same cause as an event that the callback refused, but no response.
   if (cause === null || (status === null && cause !== 'payload_expired')) return undefined
   return endCauseOf(cause)
 }
@@ -162,7 +162,7 @@ function countText(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
-/** Advice to an actor who may end a pause of deliveries. The page of the event links to the action. */
+/** Advice to an actor who may resume deliveries. The page of the event turns the text into a link to the action. */
 export const resumeAdvice = {
   all: 'Resume deliveries of all tenants.',
   tenant: 'Resume deliveries of this tenant.',
@@ -176,7 +176,7 @@ function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Expl
   if (position === undefined) return undefined
   const explained = { position, sentence: `${cause}: ${effect}.`, todo }
   if ('breaker' in blocker) {
-    // An event whose next attempt comes after the open time waits for this attempt, and not for the breaker.
+    // If the next attempt is due after the open time of the breaker, the event waits for this attempt and not for the breaker.
     const dueAtMs = delivery?.dueAtMs ?? nowMs
     const isHeld = blocker.breaker !== 'closed' && dueAtMs <= Math.max(nowMs, blocker.endsAtMs ?? nowMs)
     return isHeld ? { ...explained, nextChangeAtMs: blocker.endsAtMs } : undefined
@@ -188,7 +188,7 @@ function explainBlocker({ blockers, mayEndPause, delivery, nowMs }: Facts): Expl
     : { ...explained, startedAtMs }
 }
 
-/** Names the next attempt and the number of all. The schedule can be shorter now than the number of attempts made. */
+/** Returns a text such as "attempt 3 of 8". The schedule may have been shortened to fewer attempts than were made. */
 function nextAttempt({ delivery, attemptsMax }: Facts): string {
   const number = (delivery?.attemptCount ?? 0) + 1
   return `attempt ${number} of ${Math.max(number, attemptsMax)}`
@@ -287,7 +287,7 @@ async function factsOf(
     readSetting(readPool, 'forwarding.paused', tenant.id),
     delivery ? countDeliveriesBefore(readPool, key, delivery.dueAtMs, aheadMax + 1) : 0,
   ])
-  // The pause of one tenant does not stop its notifications.
+  // A pause of one tenant stops only deliveries to the callback, not notifications. A pause of all tenants stops both.
   const pauses = await pausesOf(parts, actor, settings, () => isCallback)
   const owner = pauses[0] && (pauses[0].tenantId === null ? 'all' : tenant)
   const mayEndPause =

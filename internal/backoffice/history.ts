@@ -27,7 +27,7 @@ export interface LockListRequest extends PageRequest {
   readonly toMs?: number | undefined
 }
 
-/** Most recently acquired first. */
+/** Lists a tenant's lock history, most recently acquired first. */
 const listLocks: UseCase<LockListRequest, Page<LockHistoryEntry>> = async (parts, actor, request) => {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
@@ -71,11 +71,11 @@ const listRefused: SharedUseCase<
 
 function redactCall({ directory, redactorOf }: SharedDeskParts, call: RefusedCallView): RefusedCall {
   const tenant = directory.findTenantById(call.tenantId)
-  // The rules of a deleted tenant are unknown.
+  // Omits headers and sample: the redaction rules of a deleted tenant are unknown.
   if (tenant === undefined) return { ...call, headers: {}, sample: null }
   const redactor = redactorOf(tenant)
   const { headers, sample } = call
-  // The redactor drops the end of a truncated sample, where a secret may have been cut in two.
+  // Drops the end of a truncated sample: a secret that was cut in two there would not be recognized.
   const redact = (text: string) =>
     redactor.payload(text, isWholeSample(text) ? text.length : text.length - 1).text
   return {
@@ -89,7 +89,7 @@ export const refusedCases = { list: listRefused }
 
 const searchCharsMax = 200
 
-/** Newest first. Entries without a tenant are shown only to actors that see all tenants. */
+/** Lists audit entries, newest first. Entries without a tenant are shown only to actors that see all tenants. */
 const listEntries: UseCase<
   PageRequest & TenantSelection & Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>,
   Page<AuditRecord>

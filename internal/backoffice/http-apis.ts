@@ -33,7 +33,7 @@ export interface SharedApi<Parts> {
   readonly name: KeyApi
   readonly base: string
   readonly tenantBase: string
-  /** Parameters that select the tenants of a list. The public API has none, because its keys have one tenant. */
+  /** Parameters that select the tenants of a list. The public API has none, because a key belongs to one tenant. */
   readonly tenantParams: typeof tenantParams
   readonly listText: string
   route<Query extends Params, Body extends TSchema, Value>(
@@ -48,7 +48,7 @@ interface ScopeSet {
   readonly text: string
 }
 
-/** Scopes of an API key by API, with the actions that they add. */
+/** Sets of scopes with which an API key may call routes, by API, smallest set first. */
 const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
   backoffice: [
     { scopes: ['dashboard:read'], text: 'scope `dashboard` or `dashboard:read`' },
@@ -119,7 +119,7 @@ const internalRules: RouteApi<InternalParts> = {
   },
 }
 
-/** Returns a text about the rights that an API key needs for a route that refused it. Every accepted key has the right to see. */
+/** Returns the text of the error for an API key that lacks the right of a route. Every accepted key has the right `see`. */
 function keyBoundsText(route: RouteRight): string {
   const keys = scopesFor('backoffice', route)
   if (keys === undefined) return 'No API key may do this'
@@ -184,7 +184,7 @@ const publicRules: RouteApi<TenantRouteParts> = {
       isCounted = false
       await wait()
       isCounted = calls.take(1, owner)
-      // One event can end the waits of many calls at once, each of which then takes milliseconds.
+      // Retries for a short time: one event can end the waits of many calls at once, and each of them then runs for milliseconds.
       for (let tries = 0; tries < placeTriesMax && !isCounted; tries += 1) {
         await Bun.sleep(placePauseMs)
         isCounted = calls.take(1, owner)
@@ -214,12 +214,12 @@ export const internalApi: SharedApi<InternalParts> = {
   route: internalRoute,
 }
 
-/** Serves `/v1`, where an API key reaches its own tenant. */
+/** Rules of the routes under `/v1`, where an API key acts on its own tenant. */
 export const publicApi: SharedApi<TenantRouteParts> = {
   name: 'public',
   base: '/v1',
   tenantBase: '/v1',
-  // Values of parameters are optional, so a parameter that an API lacks is like one that was not sent.
+  // The type assertion is safe: all values of parameters are optional, so missing parameters also have the type.
   tenantParams: {} as typeof tenantParams,
   listText: 'Covers the tenant of the key.',
   route: (definition) => createRoute(publicRules, definition),

@@ -75,7 +75,7 @@ export function operationOf(
   }
 }
 
-/** @throws if the parameter has no documentation */
+/** @throws if the path parameter is not documented */
 export function documentedParam(name: string, own: DocumentedRoute['pathParams']): PathParam {
   const documented: Readonly<Record<string, PathParam>> = { ...pathParams, ...own }
   const param = documented[name]

@@ -114,7 +114,7 @@ export const EventSummary = answer(
 )
 export const EventPage = pageAnswer('EventPage', EventSummary, eventId)
 
-/** Use cases return the payload as the text that was received. */
+/** The payload is an object in the response. Use cases return it as the text that was received. */
 export const StoredPayload = answer(
   'StoredPayload',
   objectOf({
@@ -135,7 +135,7 @@ export const EventReplayed = answer(
   }),
 )
 
-/** Position of an event with the reason. */
+/** Explanation of where an event is on its way, and why. */
 export const Explanation = answer(
   'Explanation',
   objectOf(

@@ -19,7 +19,7 @@ import { invalid } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 
-/** Bytes. Fits the largest body of a provider, in addition to the other fields. */
+/** Maximum bytes of a request to ingest an event: the largest body of a provider, and the other fields. */
 const ingestBytesMax = 26 * 1024 * 1024
 
 const tenantField = idSchema('ten', { description: 'Id of the tenant.' })

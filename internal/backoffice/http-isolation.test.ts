@@ -227,7 +227,7 @@ describe('tenant key', () => {
     ['dashboard', () => own, token],
     ['dashboard:read', () => readOnly, dashboardKey('reader')],
   ])(
-    '%s key: may check its own tenant’s guardrails, and gets 403 for a commit',
+    '%s key: can check its own tenant’s guardrails, and committing usage returns 403',
     async (_scope, tenant, key) => {
       const { tenantId } = tenant()
       const before = await traceOf(tenant())
@@ -279,7 +279,7 @@ describe('dashboard:read key', () => {
     method !== 'GET' && !reads.includes(`${method} ${path}`)
 
   test.each(internalRoutes.filter(isWrite).map((route) => [route.method, route.path, route] as const))(
-    'dashboard:read key: %s %s returns 403 with the scopes of its documentation, and changes nothing',
+    'dashboard:read key: %s %s returns 403, names the documented scopes and changes nothing',
     async (method, path, { operation }) => {
       const before = await traceOf(readOnly)
       const answer = await call(method, path)

@@ -45,7 +45,7 @@ describe('path parameters', () => {
   ])('path parameter: %s returns the documented 404 in every operation', async (what, value) => {
     for (const { method, path, operation } of inPath) {
       for (const [, name = ''] of path.matchAll(/\{(\w+)\}/g)) {
-        // Skips emission ids, which can be any text without control characters.
+        // Skips this case for emission ids, which can be any text without control characters.
         if (name === 'emissionId' && what === 'of another form') continue
         const url = fillPath(path, known()).replace(fillPath(`{${name}}`, known()), value)
         const answer = await backoffice.call(method, url, {

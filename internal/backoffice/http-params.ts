@@ -46,7 +46,7 @@ export function idSchema<Prefix extends keyof Ids>(prefix: Prefix, options: Sche
   return t.Unsafe<Ids[Prefix]>(t.String({ pattern: idPattern(prefix), expected, ...options }))
 }
 
-/** `pattern` must have the same meaning in every dialect of regular expressions. */
+/** Creates a text parameter. `pattern` must have the same meaning in every dialect of regular expressions. */
 export function patternParam(description: string, pattern: string, expected: string): Param<string> {
   const form = new RegExp(pattern)
   return {
@@ -56,7 +56,7 @@ export function patternParam(description: string, pattern: string, expected: str
   }
 }
 
-/** Covers 1970 to 9999: nothing is older, and Postgres and JavaScript write later years differently. */
+/** Covers the years 1970 to 9999: no event is older, and Postgres and JavaScript format later years differently. */
 const timePattern = timestampPattern.replace('[0-9]{4}', '(19[7-9][0-9]|[2-9][0-9]{3})')
 
 const timeExpected = 'an RFC 3339 time such as 2026-11-01T08:30:00Z'
@@ -69,7 +69,7 @@ function readTime(text: string): number | undefined {
 
 const timeForm = new RegExp(timePattern)
 
-/** Completes the error text `"name" …`. */
+/** Returns the problem of a text that is not a time, as the end of a sentence that begins with the name of the field. */
 function timeProblem(text: string): string {
   return timeForm.test(text) && parseTimestamp(text) === undefined
     ? 'names a day that does not exist'
@@ -80,7 +80,7 @@ export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
     problemOf: (text) =>
-      // A plus sign that is not encoded arrives as a space.
+      // A `+` that is not encoded in a URL arrives as a space.
       timeForm.test(text.replace(' ', '+')) && text.includes(' ')
         ? `must be ${timeExpected}: send the + of an offset as %2B`
         : timeProblem(text),
@@ -91,7 +91,7 @@ export function timeParam(description: string): Param<number> {
 
 type TimesMs<Times> = { readonly [Name in keyof Times]: number | Extract<Times[Name], undefined> }
 
-/** Parses times into milliseconds since the epoch. Refuses a text that is no RFC 3339 time, and a date that does not exist. */
+/** Parses RFC 3339 times into milliseconds since the epoch. Refuses any other text, and dates that do not exist. */
 export function readTimes<Times extends Readonly<Record<string, string | undefined>>>(
   times: Times,
 ): Outcome<TimesMs<Times>> {
@@ -108,7 +108,7 @@ export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
 
-/** Received value of a path parameter, and its parser, which returns undefined for a malformed value. */
+/** Value of a path parameter as received, and its parser. `parse` returns undefined for a malformed value. */
 interface PathValue<Value> {
   readonly name: keyof typeof pathParams
   readonly params: Readonly<Record<string, string>>
@@ -129,7 +129,7 @@ export function malformedText(name: string, { schema }: PathParam): string {
   return `"${name}" must be ${expectation(schema)}`
 }
 
-// Does not bound the length of a name, because engines bound repetitions within repetitions.
+// Does not limit the length of each name, because regex engines limit nested bounded repetitions.
 const namespacesForm = new RegExp(`^[a-z0-9][-a-z0-9]*(,[a-z0-9][-a-z0-9]*){0,${namespacesMax - 1}}$`)
 const namespacesCharsMax = namespacesMax * 64 - 1
 
@@ -154,7 +154,7 @@ export const tenantParam: Param<TenantId> = {
 
 export const providerParam = providerNameParam(providerText('A provider'))
 
-/** Accepts a built-in or a declared provider. `parseProviderName` converts the value. */
+/** Schema of a field for a built-in or declared provider. `parseProviderName` converts its value. */
 export const providerField = (description: string) =>
   t.String({
     pattern: providerNamePattern,
@@ -241,6 +241,6 @@ export function timestamp(description: string) {
     expected: timeExpected,
     description: `${description} Such as 2026-11-01T08:30:00Z.`,
   }
-  // The parser of requests does not know formats.
+  // The parser of requests does not know `format`, so only the documentation contains it.
   return t.String({ ...schema, documented: { ...schema, type: 'string', format: 'date-time' } })
 }

@@ -79,7 +79,7 @@ const searchTenant = { tenantId: t.Optional(idSchema('ten', { description: 'Id o
 
 export function searchPayloads<Parts>(api: SharedApi<Parts>) {
   const isPublic = api.name === 'public'
-  // In the public API the tenant is that of the key, so both APIs have the same type.
+  // The public API takes the tenant from the key. With the type assertion, the bodies of both APIs have the same type.
   const ofTenant = isPublic
     ? ({} as typeof searchTenant)
     : ({ tenantId: idSchema('ten', { description: 'Id of the tenant.' }) } as unknown as typeof searchTenant)
@@ -116,7 +116,7 @@ export function searchPayloads<Parts>(api: SharedApi<Parts>) {
   })
 }
 
-/** Returns the term of a request; undefined unless the request has exactly one. */
+/** Returns what a request searches for: a text, or a value at a path. Undefined unless the request has exactly one of the two. */
 function termOf({
   text: sought,
   path,

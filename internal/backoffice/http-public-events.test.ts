@@ -146,7 +146,7 @@ describe('tenants of event calls', () => {
     subscription: 'unknown',
   } as SeededTenant
 
-  // Skips these routes: with the name of another tenant's subscription, PUT creates a subscription of the caller and DELETE deletes none.
+  // Skipped: with the name of another tenant's subscription, these routes create a subscription of the caller, or delete nothing.
   const ownNames = ['PUT /v1/subscriptions/:subscriptionName', 'DELETE /v1/subscriptions/:subscriptionName']
 
   test.each(named.filter(([name]) => name.includes(':') && !ownNames.includes(name)))(

@@ -78,7 +78,7 @@ describe('a tenant without a callback', () => {
     expect(await queued()).toBe(0)
   })
 
-  test('pull-only tenant: a subscription that is deleted when idle only observes, and its acknowledgement does not process events', async () => {
+  test('pull-only tenant: acknowledging an event in a subscription that is deleted when idle does not mark the event as processed', async () => {
     const id = await receive()
     await call('PUT', 'subscriptions/observer', { from: '2026-01-01T00:00:00Z', deleteAfterIdleDays: 1 })
     const { events, ackToken } = await pull('observer')
@@ -89,7 +89,7 @@ describe('a tenant without a callback', () => {
     await call('DELETE', 'subscriptions/observer')
   })
 
-  test('pull-only tenant: the explanation of an event that all subscriptions have passed suggests a seek', async () => {
+  test('pull-only tenant: if all subscriptions have moved past an event, the explanation of the event suggests a seek', async () => {
     const id = await receive()
     await call('POST', 'subscriptions/shop/seek', { from: new Date(Date.now() + 60_000).toISOString() })
     expect(await explanationOf(id)).toMatchObject({
@@ -180,7 +180,7 @@ describe('a tenant without a callback', () => {
   })
 })
 
-test('pull-only tenant that gets a callback: earlier events stay for the pull, a replay delivers them, and new events are queued', async () => {
+test('pull-only tenant that gets a callback: earlier events still wait for a pull, a replay delivers them, and new events are queued', async () => {
   await call('PUT', 'subscriptions/before')
   const before = await receive()
   await api.applyManifests(called)

@@ -195,7 +195,7 @@ describe('user who may see a tenant', () => {
   ]
 
   test.each(others)(
-    'rights: $operation asks the API server for $right',
+    'rights: $operation asks the API server whether the user has $right',
     async ({ right, operation, isForAllTenants = false, path, body }) => {
       const asked = new Set<string>()
       backoffice.allow(({ verb, subresource, name, namespace }) => {
@@ -285,7 +285,7 @@ describe('user who may see a namespace', () => {
     expect((await call('GET', `events?namespaces=${named}`)).status).toBe(400)
   })
 
-  test('namespaces filter: naming namespaces gives a user no access to objects that belong to all tenants', async () => {
+  test('namespaces filter: with it, a user still has no access to objects that belong to all tenants', async () => {
     backoffice.allow(seesShops)
     for (const [method, path, body] of [
       ['GET', 'settings', undefined],

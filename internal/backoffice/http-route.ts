@@ -20,11 +20,11 @@ import type { DocumentedAnswer } from './http-schemas.ts'
 import type { Outcome } from './outcome.ts'
 import { ownTenant } from './reach.ts'
 
-/** Authenticated call with parsed parameters and body. `Desks` are the use cases that the API has. */
+/** Authenticated call with parsed parameters and body. `Desks` are the use cases that the routes of the API call. */
 export interface RouteCall<Query extends Params, Body, Desks> {
   readonly backoffice: Desks
   readonly actor: Actor
-  /** Tenant id from the path, or else the tenant of a key. Empty without either. */
+  /** Tenant id from the path, otherwise the tenant of the API key. Empty if there is neither. */
   readonly tenantId: TenantId
   readonly params: Readonly<Record<string, string>>
   readonly query: ParamValues<Query>
@@ -40,7 +40,7 @@ export interface RouteCall<Query extends Params, Body, Desks> {
   readonly aside: Aside
 }
 
-/** Runs `wait` without counting the call as under way. False if too many calls are under way then: the call must do nothing more. */
+/** Runs `wait` without counting the call as under way. False if too many calls are under way after it: then the call must end. */
 export type Aside = (wait: () => Promise<unknown>) => Promise<boolean>
 
 export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks, Value> {
@@ -53,13 +53,13 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks,
   readonly summary: string
   /** Text in front of the sentence about the required right. Omit if the summary is enough. */
   readonly description?: string
-  /** Required right, besides `see`. */
+  /** Right that the route requires in addition to `see`. */
   readonly right: Action
-  /** Requires the right in the whole cluster, which excludes API keys. */
+  /** Requires the right in the whole cluster, so API keys cannot call the route. */
   readonly isForAllTenants?: true
   readonly deprecated?: true
   readonly answer: DocumentedAnswer<Value>
-  /** Default: a text for the status. */
+  /** Description of the response. Default: a standard text for the status. */
   readonly answerText?: string
   /** Default 200. Use 202 for work that continues after the response. */
   readonly status?: 200 | 202
@@ -78,7 +78,7 @@ export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks,
   /** Documentation of the header. Default: a repeated request takes effect once. */
   readonly idempotencyKeyText?: string
   act(call: RouteCall<Query, Body['static'], Desks>): Promise<Outcome<NoInfer<Value>> | ApiError>
-  /** Makes the response a stream of server-sent events, which `write` returns. */
+  /** Makes the response a stream of server-sent events. `write` must then return the stream. */
   readonly streams?: true
   /** Converts the value to JSON text, or to a stream. Default: the JSON text of `toWire`. */
   write?(value: NoInfer<Value>): AnswerBody
@@ -102,13 +102,13 @@ export interface RouteApi<Parts> extends ApiDocumentation {
 
 const bodyBytesDefault = 16 * 1024
 
-/** Parts of a call that are parsed before the body is read. */
+/** Members of a call that are parsed before the body is read. */
 type RouteHead = Pick<
   RouteCall<Params, unknown, never>,
   'actor' | 'tenantId' | 'query' | 'idempotencyKey' | 'lastEventId'
 >
 
-/** Creates a route that authenticates before it reads the body, which counts towards the caller's share of the memory for bodies. */
+/** Creates a route that authenticates before it reads the body. The body then counts towards the memory that the caller may use. */
 export function createRoute<
   Desks,
   Parts extends { readonly backoffice: Desks },
@@ -173,7 +173,7 @@ function readHead(
   { request, params }: Head,
   actor: Actor,
 ): ReadHead {
-  // No object has a malformed name, so a malformed parameter, which the server passes as an empty text, is handled like an unknown one.
+  // Responds 404 for a malformed parameter, because no object has such a name. The server passes malformed parameters as empty texts.
   const { tenantId: keyTenant = noTenant } = ownTenant(actor)
   const tenantId = params['tenantId'] === undefined ? keyTenant : readTenantId(params['tenantId'])
   const malformed = (name: string) => apiError('not_found', malformedText(name, documentedParam(name, own)))

@@ -9,7 +9,7 @@ export interface DocumentedAnswer<Value = unknown> {
   readonly schema: JsonSchema
   /** Undefined if the example of the object must omit this field. */
   readonly example: unknown
-  /** Type only, never set. */
+  /** Never set: only carries the type. */
   readonly value?: Value
 }
 
@@ -50,12 +50,12 @@ export const constant = <const Word extends string>(word: Word) =>
   of<Word>({ type: 'string', const: word })(word)
 export const idOf = <Prefix extends string>(prefix: Prefix, example?: string) =>
   of<Prefix extends keyof Ids ? Ids[Prefix] : string>({ type: 'string', pattern: idPattern(prefix) })(example)
-/** A minor version may add words. */
+/** Like `wordOf`, but a minor version may add words. */
 export const growingWordOf = <const Word extends string>(words: readonly Word[], example?: NoInfer<Word>) =>
   of<Word>({ type: 'string', enum: words, ...mayGrow })(example)
 export const providerOf = (example?: string) =>
   of<string>({ type: 'string', enum: providerNames, ...mayGrow })(example)
-/** Provider of an event, which can also be that of notifications. */
+/** Provider of an event. Includes `latchkey`, the provider of notifications. */
 export const eventProviderOf = (example?: string) =>
   of<string>({ type: 'string', enum: [...providerNames, ownProvider], ...mayGrow })(example)
 export const orNull = <Value>({ schema, example }: DocumentedAnswer<Value>) =>
@@ -64,7 +64,7 @@ export const listOf = <Item>({ schema, example }: DocumentedAnswer<Item>, exampl
   of<readonly Item[]>({ type: 'array', items: schema })(examples)
 export const described = <Value>(description: string, { schema, example }: DocumentedAnswer<Value>) =>
   of<Value>({ ...schema, description })(example)
-/** Field that the example of its object omits. */
+/** Field that is omitted in the example of its object. */
 export const unshown = <Value>({ schema }: DocumentedAnswer<Value>) => of<Value>(schema)()
 
 export function objectOf<
@@ -96,8 +96,8 @@ export function pageAnswer<Item>(name: string, item: DocumentedAnswer<Item>, nex
 }
 
 /**
- * Marks every set of values in the schema of a Tenant, to which any minor version may add values. Names of providers are such a set, to
- * which declarations add. Omits what only the API server of a cluster reads.
+ * Marks every `enum` in the schema of a Tenant as a set to which a minor version may add values. Names of providers become such a set,
+ * because declarations add names. Omits fields that only the API server of a cluster reads.
  */
 export function withGrowingSets(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withGrowingSets)

@@ -43,7 +43,7 @@ async function store(count: number) {
 }
 
 describe('pull over the API', () => {
-  test('subscription pull: events have the same form as for callbacks, and can be acknowledged, released and extended', async () => {
+  test('subscription pull: events have the same form as for callbacks; their lease can be acknowledged, released and extended', async () => {
     expect((await call('PUT', '', { types: ['order.*'], providers: ['generic'] })).json).toMatchObject({
       isNew: true,
       subscription: { name: 'shop', types: ['order.*'], providers: ['generic'], acknowledgedAt: null },

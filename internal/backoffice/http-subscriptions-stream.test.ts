@@ -117,7 +117,7 @@ describe('stream of events', () => {
     expect(idsOf(stream)).toEqual(ids)
   }, 20_000)
 
-  test('event stream: `Last-Event-ID` acknowledges events and continues after them, and without this header events are sent again', async () => {
+  test('event stream: with `Last-Event-ID` a new stream acknowledges events and continues after them; without it they are sent again', async () => {
     const ids = await store(5)
     const first = await open()
     await until('the events', () => first.events.length === 5)

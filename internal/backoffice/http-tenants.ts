@@ -239,7 +239,7 @@ export const tenantRoutes = [
     async act({ backoffice, actor, query: { from, to, ...query } }) {
       const page = await backoffice.audit.list(actor, { ...query, fromMs: from, toMs: to })
       if (page.kind !== 'ok') return page
-      // Ids are texts everywhere in the contract.
+      // The contract writes all ids as texts.
       const items = page.value.items.map((entry) => ({ ...entry, id: String(entry.id) }))
       return ok({ ...page.value, items })
     },

@@ -292,7 +292,7 @@ describe('idempotency', () => {
       backoffice.call('POST', `/internal/v1/simulations/${id}/advance`, { body: { sourceEventId } })
     expect((await advance(events[1]?.id)).status).toBe(409)
     expect((await advance(events[0]?.id)).json['isNew']).toBe(true)
-    // Stores what the simulator stores after it has sent an event.
+    // Changes the row as the simulator does after it has sent an event.
     await backoffice.pool.query(
       'UPDATE simulations SET sent_at = ARRAY[now()], state = $2, started_at = now() WHERE id = $1',
       [id, 'running'],
@@ -323,7 +323,7 @@ describe('idempotency', () => {
     })
   })
 
-  test('idempotency: writing a setting with another version than the stored one returns 409 and changes nothing', async () => {
+  test('idempotency: writing a setting with an expected version that is not the stored one returns 409 and changes nothing', async () => {
     const setting = mine('settings/providers.card.paused')
     await done('PUT', setting, { body: { value: true, expectedVersion: 0 } })
     expect(
@@ -348,7 +348,7 @@ describe('raw payload', () => {
     ])
     for (let times = 1; times <= 2; times += 1) {
       const answer = await done('GET', `/internal/v1/events/${id}/payload`)
-      // Keeps all digits of a number, which a JSON parser would round.
+      // The response keeps all digits of the number, which a JSON parser would round.
       expect(answer.text).toContain('"amount":820982911946154508')
       expect(await auditOf('payloads.read')).toHaveLength(times)
     }
@@ -434,7 +434,7 @@ describe('test event', () => {
     ).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
   })
 
-  test('test event: cannot be replayed, neither alone nor by a filter', async () => {
+  test('test event: a replay of this event, or with a filter that matches it, does not send it', async () => {
     receiver.answer(() => new Response(null, { status: 500 }))
     const { id } = (await done('POST', mine('callback/test'))).json
     const alone = await backoffice.call('POST', `/internal/v1/events/${id}/replays`, { body: {} })
@@ -483,7 +483,7 @@ test('limit override: an end time that is malformed or in the past returns 400 a
 test.each([
   ['eventPerMonth', 'which seems to misspell eventsPerMonth', 400],
   ['locketsPerMonth', 'which no own limit resembles', 200],
-])('limit override: %s, %s, returns %d', async (limit, _which, status) => {
+])('limit override: a request with %s (%s) returns %d', async (limit, _which, status) => {
   const body = { hard: 1, expiresAt: soon(), reason: 'x' }
   const answer = await backoffice.call('PUT', mine(`limits/${limit}/override`), { body })
   expect(answer.status).toBe(status)
@@ -552,7 +552,7 @@ describe('guardrails', () => {
     },
   )
 
-  test('guardrails: only the first call that reaches a soft limit of an emitted kind is logged and counted', async () => {
+  test('guardrails: when calls exceed a soft limit of an emitted kind, only the first one is logged and counted as a crossing', async () => {
     await done('PUT', '/internal/v1/settings/limits.sent.mailsPerMonth.soft', { body: { value: 3 } })
     await until('the setting to be in force', async () =>
       (await limitOf('sent.mailsPerMonth')) === undefined ? undefined : true,

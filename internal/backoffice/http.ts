@@ -45,7 +45,7 @@ const SettingBody = t.Object(
   strict,
 )
 
-/** Owner of runtime settings, in names of operations. */
+/** Owner of runtime settings, as the names of API operations contain it. */
 type SettingOwner = 'Installation' | 'Tenant'
 
 function settingsOf(kind: SettingOwner) {

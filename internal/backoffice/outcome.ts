@@ -3,7 +3,7 @@ import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 
 /** Reason why a request was refused. The problem texts are safe to show and say what to do next. */
 export type Refusal =
-  /** Actor that lacks the right on a visible tenant, or on all tenants if the request covers them. */
+  /** The actor lacks the right on a tenant that it sees, or on all tenants if the request covers all. */
   | { readonly kind: 'forbidden' }
   /** Object that is missing, or of a tenant that the actor may not see. The caller cannot distinguish the two cases. */
   | { readonly kind: 'notFound'; readonly problem?: string }
@@ -52,7 +52,7 @@ const invalidType = invalid(
   'type',
 )
 
-/** Returns the filter with its type in lower case, as types are, or the refusal of an asterisk elsewhere than at the end. */
+/** Returns the filter with its type in lower case, as stored types are. Refuses an asterisk that is not at the end. */
 export function readTypeFilter<Filter extends { readonly type?: string | undefined }>(
   filter: Filter,
 ): Extract<Outcome<Filter>, { kind: 'ok' | 'invalid' }> {
@@ -75,7 +75,7 @@ export function providerNotReady(problem: string): Extract<Refusal, { kind: 'con
   return { ...conflict(problem), code: 'provider_not_ready' }
 }
 
-/** Refuses an idempotency key, or another id of a request, that was used with other content. */
+/** Refuses an idempotency key, or an id of usage, that was already used with different content. */
 export function keyReused(problem: string): Extract<Refusal, { kind: 'keyReused' }> {
   return { kind: 'keyReused', problem }
 }
@@ -100,7 +100,7 @@ export async function attempt<Value>(
   }
 }
 
-/** Returns whether an error means that a store is unavailable, and not a bug. */
+/** Returns true if an error means that a store is unavailable; false for a bug. */
 export function isStoreAway(cause: unknown): boolean {
   return cause instanceof RedisUnavailable || !isMistake(cause)
 }

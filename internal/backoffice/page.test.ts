@@ -21,7 +21,7 @@ function pageOf(
   return { items, next: hasMore ? last.at : undefined }
 }
 
-test('mergePages: returns every matching row once, newest first, when searches stop at different positions', async () => {
+test('mergePages: returns every matching row once, newest first, when the searches of tenants stop at different positions', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.record({ at: fc.nat(400), tenant: fc.nat(6) }), {

@@ -18,7 +18,7 @@ export interface PageRequest {
   readonly limit?: number | undefined
 }
 
-/** Sort key: an id or another unique value. Positions of rows of different tenants can be compared. */
+/** Sort key of a row: an id or another unique value. Sort keys of different tenants can be compared with each other. */
 type Position = string | number
 
 export interface ReadPage<At> {
@@ -43,7 +43,7 @@ export function pageFrom<Item>(items: readonly Item[], next: Position | undefine
   return ok({ items, next: next?.toString() })
 }
 
-/** Returns undefined for any other text than a positive integer. */
+/** Parses a positive integer. Returns undefined for any other text. */
 export function parseIntegerPosition(text: string): number | undefined {
   const position = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : undefined
   return Number.isSafeInteger(position) ? position : undefined
@@ -59,9 +59,9 @@ interface Slice<Item, At> {
 interface ListSource<Item, At> {
   readonly parse: (text: string) => At | undefined
   readonly positionOf: (item: Item) => At
-  /** Returns the refusal to read a page of all tenants, if there is a reason for one. */
+  /** Returns a refusal if a page of all tenants cannot be read now. */
   readonly refuseAll?: (() => Refusal | undefined) | undefined
-  /** Reads all tenants without `tenantId`. `tenants` is the number of tenants that share the page, or 1 if one query covers all. */
+  /** Reads rows of one tenant, or of all tenants without `tenantId`. `tenants`: number of queries that share the page. */
   readonly read: (
     page: ReadPage<At> & { readonly tenantId?: TenantId },
     tenants: number,
@@ -114,7 +114,7 @@ export async function mergePages<Item, At extends Position>({
   for (let start = 0; start < tenantIds.length; start += parallelMax)
     pages.push(...(await Promise.all(tenantIds.slice(start, start + parallelMax).map(list))))
   const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-  // The page ends where the search of the first tenant stopped, because later rows of that tenant are not known yet.
+  // Some searches stopped early. The page ends at the newest of these positions, because further rows of that tenant are unknown.
   const searchedTo = ends.reduce<At | undefined>(
     (latest, end) => (latest === undefined || end > latest ? end : latest),
     undefined,

@@ -28,9 +28,9 @@ export interface SharedParts {
   readonly access: Access
   readonly clock: Clock
   readonly limits: LimitsInForce
-  /** Streams of subscriptions, in processes that serve them. */
+  /** Opens event streams, in processes that serve them. */
   readonly streams?: Pick<EventStreams, 'open'>
-  /** News for waiting pulls, in processes that serve them. */
+  /** Wakes waiting pulls when new events arrive, in processes that serve pulls. */
   readonly news?: Pick<FeedNews, 'openForPull'>
   /** Logs the error of an unavailable store. Must not throw. */
   onTrouble(cause: unknown): void
@@ -42,11 +42,11 @@ export interface BackofficeParts extends SharedParts {
   readonly outbound: Outbound
   readonly secrets: Pick<SecretOpener, 'open'>
   readonly callers: Pick<Callers, 'byTenant'>
-  /** Applies to tenants whose spec sets no retention. Called on each use. */
+  /** Returns the retention of tenants whose spec sets none. Called on each use. */
   retentionDefaults(): RetentionDays
   /** Called after the transaction of newly ingested events has committed. Must not throw. */
   onIngested(events: readonly ReceivedEvent[]): void
-  /** Called when usage of another service reaches a soft limit, once per month. Must not throw. */
+  /** Called when usage that another service emits reaches a soft limit, once per month and limit. Must not throw. */
   onSoftCrossing(crossing: SoftCrossing): void
   /** Base of the webhook URLs, before `/v1/t/…`. Omit to show paths only. */
   readonly publicUrl?: string | undefined
@@ -66,7 +66,7 @@ export interface DeskParts extends BackofficeParts, SharedDeskParts {
   readonly rankAll: Ranking
 }
 
-/** @throws on bugs, and on store errors, which `attempt` turns into a refusal */
+/** @throws for bugs, and for errors of a store, which `attempt` turns into a refusal */
 export type UseCase<Request, Value, Parts = DeskParts> = (
   parts: Parts,
   actor: Actor,

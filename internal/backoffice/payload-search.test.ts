@@ -86,7 +86,7 @@ describe('terms of a search', () => {
 
 describe('POST event-searches', () => {
   test.each(['slack', 'latchkey'])(
-    'search in payloads: filters by provider %s, which is not built in',
+    'search in payloads: can be filtered by the provider %s, which is not built in',
     async (name) => {
       const provider = parseProviderName(name)
       const text = `of-${name}`
@@ -151,7 +151,7 @@ describe('POST event-searches', () => {
     expect((await search(body)).status).toBe(400)
   })
 
-  test('search in payloads: a search of another tenant returns 404, and an actor without the right to payloads gets 403 and no result', async () => {
+  test('search in payloads: searching another tenant returns 404, and without the right to read payloads a search returns 403', async () => {
     const body = { text: secret }
     expect((await search(body, dashboardKey('rival'))).status).toBe(404)
     backoffice.allow(({ verb, subresource }) => verb === 'get' && subresource === '')

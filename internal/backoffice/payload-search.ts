@@ -9,7 +9,7 @@ import { type PageRequest, readPage } from './page.ts'
 import type { SharedUseCase } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
-/** Text that a payload must contain, or value at a path. */
+/** Text that a payload must contain, or value that it must have at a path. */
 export type PayloadTerm =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'path'; readonly path: string; readonly equals: string }
@@ -24,12 +24,12 @@ export interface PayloadSearch extends PageRequest, SearchFilter {
 
 /** Minimum and maximum characters of a searched text or value. */
 export const termChars = { min: 3, max: 200 }
-/** Has the same meaning in every dialect of regular expressions. */
+/** Form of a path in a payload, as a pattern with the same meaning in every dialect of regular expressions. */
 export const payloadPathPattern = '^([$][.])?[^.$]+([.][^.]+){0,15}$'
 /** Maximum characters of a path. */
 export const payloadPathCharsMax = 200
 
-/** Maximum searches per actor, minute and process. */
+/** Maximum searches of payloads per minute, for each actor in each process. */
 export const searchesPerMinute = 30
 const minuteMs = 60_000
 const actorsMax = 10_000
@@ -38,10 +38,10 @@ const searchesUnderWayMax = 2
 
 /** Maximum concurrent searches for a provider's id in several tenants in a process, each with one connection at a time. */
 const wideSearchesMax = 1
-/** Maximum connections that searches occupy. Pools that they share with other reads must be larger. */
+/** Maximum connections that searches occupy. A pool that searches share with other reads must be larger. */
 export const searchConnectionsMax = searchesUnderWayMax + wideSearchesMax
 
-/** Limits the searches in this process: `searchesPerMinute` and one at a time per actor in payloads, and searches of several tenants. */
+/** Limits searches in this process. Payloads: `searchesPerMinute`, and one at a time, per actor. Several tenants: `wideSearchesMax`. */
 export class SearchTurns {
   readonly #clock: Clock
   readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
@@ -52,7 +52,7 @@ export class SearchTurns {
     this.#clock = clock
   }
 
-  /** Refuses more than `wideSearchesMax` concurrent searches. */
+  /** Runs a search of several tenants. Refuses it if `wideSearchesMax` of these are running. */
   async runWide<Value>(actor: string, search: () => Promise<Outcome<Value>>): Promise<Outcome<Value>> {
     if (!this.#wide.take(1, actor)) return overloaded
     try {
@@ -82,7 +82,7 @@ export class SearchTurns {
 
 const perMinuteText = `You may search payloads ${searchesPerMinute} times a minute in each process: wait as long as Retry-After says`
 const anotherText = 'Another search of yours is running: wait until it ends'
-/** Longest usual time of a search. */
+/** Retry-After while another search of the actor runs: the longest time that a search usually takes. */
 const anotherRetryMs = 1_000
 
 function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> {
@@ -130,7 +130,7 @@ export const search: SharedUseCase<PayloadSearch, PayloadMatches> = async (parts
   })
 }
 
-/** Returns the condition on a payload, or the problem of the term. */
+/** Returns a function that tests a payload, or a text that says why the term is invalid. */
 export function matcherOf(term: PayloadTerm): ((payload: string) => boolean) | string {
   if (term.kind === 'text') {
     const { length } = term.text
@@ -146,7 +146,7 @@ export function matcherOf(term: PayloadTerm): ((payload: string) => boolean) | s
   return (payload) => isEqual(read(parsed(payload)), equals)
 }
 
-/** Returns the forms in which JSON encoders write a text. */
+/** Returns the different ways in which JSON encoders escape a text. */
 function writtenForms(text: string): readonly string[] {
   const escaped = JSON.stringify(text).slice(1, -1)
   const ascii = escaped.replaceAll(

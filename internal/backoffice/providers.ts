@@ -14,12 +14,12 @@ const headersMax = 100
 const list: UseCase<undefined, readonly string[]> = ({ directory }) =>
   Promise.resolve(ok(declaredNames(directory.declarations())))
 
-/** Verifies a captured call with a given secret, step by step, as intake would. Uses no secret of a tenant. */
+/** Verifies a captured call with the given secret, as intake would, and reports each step. Uses no secret of a tenant. */
 const trace: UseCase<
   {
     /** Name or alias of a declared provider. */
     readonly provider: string
-    /** URL as the vendor called it, for signatures over it. */
+    /** URL that the vendor called, for signatures that cover the URL. */
     readonly url: string
     /** Lines of the form `Name: value`. */
     readonly headers: string

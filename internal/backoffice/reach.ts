@@ -29,7 +29,7 @@ export const listTenantsMax = 50
 
 type ReachParts = Pick<SharedParts, 'access' | 'directory' | 'pool'>
 
-/** Tenant by its id, or the owner of an object. `named` is the id of the object; `tenantId` is undefined if the object was not found. */
+/** Id of a tenant, or the owner of an object. `named`: id of the object. `tenantId`: owner; undefined if the object was not found. */
 export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
 
 /** Replaces a missing tenant in rights checks, which need a namespace. No real namespace can have the name `-`. */
@@ -72,7 +72,7 @@ export async function reachAll(
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 
-/** Checks the right on all tenants if no tenant is given. */
+/** Checks the right on the tenant, or on all tenants if none is given. */
 export function reachOwner(
   parts: Pick<ReachParts, 'access' | 'directory'>,
   actor: Actor,
@@ -131,13 +131,13 @@ export async function reachList(
     : ok({ kind: 'tenants', tenantIds })
 }
 
-/** Visible tenants: all, those of some requested namespaces, or only the tenant of a key. */
+/** Tenants that the actor sees: all, those of the requested namespaces, or only the tenant of a key. */
 export type SeenNamespaces =
   | { readonly kind: 'all' }
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
 
-/** Without requested namespaces, the actor must see all tenants or be a tenant's key. */
+/** Returns which of the requested namespaces the actor sees. If none is requested, the actor must see all tenants or be a tenant's key. */
 export async function reachNamespaces(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,

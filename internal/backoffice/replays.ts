@@ -50,7 +50,7 @@ const rateDefault = 50
 /** Starts a replay, which forwarders run as a job. */
 const start: SharedUseCase<
   {
-    /** Without a tenant it covers the tenant of a key, or all tenants, which requires the right to replay in the whole cluster. */
+    /** A filter without a tenant covers the tenant of the key, or all tenants; these require the right to replay in the whole cluster. */
     readonly filter: ReplayFilter
     /** Default 50; 1 to 1,000. */
     readonly ratePerSecond?: number | undefined
@@ -87,7 +87,7 @@ const start: SharedUseCase<
   }
 }
 
-/** Returns why no further replay can start, without revealing to a tenant how many replays other tenants run. */
+/** Returns why no further replay can start. Does not reveal to a tenant how many replays other tenants run. */
 function tooManyText(
   { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
   isByTenant: boolean,
@@ -124,7 +124,7 @@ async function readCounted(parts: SharedDeskParts, actor: Actor, id: ReplayId): 
   return ok(await countOutcome(parts.readPool, reached.value, parts.clock.now()))
 }
 
-/** Adds the tenant of the earlier replay to a filter without a tenant. Refuses an earlier replay that the actor may not see. */
+/** Adds the tenant of the replay `replayId` to a filter without a tenant. Refuses a `replayId` that the actor may not see. */
 async function withReplayOf(
   parts: SharedDeskParts,
   actor: Actor,
@@ -164,7 +164,7 @@ const list: SharedUseCase<PageRequest & TenantSelection, Page<ReplayJob>> = (par
   })
 }
 
-/** Takes effect after the current step. `isNew` is false if the replay had already ended. */
+/** Cancels a replay after its current step. `isNew` is false if the replay had already ended. */
 async function cancel(
   parts: SharedDeskParts,
   actor: Actor,

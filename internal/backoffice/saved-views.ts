@@ -18,7 +18,7 @@ import { reachTenant } from './reach.ts'
 const list: UseCase<void, { readonly items: readonly SavedView[] }> = async ({ pool, clock }, actor) =>
   ok({ items: await listSavedViews(pool, actorName(actor), clock.now()) })
 
-/** Replaces the actor's view of the same name. `isNew` is false if there was one. */
+/** Saves a view. Replaces the actor's view of the same name; `isNew` is then false. */
 const save: UseCase<
   SavedView & {
     readonly tenantId?: TenantId | undefined
@@ -44,5 +44,5 @@ const save: UseCase<
 const remove: UseCase<string, Removed> = async ({ pool }, actor, name) =>
   ok({ existed: await deleteView(pool, actorName(actor), name) })
 
-/** Each actor has its own views, and needs no right beyond a session. */
+/** Use cases of saved views. Each actor has its own views and needs only a session, no right. */
 export const savedViewCases = { list, save, remove }

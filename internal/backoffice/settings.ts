@@ -27,7 +27,7 @@ const list: UseCase<TenantId | null, readonly ListedSetting[]> = async (parts, a
     : reached
 }
 
-/** Names the pause settings of a tenant's providers. Names none for the installation, whose stored settings are listed anyway. */
+/** Returns the names of the pause settings of a tenant's providers. None for the installation, whose stored pauses are listed anyway. */
 function pauseSettingsOf({ directory }: DeskParts, tenantId: TenantId | null): readonly string[] {
   const tenant = tenantId === null ? undefined : directory.findTenantById(tenantId)
   const declarations = directory.declarations()
@@ -46,7 +46,7 @@ interface SettingClear {
   readonly name: string
   /** Null selects the installation. */
   readonly tenantId: TenantId | null
-  /** Version that the caller saw, or 0 if the setting was not set. The write is refused as a conflict if the stored version differs. */
+  /** Version that the caller saw, 0 if the setting was not stored. If the stored version differs, the write is refused as a conflict. */
   readonly expectedVersion?: number | undefined
 }
 
@@ -54,7 +54,7 @@ interface SettingWrite extends SettingClear {
   readonly value: unknown
 }
 
-/** `name` may contain a vendor's name or an alias of a provider. */
+/** Reads a setting. `name` may contain a provider's alias or its vendor's name. */
 const read: UseCase<Pick<SettingClear, 'name' | 'tenantId'>, ListedSetting> = async (
   parts,
   actor,
@@ -77,13 +77,13 @@ async function find(
   if (named.kind === 'refused') return { ...notFound, problem: named.problem }
   const found = (await listSettings(pool, tenantId, [named.name])).find(({ name }) => name === named.name)
   if (found === undefined) return notFound
-  // The pause of a provider that no longer exists can still be read and cleared.
+  // A stored pause of a provider that no longer exists can still be read and cleared.
   return named.kind === 'unknownProvider' && found.stored === undefined
     ? { ...notFound, problem: named.problem }
     : ok(found)
 }
 
-/** Does nothing if the same value is already stored. */
+/** Writes a setting. Does nothing if the same value is already stored. */
 const write: UseCase<SettingWrite, ValueOf<typeof SettingChanged>> = async (
   parts,
   actor,

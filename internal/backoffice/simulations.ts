@@ -70,7 +70,7 @@ async function read(
 
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 
-/** A dry run returns the simulation without starting it, and ignores the idempotency key. */
+/** Starts a simulation. A dry run only returns what would start, and ignores the idempotency key. */
 const start: UseCase<
   {
     readonly tenantId: TenantId
@@ -129,7 +129,7 @@ function refusalOf(readiness: Readiness): Refusal {
   }
 }
 
-/** Makes the next event due immediately. The request names that event, so that repeating it does not also advance the following event. */
+/** Makes the next event due immediately. The request names the event, so that a repeated request does not advance the following event. */
 async function advance(
   parts: DeskParts,
   actor: Actor,

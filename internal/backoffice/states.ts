@@ -1,4 +1,4 @@
-// States every hold or end of a delivery once: its words, its severity and what to do.
+// Defines for each state in which a delivery waits or has ended: its texts, its severity and what to do.
 import type { TenantId } from '#internal/base/index.ts'
 import { breakerOpenMs } from '#internal/delivery/index.ts'
 import type { CallbackTrouble } from '#internal/events/index.ts'
@@ -8,8 +8,8 @@ import { suspensionCauses, valueOf } from './causes.ts'
 type Severity = 'good' | 'info' | 'quiet' | 'warn' | 'bad'
 
 /**
- * Positions of an event, in order of precedence. `title` is that of the last step of its timeline. `badge` is shown beside its state if it
- * is blocked.
+ * Positions of an event on its way, in order of precedence. `title`: last step of the event's timeline. `badge`: shown beside the state of
+ * an event that is blocked.
  */
 export const eventPositions = {
   delivered: { title: 'Processed', severity: 'good' },
@@ -57,7 +57,7 @@ export type Blocker =
   | {
       readonly kind: 'callback_suspended'
       readonly tenantId: TenantId
-      /** Value `gone`, `disabled`, or one of another version. */
+      /** `gone`, `disabled`, or a value that only another version of Latchkey knows. */
       readonly cause: string
       readonly startedAtMs: number
     }
@@ -68,23 +68,23 @@ export type Blocker =
       readonly startedAtMs: number | undefined
       /** End of the open time of the circuit breaker. Undefined unless it is open. */
       readonly endsAtMs: number | undefined
-      /** Present if a pause also holds the deliveries: nothing is attempted. */
+      /** Present if deliveries are also paused, so that nothing is attempted. */
       readonly isPaused?: true
     }
 
-/** Meaning of a blocker. Texts have no full stop, so that they can be joined to one sentence. */
+/** Meaning of a blocker. Texts have no full stop, so that they can be joined into one sentence. */
 interface BlockerState {
   /** Position of the events that the blocker holds back, if any. */
   readonly position?: keyof typeof eventPositions
   readonly severity: Severity
-  /** Whether the blocker lasts until a user or the platform team ends it. */
+  /** True if the blocker lasts until a user or the platform team ends it. */
   readonly isStanding: boolean
   readonly title: string
   readonly badge: string
   readonly cause: string
   /** Effect on calls, events and attempts while the blocker lasts. */
   readonly effect: string
-  /** Advice to an actor that cannot end the blocker, or if there is no other advice. */
+  /** Default advice, for example to an actor that cannot end the blocker. */
   readonly todo?: string
 }
 
@@ -93,7 +93,7 @@ const failed = 'Most recent calls to the callback failed'
 const oneProbe = 'one event at a time is attempted as a probe, which uses an attempt of that event'
 const restWaits = 'the others wait for a success and use none'
 
-/** Returns the meaning of a blocker. The explanation of an event and the pages show the same words. @param nameOf name of a tenant */
+/** Returns the meaning of a blocker, which pages and the explanation of an event show. @param nameOf returns the name of a tenant */
 export function blockerState(
   blocker: Blocker,
   nameOf: (tenantId: TenantId) => string = String,

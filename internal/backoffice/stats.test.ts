@@ -46,6 +46,6 @@ test('tenant ranking: a ranking of all tenants is queried once per 15 s for each
   expect(await ranked(30 * minuteMs)).toBe(2)
   nowMs += 1
   expect(await ranked()).toBe(2)
-  // Requests a ranking of the same length that ends at another time, which is not cached.
+  // A ranking for a range of the same length that ends at another time is not taken from the cache.
   expect(await rank({ fromMs: startMs - 180 * minuteMs, toMs: startMs - 120 * minuteMs })).toEqual([])
 })

@@ -30,7 +30,7 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
   return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
-/** Lists ten tenants by accepted events, in at most the last 24 hours of the range. A ranking of all tenants is at most 15 s old. */
+/** Lists the ten tenants with the most accepted events, in at most the last 24 hours of the range. May be 15 s old for all tenants. */
 const rank: UseCase<StatsRequest, readonly TenantStats[]> = async (parts, actor, request) => {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
@@ -72,7 +72,7 @@ export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPo
     const tenants = rankTenants(readPool, { ...ranking, tenants: 'all', fromMs, toMs })
     const asked = { askedAtMs: nowMs, toMs, tenants }
     setNewest(cache, key, asked, rankingsMax)
-    // Forgets a failed query, so that the next request repeats it.
+    // Removes a failed query from the cache, so that the next request repeats it.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants
   }

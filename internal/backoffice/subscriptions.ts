@@ -162,7 +162,7 @@ async function* audited(
   }
 }
 
-/** Writes the audit entry of pulled payloads. Must run before they are returned. */
+/** Writes the audit entry of pulled payloads. Must be called before the payloads are returned. */
 async function auditPayloads(
   parts: SharedDeskParts,
   actor: Actor,
@@ -181,7 +181,7 @@ const restored = conflict('The database was restored since the last pull: move t
 const acknowledge: SharedUseCase<LeaseToken, Done> = (parts, actor, token) =>
   withToken(parts, actor, token, () => acknowledgeEvents(parts.readPool, token, parts.clock.now()))
 
-/** Gives back leased events, which a pull then returns again after a delay. */
+/** Releases leased events: a pull returns them again after the delay. */
 const release: SharedUseCase<LeaseToken & { readonly delaySeconds: number }, Done> = (
   parts,
   actor,
@@ -201,7 +201,7 @@ async function withToken(
   if (reached.kind !== 'ok') return reached
   const result = await work()
   if (result === 'unknown') return notFound
-  // The client's repeated request continues.
+  // Responds `overloaded`, so that the client repeats the request, which then continues the acknowledgement.
   if (result === 'unfinished') return overloaded
   if (result === 'lost')
     return conflict(

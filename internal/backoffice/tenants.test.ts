@@ -125,7 +125,7 @@ describe('tenants', () => {
     for (const secret of [dashboardKey('acme'), 'whsec_']) expect(text).not.toContain(secret)
   })
 
-  test('tenant: the response contains the time at which a key ends', async () => {
+  test('tenant: the response contains the time at which an API key expires', async () => {
     const id = backoffice.tenantId('bolt')
     const expiresAt = '2031-02-03T04:05:06.000Z'
     await backoffice.pool.query('UPDATE api_keys SET expires_at = $2 WHERE tenant_id = $1', [id, expiresAt])
@@ -201,7 +201,7 @@ test('refused calls: can be filtered by cause and by the neutral or vendor name 
     'provider=generic&cause=signature_mismatch',
   ])
     expect([filter, await idsOf(filter)]).toEqual([filter, []])
-  // Accepts an unknown name, since a Provider of this name may have been deleted.
+  // Accepted although the name is unknown, because a Provider of this name may have been deleted.
   const unknown = await backoffice.call('GET', `/internal/v1/${list}?provider=nobody`)
   expect([unknown.status, unknown.json['items']]).toEqual([200, []])
   const malformed = await backoffice.call('GET', `/internal/v1/${list}?provider=No%20body`)

@@ -28,7 +28,7 @@ import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 const searchCharsMax = 100
 const examinedMax = 5_000
 
-/** Sorted by namespace and name. */
+/** Lists tenants by namespace and name. */
 const list: UseCase<
   PageRequest &
     Pick<TenantSelection, 'namespaces'> & {
@@ -65,7 +65,7 @@ function parsePosition(text: string) {
   return namespace === undefined || name === undefined ? undefined : { namespace, name }
 }
 
-/** Summarizes tenants with the present state of their callbacks, which the operator writes into conditions with a delay. */
+/** Summarizes tenants with the present state of their callbacks. Conditions show it later, when the operator has written them. */
 async function summariesOf(
   { pool }: BackofficeParts,
   heads: readonly TenantHead[],
@@ -92,7 +92,7 @@ export type TenantRef =
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
-/** Maximum checked tenants with the same key prefix. Each costs one check of rights. */
+/** Maximum tenants with the same key prefix that are examined. Each costs one check of rights. */
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
@@ -108,7 +108,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
     else if (tenant.kind !== 'notFound') return tenant
   }
   const [id, another] = reached
-  // True if some tenants are not examined. The actor could see one of them, so the match would not be unique.
+  // If some tenants are not examined, the match may not be unique, since the actor could see one of them.
   const isCut = candidates.length > sameKeyMax
   if (id === undefined && !isCut) return notFound
   if (id === undefined || isCut || another !== undefined)
@@ -118,7 +118,7 @@ async function find(parts: DeskParts, actor: Actor, ref: TenantRef): Promise<Out
   return summary === undefined ? notFound : ok(summary)
 }
 
-/** Finds tenants of a reference, or `[undefined]`: a missing tenant needs as many checks as an invisible one (see `reachTenant`). */
+/** Finds the tenants that a reference names. `[undefined]` if there is none, so that rights are checked as for an invisible tenant. */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
   actor: Actor,
@@ -132,7 +132,7 @@ async function candidatesFor(
     case 'name':
       return [(await findLiveTenant(pool, ref))?.id]
     case 'keyPrefix': {
-      // Filters by the actor's own tenant in the query. Otherwise `rowsMax` could drop the row of this tenant before the rights check.
+      // The query filters by the key's own tenant. Otherwise `rowsMax` could drop the row of this tenant before the rights check.
       const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : undefined
       const ids = await listTenantsOfKey(pool, { prefix: ref.text, tenantId, rowsMax: sameKeyMax + 1 })
       return ids.length === 0 ? [undefined] : ids
@@ -149,7 +149,7 @@ async function readNotifications(
     listEvents(readPool, { tenantId, provider: ownProvider, limit: 1 }, clock.now()),
   ])
   const [last] = events
-  // Half-open counts as open: one notification is tried at a time until one succeeds.
+  // A half-open breaker is shown as open: notifications are tried one at a time until one succeeds.
   const waits = blocker.trouble === undefined ? 'active' : 'breaker_open'
   return {
     state: blocker.suspendedCallback ? 'suspended' : waits,
@@ -211,7 +211,7 @@ const permissions: UseCase<TenantId | 'all', Readonly<Record<Action, boolean>>> 
     actions.map(async (action) => [action, await parts.access.may(actor, action, reached.value)] as const),
   )
   for (const [, permission] of asked) if (permission.kind === 'unavailable') return permission
-  // Without the right to see, the actor has no other right.
+  // An actor that lacks the right `see` has no other right on the tenant.
   const isSeen = asked.some(([action, { kind }]) => action === 'see' && kind === 'allowed')
   const allowed = asked.map(([action, { kind }]) => [action, isSeen && kind === 'allowed'] as const)
   return ok(Object.fromEntries(allowed) as Record<Action, boolean>)

@@ -45,7 +45,7 @@ const listLimits: UseCase<TenantId, LimitsReport> = async (parts, actor, tenantI
   return reached.kind === 'ok' ? ok(await readLimits(parts, reached.value)) : reached
 }
 
-/** Counts an emission of usage, once per id. */
+/** Counts usage that another service emits, once per id. */
 async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Promise<Outcome<Done>> {
   const { tenantId, id, kind, amount, occurredAtMs } = emission
   const reached = await reachTenant(parts, actor, tenantId, 'emitUsage')
@@ -75,13 +75,13 @@ async function emit(parts: DeskParts, actor: Actor, emission: UsageEmission): Pr
   }
 }
 
-/** Decides whether a tenant may use an amount now, and with an id counts it in the same step. A denial is an answer, not a refusal. */
+/** Decides whether a tenant may use an amount now. With an id, counts it in the same step. A denial is a result, not a `Refusal`. */
 const check: UseCase<
   {
     readonly tenantId: TenantId
     readonly kind: string
     readonly amount: number
-    /** Counts the amount under this id; absent to count nothing. */
+    /** Id under which the amount is counted. Omit to count nothing. */
     readonly id?: string | undefined
   },
   GuardrailAnswer
@@ -140,7 +140,7 @@ const override: UseCase<LimitOverrideRequest, Done> = async (parts, actor, reque
   return ok({ isNew: true })
 }
 
-/** Ends an override before its time. `existed` is false without an override. */
+/** Removes an override before its end time. `existed` is false if there was none. */
 const clearOverride: UseCase<Pick<LimitOverrideRequest, 'tenantId' | 'limit'>, Removed> = async (
   parts,
   actor,
