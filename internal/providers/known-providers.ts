@@ -125,7 +125,7 @@ export function findDeclaration(name: string, declarations: Declarations): Decla
   return stored && parseStored(stored.text)
 }
 
-/** Finds by name or alias: a resource first, then a shipped declaration, unless a resource with its name replaces it and its aliases. */
+/** Finds a declaration by name or alias: first among resources, then among shipped ones that no resource of the same name replaces. */
 export function findStored(name: string, declarations: Declarations): StoredDeclaration | undefined {
   const own = declarations.get(name)
   if (own) return own

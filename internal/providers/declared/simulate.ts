@@ -215,7 +215,7 @@ class Draft {
     }
   }
 
-  /** Sets an absent place to any value. */
+  /** Gives a value to a place that has none. Any value is valid there. */
   #fill({ header, query, json }: Place): void {
     const isSet =
       (header !== undefined && this.#headers.has(this.#nameOf(header))) ||

@@ -10,7 +10,7 @@ export interface TrustedSigner {
   readonly validToMs: number
 }
 
-/** Includes signer and root. Public authorities issue shorter chains. */
+/** Maximum certificates of a chain, including signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
 /** Maximum certificates per file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
