@@ -52,7 +52,7 @@ const walletRollout = ruled(
   ),
   {
     rule: "self.stage != 'enabled' || has(self.review)",
-    message: 'stage enabled needs a review with approvedBy and approvedAt',
+    message: 'the stage `enabled` needs a review with approvedBy and approvedAt',
     fieldPath: '.review',
     reason: 'FieldValueRequired',
     holds: ({ stage, review }) => stage !== 'enabled' || review !== undefined,
@@ -161,7 +161,7 @@ const spec = strict(
       }),
       {
         rule: 'self == oldSelf',
-        message: 'cannot be changed, since providers call URLs that hold it: create another Tenant instead',
+        message: 'cannot be changed, since providers call URLs with the slug: create another Tenant instead',
       },
     ),
     displayName: t.Optional(

@@ -102,10 +102,10 @@ export const apiKeyEntry = 'apiKey'
 export const signingSecretEntry = 'signingSecret'
 /** Entry of the previous signing secret, present while it still signs deliveries. */
 export const previousSigningSecretEntry = 'previousSigningSecret'
-/** Assigns a Secret to the tenant named by its value. */
+/** Label of a Secret, whose value is the name of the tenant that the Secret belongs to. */
 export const tenantLabel = 'latchkey.dev/tenant'
 
-/** Undefined without a callback. */
+/** Returns the Secret that signs deliveries; undefined for a tenant without a callback. */
 export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
   if (spec.callback === undefined) return undefined
   const reference = spec.callback.signingSecretRef
@@ -114,7 +114,7 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
     : { name: reference.name, generated: false }
 }
 
-/** Undefined if notifications are not signed. */
+/** Returns the Secret that signs notifications; undefined if they are not signed. */
 export function notificationsSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
   const { notifications } = spec
   if (notifications?.format !== 'event') return undefined
@@ -124,7 +124,7 @@ export function notificationsSecretPlace({ name, spec }: TenantManifest): Secret
     : { name: reference.name, generated: false }
 }
 
-/** Undefined if the Tenant contains the URL. */
+/** Returns the Secret with the URL of notifications; undefined if the URL is in the Tenant itself. */
 export function notificationsUrlPlace({ spec }: TenantManifest): SecretPlace | undefined {
   const reference = spec.notifications?.urlSecretRef
   return reference && { name: reference.name, generated: false }

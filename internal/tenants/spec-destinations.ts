@@ -222,7 +222,7 @@ export const notifications = ruled(
   },
   {
     rule: "!has(self.signingSecretRef) || self.format == 'event'",
-    message: 'belongs to format event: messages of format slack are not signed',
+    message: 'needs the format `event`: messages of the format `slack` are not signed',
     fieldPath: '.signingSecretRef',
     reason: 'FieldValueForbidden',
     holds: ({ signingSecretRef, format }) => signingSecretRef === undefined || format === 'event',

@@ -145,14 +145,14 @@ const providerRules: readonly FieldRule<Static<typeof providerFields>>[] = [
   ),
   {
     rule: `!(self.name in ${walletNames}) || !has(self.secretRef)`,
-    message: 'provider wallet is verified by certificate and has no secret: remove it',
+    message: 'the provider `wallet` is verified by certificate and needs no secret: remove secretRef',
     fieldPath: '.secretRef',
     reason: 'FieldValueForbidden',
     holds: (entry) => entry.name !== 'wallet' || entry.secretRef === undefined,
   },
   {
     rule: `self.name in ${walletNames} || has(self.secretRef)`,
-    message: 'every provider but wallet needs a secretRef',
+    message: 'every provider except `wallet` needs a secretRef',
     fieldPath: '.secretRef',
     reason: 'FieldValueRequired',
     holds: (entry) => entry.name === 'wallet' || entry.secretRef !== undefined,

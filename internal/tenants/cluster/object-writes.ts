@@ -4,7 +4,7 @@ import { tenantFinalizer } from '../tenant-object.ts'
 /** Field manager of status writes. Metadata writes use a different one. */
 const statusManager = 'latchkey-operator-status'
 
-/** Undefined if the object has changed since it was read: that change causes another reconciliation. @throws when the write fails */
+/** Returns undefined if the object has changed since it was read. The change causes a new reconciliation. @throws when the write fails */
 export async function addFinalizer(
   client: KubeClient,
   of: Resource<KubeObject>,

@@ -291,7 +291,7 @@ describe('a generated Secret', () => {
     owner: { uid: 'folder:shops/one', name: 'one' },
   }
 
-  test('generated Secret: the next process finds it with its owner, and only its user can read the file', async () => {
+  test('generated Secret: the next process finds the Secret and its owner, and only the user of a process can read its file', async () => {
     expect(await secretsOf(source).writeSecret(generated)).toEqual({ kind: 'written' })
     const read = await readSecret('shops', 'one-callback', again())
     expect(valuesOf(read)).toEqual({ signingSecret: 'whsec_generated' })

@@ -376,7 +376,7 @@ async function readState(
     const { size, mtimeNs, ctimeNs, ino, mode } = found
     const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
     if (before?.signature === signature) return before
-    // Reading a pipe would wait without an end.
+    // Refuses a pipe, since reading one could wait forever.
     if (!found.isFile()) return unreadable(path, signature, 'is not a file', before)
     if (size > fileBytesMax)
       return unreadable(path, signature, `is larger than ${fileBytesMax} bytes`, before)

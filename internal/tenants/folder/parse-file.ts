@@ -42,7 +42,7 @@ export interface ParsedFile {
 const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
 
-/** Providers have no namespace. */
+/** Returns the identity of a document: kind, namespace and name. Providers have no namespace. */
 export function identityOf(kind: 'Tenant' | 'Secret' | 'Provider', { namespace, name }: ObjectPlace): string {
   return kind === 'Provider' ? `${kind} ${name}` : `${kind} ${namespace}/${name}`
 }
@@ -152,7 +152,7 @@ function kindOf(kind: unknown): 'Tenant' | 'Secret' | 'Provider' {
 
 const providerFields = ['apiVersion', 'kind', 'metadata', 'spec', 'status']
 
-/** Does not validate the spec: reconciling does, and the log has the result. */
+/** Parses a Provider without validating its spec: the reconciliation validates the spec and logs the result. */
 function parseProviderDocument(value: unknown): ProviderObject | Problem {
   const { apiVersion, metadata, spec } = asRecord(value)
   const odd = Object.keys(asRecord(value)).find((field) => !providerFields.includes(field))

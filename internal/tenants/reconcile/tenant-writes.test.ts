@@ -77,7 +77,7 @@ function controller(
 ): TenantController {
   const onChanged = async () => {}
   return new TenantController({
-    // Bounds of the dev server.
+    // Allows the same callback addresses as the dev server.
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     source,
     data: tenantData,

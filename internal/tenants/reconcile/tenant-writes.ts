@@ -57,7 +57,7 @@ const versionPending = 0
 
 export const slugReservedMs: number = 30 * 86_400_000
 
-/** The row lock lasts until the commit, so that versions become visible in order. */
+/** Returns the next version. Its row lock lasts until the commit, so that versions become visible in order. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
   const [row] = await orm(client)
     .update(directoryVersion)
