@@ -110,18 +110,17 @@ function valuesOf({ actor, action, tenantId, detail }: AuditEntry, nowMs: number
   return [nowMs === undefined ? null : new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)]
 }
 
+interface AuditPage {
+  readonly entries: readonly AuditRecord[]
+  /** `beforeId` of the next page; undefined on the last page. A page with fewer entries than `limit` can have a next page. */
+  readonly next: number | undefined
+}
+
 /**
  * Lists entries, newest first. Examines at most `examinedMax` entries by an index, so a page can contain fewer matches than `limit`
  * although later pages contain more. Takes no locks. @throws errors of Postgres
  */
-export async function listAudit(
-  pool: Pool,
-  filter: AuditFilter = {},
-): Promise<{
-  readonly entries: readonly AuditRecord[]
-  /** `beforeId` of the next page; undefined on the last page. A page with fewer entries than `limit` can have a next page. */
-  readonly next: number | undefined
-}> {
+export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
   const limit = limitOf(filter)
   const { actor, action, fromMs, toMs } = filter
   const values: unknown[] = []

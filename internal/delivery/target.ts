@@ -16,7 +16,7 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RetrySchedule } from './decide.ts'
-import type { PreparedDestination, Sent } from './destinations/destination.ts'
+import type { PreparedDestination, SendResult } from './destinations/destination.ts'
 import { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
 import { carriedHeaders } from './destinations/webhook/webhook.ts'
 
@@ -139,7 +139,7 @@ export function sendDelivery(
   { outbound, tracing }: SendParts,
   destination: PreparedDestination,
   sending: { readonly content: EventContent; readonly signal: AbortSignal; readonly nowMs: number },
-): Promise<Sent> {
+): Promise<SendResult> {
   const { content } = sending
   const carried = carriedHeaders(content.headers)
   if (!tracing.enabled) return destination.send(outbound, { ...sending, ...carried })

@@ -86,6 +86,14 @@ interface FeedRow {
   readonly payloadBytes: number
 }
 
+interface FeedPage {
+  readonly events: readonly FeedEvent[]
+  readonly examinedTo: FeedPosition
+  readonly hasMore: boolean
+  /** True if the position is beyond all transactions, as after a restore into another cluster of Postgres. */
+  readonly isBeyondEnd: boolean
+}
+
 /**
  * Reads the events of a tenant that come after a position, in the order of the feed. Events that commit later come after every position
  * that is returned. Requires a pool with `eventReadSettings`. @throws RangeError for a limit below 1 or above 100; errors of Postgres
@@ -99,13 +107,7 @@ export async function readFeed(
     readonly limit: number
   },
   nowMs: number,
-): Promise<{
-  readonly events: readonly FeedEvent[]
-  readonly examinedTo: FeedPosition
-  readonly hasMore: boolean
-  /** True if the position is beyond all transactions, as after a restore into another cluster of Postgres. */
-  readonly isBeyondEnd: boolean
-}> {
+): Promise<FeedPage> {
   const { tenantId, filter, after, limit } = request
   expectPageLimit(limit, 'events')
   const { rows } = await pool.query<FeedRow>({

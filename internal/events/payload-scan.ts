@@ -21,6 +21,16 @@ const payloadsText = `
 SELECT i.id, p.payload FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM unnest($1::text[], $2::text[]) AS g(id, day)) i
 CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND expires_on = i.day OFFSET 0) p`
 
+interface PayloadMatches {
+  readonly events: readonly EventSummary[]
+  /** Events of the filter whose payloads were read. */
+  readonly examinedCount: number
+  /** Events whose payload is too large to be searched, or has expired. */
+  readonly skippedCount: number
+  /** Last examined event, where the next scan continues; undefined if the scan is complete. */
+  readonly examinedTo: EventId | undefined
+}
+
 /**
  * Searches the payloads of a tenant with bounded work: at most 2 000 events and 16 MiB. Stops after half a second, at the end of the
  * statement then in progress; the next scan continues. The caller must record the access in the audit log. Requires a pool with
@@ -44,22 +54,14 @@ export async function scanPayloads(
     readonly limit: number
   },
   now: () => number,
-): Promise<{
-  readonly events: readonly EventSummary[]
-  /** Events of the filter whose payloads were read. */
-  readonly examinedCount: number
-  /** Events whose payload is too large to be searched, or has expired. */
-  readonly skippedCount: number
-  /** Last examined event, where the next scan continues; undefined if the scan is complete. */
-  readonly examinedTo: EventId | undefined
-}> {
+): Promise<PayloadMatches> {
   const startedAtMs = now()
   const whole = rangeOf(filter, startedAtMs)
   const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')
   let scan: EventScan = { filter, range, order: 'newest', rowsMax: scanRows, examinedMax: scanExaminedMax }
   const found: EventSummary[] = []
   let [examinedCount, skippedCount, bytes] = [0, 0, 0]
-  const stopped = (examinedTo: EventId | undefined) => ({
+  const stopped = (examinedTo: EventId | undefined): PayloadMatches => ({
     events: found,
     examinedCount,
     skippedCount,

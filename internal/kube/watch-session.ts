@@ -26,11 +26,11 @@ const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
+type WatchConnection = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
+
 /** Verifies the server against the endpoint's CA and waits for the server's stream limit. Never rejects. */
-export function connectWatchSession(
-  options: WatchSessionOptions,
-): Promise<{ readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure> {
-  const { promise, resolve } = Promise.withResolvers<Awaited<ReturnType<typeof connectWatchSession>>>()
+export function connectWatchSession(options: WatchSessionOptions): Promise<WatchConnection> {
+  const { promise, resolve } = Promise.withResolvers<WatchConnection>()
   let made: ClientHttp2Session
   try {
     made = connect(options.origin, tlsOf(options.credentials))
@@ -171,7 +171,7 @@ const closeMsMax = 1_000
 export class WatchStream implements KubeStream {
   readonly #stream: ClientHttp2Stream
   readonly #onFinished: () => void
-  readonly #head = Promise.withResolvers<ReturnType<typeof headOf>>()
+  readonly #head = Promise.withResolvers<ResponseHead>()
   readonly #finished = Promise.withResolvers<void>()
   #chunks: Uint8Array[] = []
   #unreadBytes = 0
@@ -196,7 +196,7 @@ export class WatchStream implements KubeStream {
   }
 
   /** @throws when the stream ends without a response */
-  head(): Promise<ReturnType<typeof headOf>> {
+  head(): Promise<ResponseHead> {
     return this.#head.promise
   }
 
@@ -251,10 +251,12 @@ export class WatchStream implements KubeStream {
   }
 }
 
-function headOf(headers: IncomingHttpHeaders): {
+interface ResponseHead {
   readonly status: number
   readonly retryAfter: string | null
-} {
+}
+
+function headOf(headers: IncomingHttpHeaders): ResponseHead {
   return {
     status: Number(headers[constants.HTTP2_HEADER_STATUS]),
     retryAfter: headers['retry-after'] ?? null,

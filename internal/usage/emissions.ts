@@ -73,18 +73,10 @@ export async function recordUsage(
 }
 
 /**
- * Decides on an amount of an emitted kind and adds it to the usage of the hour unless it is denied, once per id; a suspended tenant is
- * denied. Commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A denied
- * call is not remembered. `repeat`: counted before under this id. `conflict`: the id belongs to different usage. `used`: usage of the month
- * afterwards. `crossing`: the crossed soft limit, if this process is the first to see it.
- * @param client connection of a transaction, which the caller commits
- * @throws errors of Postgres; the caller should then repeat the call
+ * `repeat`: counted before under this id. `conflict`: the id belongs to different usage. `used`: usage of the month afterwards. `crossing`:
+ * the crossed soft limit, if this process is the first to see it.
  */
-export async function commitUsage(
-  client: PoolClient,
-  usage: Omit<UsageEmission, 'occurredAtMs'>,
-  { bounds, nowMs, by, isSuspended }: Parameters<typeof recordUsage>[2] & { readonly isSuspended: boolean },
-): Promise<
+type CommitResult =
   | {
       readonly kind: 'committed'
       readonly decided: Decided
@@ -94,7 +86,19 @@ export async function commitUsage(
   | { readonly kind: 'repeat' | 'denied'; readonly decided: Decided; readonly used: number }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'refused'; readonly problem: string }
-> {
+
+/**
+ * Decides on an amount of an emitted kind and adds it to the usage of the hour unless it is denied, once per id; a suspended tenant is
+ * denied. Commits and emissions of a tenant's kind and month run one after another, so that commits never exceed the hard limit. A denied
+ * call is not remembered.
+ * @param client connection of a transaction, which the caller commits
+ * @throws errors of Postgres; the caller should then repeat the call
+ */
+export async function commitUsage(
+  client: PoolClient,
+  usage: Omit<UsageEmission, 'occurredAtMs'>,
+  { bounds, nowMs, by, isSuspended }: Parameters<typeof recordUsage>[2] & { readonly isSuspended: boolean },
+): Promise<CommitResult> {
   const emission = { ...usage, occurredAtMs: nowMs }
   const { tenantId, kind, amount, id } = usage
   const problem = problemWith(usage)
@@ -130,7 +134,7 @@ function repeatOf(
   present: StoredEmission,
   usage: Omit<UsageEmission, 'occurredAtMs'>,
   { bounds, used }: { readonly bounds: LimitBounds; readonly used: number },
-): Awaited<ReturnType<typeof commitUsage>> {
+): CommitResult {
   if (!isSameUsage(present, usage)) return { kind: 'conflict' }
   const isSoft = bounds.soft !== null && used >= bounds.soft
   const decision = present.decision ?? (isSoft ? 'warn' : 'allow')

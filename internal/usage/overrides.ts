@@ -38,10 +38,16 @@ const reasonForm = plainTextForm(overrideReasonCharsMax)
 /** Maximum overrides of all tenants together, so that they fit into the memory of every process. */
 const overridesMax = 10_000
 
+/** With `field`, `problem` completes the sentence that begins with the field: "must be …". */
+interface OverrideRefusal {
+  readonly kind: 'refused'
+  readonly problem: string
+  readonly field?: 'expiresAt'
+}
+
 /**
  * Overrides a tenant's hard limit until a given time, with an audit entry in the same transaction. Call `tellLimits` afterwards; without
- * it, processes find the override by polling. Repeating the call writes the same values again. With `field`, `problem` completes the
- * sentence that begins with the field: "must be …".
+ * it, processes find the override by polling. Repeating the call writes the same values again.
  * @throws errors of Postgres; if the commit itself failed, the override may have been written
  */
 export async function setLimitOverride(
@@ -53,10 +59,7 @@ export async function setLimitOverride(
     readonly clock: Clock
   },
   setting: OverrideSetting,
-): Promise<
-  | { readonly kind: 'written' }
-  | { readonly kind: 'refused'; readonly problem: string; readonly field?: 'expiresAt' }
-> {
+): Promise<{ readonly kind: 'written' } | OverrideRefusal> {
   const nowMs = clock.now()
   const refused = validate(setting, nowMs)
   if (refused !== undefined) return refused
@@ -108,7 +111,7 @@ export async function clearLimitOverride(
 function validate(
   { hard, expiresAtMs, reason }: OverrideSetting,
   nowMs: number,
-): Exclude<Awaited<ReturnType<typeof setLimitOverride>>, { kind: 'written' }> | undefined {
+): OverrideRefusal | undefined {
   const refuse = (problem: string) => ({ kind: 'refused', problem }) as const
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
     return refuse(`The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`)

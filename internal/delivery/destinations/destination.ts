@@ -17,7 +17,7 @@ export interface HttpSettings {
 export type SentRequest = Pick<AttemptExchange, 'url' | 'signatures' | 'traceparent'>
 
 /** `request` is undefined if the record of the attempt may not keep it. */
-export interface Sent {
+export interface SendResult {
   readonly result: CallResult
   readonly request: SentRequest | undefined
 }
@@ -38,7 +38,7 @@ export interface PreparedDestination {
       readonly hops: string
       readonly traceparent: string | undefined
     },
-  ): Promise<Sent>
+  ): Promise<SendResult>
 }
 
 /** Kind of destinations. Each kind has a folder, and an entry in `registry.ts`. */

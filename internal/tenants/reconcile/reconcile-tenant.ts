@@ -152,12 +152,18 @@ async function bringInForce(
   return nextTurnMs(plan)
 }
 
+interface Reconciled {
+  readonly facts: TenantFacts
+  readonly plan: TenantPlan
+  readonly applied: Applied
+}
+
 /** Returns the last conflict after `conflictsMax` attempts. */
 async function applyWithConflicts(
   context: ReconcileContext,
   manifest: TenantManifest,
   secrets: TenantSecrets,
-): ReturnType<typeof planAndApply> {
+): Promise<Reconciled> {
   let done = await planAndApply(context, manifest, secrets)
   for (let conflicts = 1; done.applied.kind === 'conflict' && conflicts < conflictsMax; conflicts += 1)
     done = await planAndApply(context, manifest, secrets)
@@ -168,7 +174,7 @@ async function planAndApply(
   context: ReconcileContext,
   manifest: TenantManifest,
   secrets: TenantSecrets,
-): Promise<{ readonly facts: TenantFacts; readonly plan: TenantPlan; readonly applied: Applied }> {
+): Promise<Reconciled> {
   const { random, clock, source } = context
   let facts = await gatherTenant({ ...context, secrets }, manifest)
   if (facts.stored?.slug !== manifest.spec.slug) {
