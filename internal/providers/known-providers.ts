@@ -5,7 +5,7 @@ import {
   parseProviderName,
   type StoredDeclaration,
 } from '#internal/tenants/index.ts'
-import type { BuiltIn } from './built-in/declared.ts'
+import type { BuiltIn } from './built-in/declarations.ts'
 import { findProvider, providers } from './built-in/registry.ts'
 import { compileDeclaration } from './declared/compile.ts'
 import type { Declaration } from './declared/schema.ts'

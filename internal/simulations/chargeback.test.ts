@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type JsonObject } from '#internal/base/index.ts'
-import { card } from '#internal/providers/built-in/declared.ts'
+import { card } from '#internal/providers/built-in/declarations.ts'
 import { wallet } from '#internal/providers/built-in/wallet/provider.ts'
 // Imports the adapters that real calls use.
 import { readCall, readEventId } from '#internal/providers/declared/event.ts'

@@ -1,6 +1,6 @@
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { AnyProvider } from '../provider.ts'
-import { card, codehost, generic, storefront } from './declared.ts'
+import { card, codehost, generic, storefront } from './declarations.ts'
 import { gateway } from './gateway/provider.ts'
 import { wallet } from './wallet/provider.ts'
 

@@ -47,11 +47,7 @@ export function compileContent(
     const read = reader(part, headers, names)
     return read ? [read] : []
   })
-  const at = parts.findIndex(({ kind }) => kind === 'body')
-  const pieces = piecesOf(parts)
-  const hasBody = at >= 0
-  const before = hasBody ? pieces.slice(0, at) : pieces
-  const after = hasBody ? pieces.slice(at + 1) : []
+  const { before, after, hasBody } = splitAtBody(parts)
   return {
     gather: (view) => (readers.length === 0 ? noValues : gatherValues(readers, view)),
     join({ call: { body } }, values, time) {
@@ -66,21 +62,30 @@ export function compileContent(
   }
 }
 
-/** Returns for each part of a template: a text, the position of a value, or -1 for the time. */
-function piecesOf(parts: readonly TemplatePart[]): (string | number)[] {
-  let next = -1
-  return parts.map((part) => {
-    if (part.kind === 'text') return part.text
-    if (part.kind === 'timestamp' || part.kind === 'body') return -1
-    next += 1
-    return next
-  })
+const timePiece = Symbol('time')
+/** A text, the index of a value, or the time. */
+type Piece = string | number | typeof timePiece
+
+/** Returns the pieces of the text before and after the body. */
+function splitAtBody(parts: readonly TemplatePart[]) {
+  const before: Piece[] = []
+  const after: Piece[] = []
+  let hasBody = false
+  let values = 0
+  for (const part of parts) {
+    const pieces = hasBody ? after : before
+    if (part.kind === 'body') hasBody = true
+    else if (part.kind === 'text') pieces.push(part.text)
+    else if (part.kind === 'timestamp') pieces.push(timePiece)
+    else pieces.push(values++)
+  }
+  return { before, after, hasBody }
 }
 
-function joinPieces(pieces: readonly (string | number)[], values: readonly string[], time: string): string {
+function joinPieces(pieces: readonly Piece[], values: readonly string[], time: string): string {
   let text = ''
   for (const piece of pieces)
-    text += typeof piece === 'string' ? piece : piece < 0 ? time : (values[piece] ?? '')
+    text += typeof piece === 'string' ? piece : piece === timePiece ? time : (values[piece] ?? '')
   return text
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { card, codehost, generic, storefront } from '../built-in/declared.ts'
+import { card, codehost, generic, storefront } from '../built-in/declarations.ts'
 import { parseProvider } from './manifest.ts'
 
 const scheme = {

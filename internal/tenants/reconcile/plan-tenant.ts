@@ -283,5 +283,63 @@ interface SlugPlan {
   readonly verdict: Verdict
 }
 
-
+/** Keeps a slug with its holder. Grants a free slug to the resource that it is reserved for, otherwise to the oldest claimant. Pure. */
 function planSlug(facts: TenantFacts, nowMs: number): SlugPlan {
+  const wanted = facts.manifest.spec.slug
+  const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
+  if (held !== null && held !== wanted) {
+    return denied(
+      held,
+      'SlugImmutable',
+      `spec.slug is immutable and stays ${held}: set it back, or delete this Tenant and create another one`,
+    )
+  }
+  if (held === null) {
+    const { holder, reservation, olderClaimant } = facts.slug
+    if (holder !== undefined && holder.id !== facts.tenantId) {
+      return denied(
+        null,
+        'SlugTaken',
+        `the slug ${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
+      )
+    }
+    const kept = reservation !== undefined && reservation.untilMs > nowMs ? reservation : undefined
+    if (kept !== undefined && !isSame(kept, facts.manifest)) {
+      const until = new Date(kept.untilMs).toISOString()
+      return denied(
+        null,
+        'SlugKept',
+        `the slug ${wanted} is reserved for ${shown(kept, facts)} until ${until}: choose another slug`,
+      )
+    }
+    // A reservation takes precedence over the age of claimants. Otherwise the resource with the reservation and the older claimant would
+    // wait for each other.
+    if (kept === undefined && olderClaimant !== undefined) {
+      return denied(
+        null,
+        'SlugAwaited',
+        `${shown(olderClaimant, facts)} is older and also requests the slug ${wanted}: choose another slug`,
+      )
+    }
+  }
+  return {
+    slug: wanted,
+    verdict: verdict('SlugReserved', [], {
+      reason: 'Held',
+      message: `The slug ${wanted} belongs to this tenant`,
+    }),
+  }
+}
+
+function denied(slug: string | null, reason: string, message: string): SlugPlan {
+  return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
+}
+
+/** Hides the name of a tenant of another namespace, which the reader of this Tenant may not be permitted to see. */
+function shown({ namespace, name }: ResourceName, { manifest }: TenantFacts): string {
+  return namespace === manifest.namespace ? `${namespace}/${name}` : 'a tenant of another namespace'
+}
+
+function isSame(one: ResourceName, other: ResourceName): boolean {
+  return one.namespace === other.namespace && one.name === other.name
+}

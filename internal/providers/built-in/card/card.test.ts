@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Stripe } from 'stripe'
 import { kits } from '#test/support/intake/provider-kits/card.ts'
 import type { ProviderCall } from '../../provider.ts'
-import { card } from '../declared.ts'
+import { card } from '../declarations.ts'
 
 const secret = 'whsec_b1T9xq0oKJ'
 const nowMs = 1_794_300_000_000

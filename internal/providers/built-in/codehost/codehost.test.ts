@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { sign, verify } from '@octokit/webhooks-methods'
 import { kits } from '#test/support/intake/provider-kits/codehost.ts'
 import type { ProviderCall } from '../../provider.ts'
-import { codehost } from '../declared.ts'
+import { codehost } from '../declarations.ts'
 
 const secret = "It's a Secret to Everybody"
 const delivery = '72d3162e-cc78-11e3-81ab-4c9367dc0958'

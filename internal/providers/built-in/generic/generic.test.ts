@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Webhook } from 'standardwebhooks'
 import { kits } from '#test/support/intake/provider-kits/generic.ts'
 import type { ProviderCall } from '../../provider.ts'
-import { generic } from '../declared.ts'
+import { generic } from '../declarations.ts'
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 const nowMs = 1_794_300_000_000

@@ -4,7 +4,7 @@ import '@shopify/shopify-api/adapters/web-api'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
 import { kits } from '#test/support/intake/provider-kits/storefront.ts'
 import type { ProviderCall } from '../../provider.ts'
-import { storefront } from '../declared.ts'
+import { storefront } from '../declarations.ts'
 
 const secret = 'shpss_5c1b4e0d9a'
 const shop = 'acme.myshopify.com'

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { card } from '#internal/providers/built-in/declared.ts'
+import { card } from '#internal/providers/built-in/declarations.ts'
 import type { ConformanceKit } from './kit.ts'
 
 const digest = 'a'.repeat(64)

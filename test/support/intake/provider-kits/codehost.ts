@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { codehost } from '#internal/providers/built-in/declared.ts'
+import { codehost } from '#internal/providers/built-in/declarations.ts'
 import type { UnsignedCall } from '#internal/providers/provider.ts'
 import type { ConformanceKit } from './kit.ts'
 

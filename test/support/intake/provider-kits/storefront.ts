@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { storefront } from '#internal/providers/built-in/declared.ts'
+import { storefront } from '#internal/providers/built-in/declarations.ts'
 import type { ConformanceKit } from './kit.ts'
 
 const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
