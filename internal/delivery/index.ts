@@ -1,12 +1,10 @@
 export { type FailedCause, type NotSentCause } from './decide.ts'
 export { type DestinationKindName, destinationKinds } from './destinations/registry.ts'
+export { curlCommand, type PastRequest, pastRequestsOf } from './destinations/webhook/shown-call.ts'
 export {
   carriedHeaders,
-  curlCommand,
   forwardedEvent,
   forwardedOf,
-  type PastRequest,
-  pastRequestsOf,
   prepareSigningKey,
   type SigningKey,
   signedCall,

@@ -1,4 +1,5 @@
 export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
+export { createIntake, type IntakeParts, type IntakeSettings, type OpenIntake } from './create-intake.ts'
 export { EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export {
   type CallOutcome,
@@ -18,10 +19,6 @@ export {
 export {
   type AcceptContext,
   acceptWebhook,
-  createIntake,
-  type IntakeParts,
-  type IntakeSettings,
-  type OpenIntake,
   type WebhookResult,
 } from './intake.ts'
 export { LargeBodies, type ReceivedCall } from './large-bodies.ts'

@@ -9,9 +9,9 @@ import {
 import { createLineLimit, type Logger, type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
+import type { OpenIntake } from './create-intake.ts'
 import type { DeadEntry } from './drain.ts'
 import type { CallOutcome } from './http.ts'
-import type { OpenIntake } from './intake.ts'
 import type { SpoolRefusal, SpoolStats } from './spool.ts'
 
 /** Limits log lines that would otherwise be written many times per second during an outage. */

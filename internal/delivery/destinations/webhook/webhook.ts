@@ -1,7 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
-import { checkCallbackUrl, type HeaderLine, requestHeaders } from '#internal/egress/index.ts'
-import { type AttemptExchange, type EventContent, hopsHeader } from '#internal/events/index.ts'
-import { hiddenMark } from '#internal/redaction/index.ts'
+import { type EventContent, hopsHeader } from '#internal/events/index.ts'
 import type { DestinationKind, HttpSettings } from '../destination.ts'
 
 /** HTTP calls with the event as JSON, signed as Standard Webhooks specifies. */
@@ -56,7 +54,7 @@ interface CallHeaders extends CarriedHeaders {
 }
 
 /** Returns the headers of a call. They are also computed for past attempts, so a change here needs a member in the attempts' records. */
-function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
+export function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: CallHeaders) {
   return {
     'content-type': 'application/json',
     'user-agent': 'Latchkey',
@@ -65,34 +63,6 @@ function callHeaders({ id, timestampSeconds, signature, hops, traceparent }: Cal
     'webhook-signature': signature,
     [hopsHeader]: hops,
     ...(traceparent !== undefined && { traceparent }),
-  }
-}
-
-/** Request of a past attempt without its body. */
-export interface PastRequest {
-  readonly method: 'POST'
-  readonly url: string
-  /** All headers in the order in which they were sent. Each signature is `v1,[redacted]`. */
-  readonly headers: readonly HeaderLine[]
-  readonly bodyBytes: number
-}
-
-/** Returns a function that computes the request of an attempt as it was sent, without signatures, which are not kept. */
-export function pastRequestsOf(
-  event: Omit<EventContent, 'payload' | 'provider'> & {
-    readonly provider: string
-    readonly payloadBytes: number
-  },
-): (attempt: { readonly startedAtMs: number; readonly exchange: AttemptExchange }) => PastRequest {
-  const { hops } = carriedHeaders(event.headers)
-  const bodyBytes = Buffer.byteLength(forwardedEvent({ ...event, payload: '' })) + event.payloadBytes
-  return ({ startedAtMs, exchange: { url, signatures, traceparent } }) => {
-    const checked = checkCallbackUrl(url)
-    const authority = checked.kind === 'callback' ? checked.url.authority : ''
-    const timestampSeconds = Math.floor(startedAtMs / 1000)
-    const signature = Array.from({ length: signatures }, () => `v1,${hiddenMark}`).join(' ')
-    const given = callHeaders({ id: event.id, timestampSeconds, signature, hops, traceparent })
-    return { method: 'POST', url, headers: requestHeaders({ authority }, given, bodyBytes), bodyBytes }
   }
 }
 
@@ -175,29 +145,4 @@ export function signStandardWebhook(
   return keys
     .map((key) => `v1,${createHmac('sha256', key).update(start).update(message.body).digest('base64')}`)
     .join(' ')
-}
-
-/** Writes a POST as a curl command for a POSIX shell, which passes every text to curl unchanged. */
-export function curlCommand({
-  url,
-  headers,
-  body,
-}: {
-  readonly url: string
-  readonly headers: Iterable<readonly [name: string, value: string]>
-  /** Undefined if the user of the command provides it in the file `event.json`. */
-  readonly body: string | undefined
-}): string {
-  // The body is piped, since the length of an argument is limited. printf has no such limit, since it is part of the shell.
-  const piped = body === undefined ? '' : `printf %s ${quoted(body)} | `
-  return [
-    // Without -g, curl expands brackets and braces of the URL.
-    `${piped}curl -sS -i -g -X POST ${quoted(url)} \\`,
-    ...[...headers].map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)} \\`),
-    `  --data-binary @${body === undefined ? 'event.json' : '-'}`,
-  ].join('\n')
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -2,7 +2,8 @@ import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { readEvent } from '#internal/events/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
 import { truncateEvents } from '#test/support/events/truncate-events.ts'
-import { forwardedOf, pastRequestsOf } from './webhook.ts'
+import { pastRequestsOf } from './shown-call.ts'
+import { forwardedOf } from './webhook.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {

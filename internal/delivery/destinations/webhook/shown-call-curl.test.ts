@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { curlCommand } from './webhook.ts'
+import { curlCommand } from './shown-call.ts'
 
 const odd = `it's "odd" $HOME \`id\` \\ \\n ! * [a-b] {x,y} ; & | > # é 漢 \t`
 
