@@ -29,7 +29,7 @@ export interface KnownProvider {
 /** Known provider whose declaration, stored by another version, cannot be compiled. */
 export const unusable = Symbol('unusable declaration')
 
-/** Called once for each declaration that cannot be compiled, until any declaration changes. Must not throw. */
+/** Called for a declaration that cannot be compiled: once, and again after any declaration has changed. Must not throw. */
 export type OnUnusable = (name: ProviderName, cause: unknown) => void
 
 /** All providers by name: built-in ones, then Provider resources, then shipped declarations. A declaration is compiled at first use. */

@@ -16,7 +16,7 @@ const endings = wordsOf(`
 /** Secret names. A longer name whose last word is one of them is secret as well. */
 const words = wordsOf('pan pin ssn otp totp jwt pwd pass csc csrf xsrf bearer salt')
 
-/** Secret names. A longer name that contains one of them is not secret. */
+/** Secret names that match only as the whole name, not as a part of a longer name. */
 const wholes = ['auth', 'xauth', 'basicauth', 'proxyauth', 'dsn', 'track1', 'track2', 'userpass', 'sid2fa']
 
 /** Suffixes of secret names: `passwordHash`, `new_password_2`, `secret.value`. */

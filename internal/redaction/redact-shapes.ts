@@ -56,7 +56,7 @@ const vendorToken = new RegExp(`(?<![A-Za-z])(?:${vendorTokens.map(({ source }) 
 const hookUrl =
   /(hooks\.slack\.com\/(?:services|workflows|triggers)\/|discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{8,}/g
 
-/** Runs in linear time. */
+/** Hides private keys, tokens and URLs of webhooks that contain a secret. Runs in linear time. */
 export function hideTokens(text: string): string {
   let shown = text
   if (shown.includes('PRIVATE KEY')) shown = shown.replace(privateKey, keyMark)

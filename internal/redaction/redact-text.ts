@@ -76,7 +76,7 @@ function nameBefore(text: string, end: number, hides: HidesValue): string | unde
   return namesBefore(text, from + mark.index + mark[0].length, end).find(isSecret)
 }
 
-/** Possible names before an index, percent-decoded. */
+/** Returns the possible names that end at an index, percent-decoded. */
 function namesBefore(text: string, from: number, end: number): string[] {
   const starts: number[] = []
   let at = end

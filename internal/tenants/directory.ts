@@ -123,7 +123,7 @@ export class Directory {
     return this.#index?.findTenantBySlug(slug)
   }
 
-  /** In no particular order; none before the first snapshot. */
+  /** Returns all tenants in no particular order; none before the first snapshot. */
   tenants(): Iterable<DirectoryTenant> {
     return this.#index?.tenants() ?? []
   }

@@ -108,7 +108,7 @@ export type HeaderTable = Readonly<Record<string, ProviderHeader>>
 
 const absent: HeaderReading = { kind: 'absent' }
 
-/** A number or boolean of the body is read as its text; an object is absent. */
+/** Returns a function that reads the value at a place. A number or boolean in the body is read as text; an object counts as absent. */
 export function compilePlace(
   { header, query, json }: Place,
   headers: HeaderTable,

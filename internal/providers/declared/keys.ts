@@ -79,7 +79,7 @@ export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => Sch
   })
 }
 
-/** Members of a secret that is a JSON object. */
+/** Maximum members of a secret that is a JSON object. */
 const membersMax = 16
 
 function identityOf(text: string): Identity {

@@ -582,5 +582,5 @@ export type Declaration = Deep<Static<typeof DeclarationSchema>>
 export type Scheme = Declaration['signature']['schemes'][number]
 export type Handshake = NonNullable<Declaration['handshakes']>[number]
 export type DeclaredCondition = NonNullable<Handshake['when']>[number]
-/** Recorded call with its result. */
+/** Test vector: a recorded call with its expected result. */
 export type Vector = NonNullable<Declaration['vectors']>[number]

@@ -21,7 +21,7 @@ export interface CallTrace {
     readonly keyReasons: readonly string[]
     /** Reason why some or all signatures could not be decoded. */
     readonly malformed?: string
-    /** Variable of the URL that the scheme signs, if the call has no URL. */
+    /** `{url}` or `{path}`, if the scheme signs it and the call has no URL. */
     readonly emptyVariable?: string
   }
   readonly signatures?: { readonly texts: readonly string[]; readonly decodedCount: number }

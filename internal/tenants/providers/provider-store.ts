@@ -86,7 +86,7 @@ export async function listProviderNames(pool: Pool): Promise<string[]> {
   return rows.flatMap((each) => [each.name, ...each.aliases])
 }
 
-/** Raises the version of the directory. Idempotent. */
+/** Stores a declaration in force, and raises the version of the directory. Idempotent. */
 export async function putProvider(client: PoolClient, provider: StoredProvider): Promise<void> {
   const { name, uid, generation, isUnverified, text } = provider
   const aliases = [...provider.aliases]
@@ -106,7 +106,7 @@ export async function noteGeneration(
   await orm(client).update(providers).set({ uid, generation }).where(eq(providers.name, name))
 }
 
-/** Raises the version of the directory. Idempotent. */
+/** Puts a declaration out of force, and raises the version of the directory. Idempotent. */
 export async function removeProvider(client: PoolClient, name: string): Promise<void> {
   const version = await raiseDirectoryVersion(client)
   await orm(client)
