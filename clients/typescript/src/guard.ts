@@ -17,7 +17,7 @@ const scopeCharsMax = 100
 
 type OnceBounds = 'ttlSeconds' | 'lockSeconds' | 'waitMs' | 'acquireMs' | 'onUnavailable'
 
-/** Options of the middleware. `Arguments` are those with which the framework calls the handler, the request first. */
+/** Options of the middleware. `Arguments` are the types of the handler's arguments, the request first. */
 export interface IdempotencyOptions<Arguments extends readonly unknown[]>
   extends Pick<OnceOptions<unknown>, OnceBounds> {
   /**
