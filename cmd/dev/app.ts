@@ -155,7 +155,7 @@ async function openPorts(host: Host, config: PortsConfig, env: Env) {
     operators: fixedOperators([{ ...operator, namespaces: undefined, endsAtMs: null }]),
   })
   const { core, api, tenants } = service
-  if (!api || !tenants) throw new Error('the dev server runs every process')
+  if (!api || !tenants) throw new Error('the dev server did not start every process')
   opened.directory = core.directory
   internal.url = `http://${urlHost(backofficeBindAddress)}:${service.backofficePort}`
   return { service: { core, api, tenants }, sink, internal }

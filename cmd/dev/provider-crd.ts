@@ -53,7 +53,7 @@ const rules = [
   },
   {
     rule: 'has(self.spec.body.json) || has(self.spec.body.form)',
-    message: 'must have json, form or both',
+    message: 'must contain json, form or both',
     fieldPath: '.spec.body',
   },
 ]

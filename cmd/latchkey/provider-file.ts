@@ -16,7 +16,7 @@ export const capturedCallBytesMax = 64 * 1024 * 1024
 
 export type ReadProvider =
   | (Extract<ParsedProvider, { readonly kind: 'ok' }> & {
-      /** Texts about what is permitted, but most likely a mistake; each with its line. */
+      /** Warnings about what is permitted but most likely a mistake, each with its line. */
       readonly notes: readonly string[]
       /** Returns a problem of the declaration as a line that begins with `file:line`. The path of the problem begins with `spec`. */
       lineOf(problem: FieldProblem): string

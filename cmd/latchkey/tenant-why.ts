@@ -87,7 +87,7 @@ function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): 
 /** Returns the command that ends the cause with this reason, if there is one. `internal/tenants/README.md` lists the reasons. */
 function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
-  // Suggests no command with a word that needs quoting in a shell. Names of Kubernetes never do.
+  // Suggests no command with a word that needs quoting in a shell, which no name of Kubernetes does.
   if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
   if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
   // Suggests no command, because the message already names the command or the file.

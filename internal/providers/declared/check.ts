@@ -16,7 +16,7 @@ const casesPerTypeMax = 64
 export function declarationProblems(declaration: Declaration): Problem[] {
   const { body, aliases = [], account, name } = declaration
   return [
-    ...(body.json || body.form ? [] : [problem('body', 'must have json, form or both')]),
+    ...(body.json || body.form ? [] : [problem('body', 'must contain json, form or both')]),
     ...repeated([name, ...aliases]).map((each) => problem('aliases', `has the name ${each} twice`)),
     ...declaredHeaderProblems(declaration),
     ...declaration.signature.schemes.flatMap((scheme, index) =>

@@ -63,7 +63,7 @@ describe('rules', () => {
       { sign: 1 },
       'spec.sign is not a field of a Provider: check its spelling and indentation',
     ],
-    ['a body without a form', { body: { bytesMax: 1 } }, 'spec.body must have json, form or both'],
+    ['a body without a form', { body: { bytesMax: 1 } }, 'spec.body must contain json, form or both'],
     [
       'a body limit above 25 MiB',
       { body: { bytesMax: 30_000_000, json: {} } },
