@@ -34,7 +34,7 @@ export function decodeBase32(text: string): Buffer {
   let at = 0
   for (let index = 0; index < text.length; index += 1) {
     const digit = values.get(text.charCodeAt(index))
-    if (digit === undefined) throw new RangeError('not base 32')
+    if (digit === undefined) throw new RangeError('the text is not base 32')
     value = (value << 5) | digit
     bits += 5
     if (bits >= 8) {

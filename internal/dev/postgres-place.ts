@@ -57,7 +57,7 @@ export async function removePostgres(dataDir: string): Promise<void> {
   await rm(near, { recursive: true, force: true })
 }
 
-/** Does not create the folder. */
+/** Returns the folder of the Postgres of a data folder, without creating it. */
 export function postgresHome(dataDir: string): string {
   const near = nearHome(dataDir)
   return existsSync(near) ? realpathSync(near) : near

@@ -46,7 +46,7 @@ export async function readCurrent(
     readDurableMeters(pool, [tenantId]),
   ])
   const durable = inPostgres.get(tenantId)
-  if (!durable) throw new Error('Postgres returned no reading')
+  if (!durable) throw new Error('Postgres returned no meters of the tenant')
   return currentUsage(tenantId, inRedis, durable)
 }
 

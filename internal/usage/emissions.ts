@@ -186,7 +186,7 @@ async function addEmission(
   const { id, tenantId, kind, amount, occurredAtMs, decision } = emission
   const { rows } = await client.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-add-emission',
-    // The share lock delays a deletion of the tenant, so that its purge finds the rows inserted here.
+    // `FOR SHARE` delays a deletion of the tenant, so that its purge finds the rows inserted here.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
            fresh AS (
              INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at, decision)
@@ -202,7 +202,7 @@ async function addEmission(
   if (rows[0]?.alive !== true) return 'noTenant'
   if (rows[0].recorded) return 'added'
   // Searches in a second statement, because the snapshot of the first can be too old to contain the conflicting row.
-  return (await findEmission(client, tenantId, id)) ?? Promise.reject(new Error('an emission disappeared'))
+  return (await findEmission(client, tenantId, id)) ?? Promise.reject(new Error('no emission has this id'))
 }
 
 async function findEmission(

@@ -224,7 +224,7 @@ async function commitInPostgres(
 
 async function readReading(client: PoolClient, tenantId: TenantId): Promise<DurableReading> {
   const reading = (await readDurableMeters(client, [tenantId])).get(tenantId)
-  if (!reading) throw new Error('Postgres returned no reading')
+  if (!reading) throw new Error('Postgres returned no meters of the tenant')
   return reading
 }
 

@@ -28,7 +28,7 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
   readonly limit: AnyLimitName
 }
 
-/** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters, as `plainTextForm`. */
+/** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: a `plainTextForm` of 1 to 500 characters. */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
 const lastingMsMax = 366 * 24 * 3_600_000

@@ -90,7 +90,7 @@ export class StatsRecorder {
   }
 }
 
-/** Sums over all tenants. */
+/** Returns the sums over all tenants. */
 function wholes(cells: readonly StatsCell[], stepMs: number): StatsCell[] {
   const sums = new Map<string, StatsCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)

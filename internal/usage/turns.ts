@@ -18,7 +18,7 @@ export class UsageTurns {
     this.#clock = clock
   }
 
-  /** `busy`: not run, since too many calls wait or the wait was too long. @throws the error of `work`; later calls still run */
+  /** `busy`: `work` was not run, since too many calls wait or the wait was too long. @throws the error of `work`; later calls still run */
   async run<T>(
     tenantId: TenantId,
     work: () => Promise<T>,
