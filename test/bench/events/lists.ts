@@ -210,7 +210,7 @@ async function readCpuMs(pool: Pool): Promise<number> {
 
 function cpuMsOf(pid: number): number {
   try {
-    // Fields after the name in brackets, in 1/100 s: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11).
+    // Fields after the name in brackets; times are in 1/100 s: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11).
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? []
     return (Number(fields[11]) + Number(fields[12])) * 10
   } catch {
