@@ -163,7 +163,7 @@ export function checkAddress(text: string, lists: AddressLists): AddressVerdict 
   return address ? validate(address, lists) : { kind: 'refused', block: 'not_an_address' }
 }
 
-/** Returns false if the network contains a public address, or if the text is not a network. */
+/** Returns whether the text is a network without public addresses. */
 export function isNeverPublic(text: string): boolean {
   const cidr = parseCidr(text)
   return (

@@ -326,7 +326,7 @@ async function exchange(
 ): Promise<Exchanged> {
   const { call, url, startedAtMs, resolvedAtMs } = validated
   const bytes = encodeRequest(call, url)
-  // Only a bug in Latchkey causes an invalid header.
+  // The request has an invalid header, which only a bug in Latchkey can cause.
   if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false, trace: untraced }
   const addresses = validated.addresses.slice(0, addressesTriedMax)
   const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)

@@ -55,7 +55,7 @@ export const refusedMax = 256
 const eventBytesMax = 16 * 1024
 /** Maximum bytes of a batch's handed-off events, for all forwarders together. JSON makes them at most six times as long. */
 const batchBytesMax = 256 * 1024
-/** Maximum events of one tenant in a batch. More are a backlog, which claims share fairly. */
+/** Maximum events of one tenant in a batch. More events are a backlog, which claims divide fairly. */
 const perQueueMax = 32
 const messageCharsMax = 8 * 1024 * 1024
 /** Time without an offer after which a forwarder gets no more events. Forwarders make an offer each second. */
@@ -246,7 +246,7 @@ export class HandOffs {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Ignores an invalid message. */
+  /** Records an offer. Ignores an invalid message. */
   noteOffer(message: string): void {
     const offer = decodeOffer(message)
     if (offer === undefined) return

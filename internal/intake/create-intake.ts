@@ -70,7 +70,7 @@ export function createIntake(config: IntakeSettings, parts: IntakeParts): OpenIn
     publish: async (channel, message) => (await redis.publish(channel, message)) > 0,
   })
   const handedNews = new HandedNews((message) => redis.publish(dueChannel, message))
-  // Spooled events are not handed off: they are a backlog, which claims share among tenants.
+  // Spooled events are not handed off: they are a backlog, which claims divide among tenants.
   const draining: StoreBatchOptions = {
     pool,
     // If the notification is lost, a forwarder still finds the delivery at its next poll.

@@ -194,7 +194,7 @@ export class EventQueue {
     this.#complete(waiting, await this.#options.spool(waiting.event))
   }
 
-  /** Only the first result of an event counts. */
+  /** Sets the result of an event. Only the first result counts. */
   #complete(waiting: Waiting | undefined, acceptance: Acceptance): void {
     if (waiting === undefined || waiting.isCompleted) return
     waiting.isCompleted = true

@@ -87,7 +87,7 @@ export async function acceptWebhook(
   const read = await verifyAndNormalize(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // Confirms only calls with a verified signature: their verification also compares the topic with the configured topics.
+  // Confirms a subscription only after its signature was verified: verification also compares the topic with the configured ones.
   const mayConfirm = keying.kind === 'secrets' && simulationId === undefined
   const confirmationUrl = mayConfirm ? keying.provider.confirmationUrl?.(call) : undefined
   if (confirmationUrl !== undefined) {
@@ -213,7 +213,7 @@ export function createReceivedEvent(receipt: {
 /** Maximum forwards of an event. Further calls are refused. */
 export const hopsMax = 5
 
-/** A header that is not a number is read as `hopsMax`. */
+/** Reads the hop count. A header that is not a number counts as `hopsMax`. */
 export function hopsOf(headers: Headers): number {
   const text = headers.get(hopsHeader)
   if (text === null) return 0

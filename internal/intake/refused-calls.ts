@@ -147,7 +147,7 @@ export class RefusedCalls {
 
 const idLength = 16
 
-/** Ids sort by time, as event ids do. Uses the bytes of `rest` after the time. Pure. */
+/** Makes an id of the time and the bytes of `rest`, so that ids sort by time, as event ids do. Pure. */
 function idOf(atMs: number, rest: Uint8Array): string {
   const bytes = Buffer.from(rest)
   bytes.writeUIntBE(atMs, 0, 6)

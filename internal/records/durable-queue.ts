@@ -82,7 +82,7 @@ export class DurableQueue {
     return this.#calls.taken
   }
 
-  /** @throws RecordsUnavailable or RecordsElsewhere */
+  /** Runs a step. @throws RecordsUnavailable or RecordsElsewhere */
   run(address: RecordAddress, step: Omit<Step, 'address'>): Promise<Result> {
     return this.#inTime(address, (settle, overAtMs) => {
       const queued: QueuedStep = { ...step, address, overAtMs, settle }
@@ -159,7 +159,7 @@ export class DurableQueue {
     const stripe = this.#freeStripes.shift() ?? 0
     let createByMs: number | undefined
     let broken: Error | undefined
-    // Without a listener, an error event on a connection in use would be an uncaught exception.
+    // Listens for error events of the connection in use: without a listener, one would be an uncaught exception.
     const onError = (error: Error) => {
       broken = error
     }

@@ -46,7 +46,7 @@ export class DurableRecordStore implements MovableRecordStore {
   readonly #saved = new RecentKeys<Day>(savedKeysMax)
 
   constructor(options: {
-    /** Exclusive pool with more than two connections: the two concurrent transactions keep theirs while partitions are created. */
+    /** Pool of this store only, with more than two connections: two concurrent transactions keep theirs while partitions are created. */
     readonly pool: Pool
     /** Publishes ends of locks for which callers wait. */
     readonly redis: Pick<RedisConnection, 'publish'>
@@ -184,7 +184,7 @@ export class DurableRecordStore implements MovableRecordStore {
   }
 }
 
-/** Returns 0 for a tenant without fences in Postgres. */
+/** Returns the last fence of a tenant in Postgres; 0 if there is none. */
 export async function findLastFence(pool: Pool, tenantId: TenantId): Promise<number> {
   const { rows } = await pool.query<{ fence: number }>({
     name: 'find_last_fence',

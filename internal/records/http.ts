@@ -164,7 +164,7 @@ const saveRoute = route({
       const problem = `"headers": the name ${quoteName(badName)} must be ${headerNameExpected}`
       return apiError('invalid_request', problem)
     }
-    // JSON parsers disagree on repeated names, and headers are saved as received.
+    // Refuses repeated names: headers are saved as received, and JSON parsers disagree on repeated names.
     if (findMembers(received.headers).kind === 'repeated') return repeatedField(received.headers, '"headers"')
     const saved = await saveRecord(records, tenant, body, received)
     return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })

@@ -86,7 +86,7 @@ export function acquiredAtMsOf(fence: number): number {
   return Math.floor(fence / 1000)
 }
 
-/** Durations are never negative, even if the clock went back. */
+/** Derives the state and durations of a lock. Durations are never negative, even if the clock went back. */
 export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): LockHistoryEntry {
   const { fence, expiresAtMs, endedAtMs } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)

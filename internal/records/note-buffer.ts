@@ -3,7 +3,7 @@ import type { LockNote } from './lock-history.ts'
 import type { RecordAddress } from './record.ts'
 
 export interface NoteBufferBounds {
-  /** Maximum of all tenants together. */
+  /** Maximum notes of all tenants together. */
   readonly notesMax: number
   /** Maximum bytes of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
   readonly bytesMax: number
@@ -87,7 +87,7 @@ export class NoteBuffer {
   /** Takes the oldest notes, equally many of each tenant. If some tenants have fewer, takes more of the others. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
-    // Ends, because each iteration takes at least one note.
+    // This loop ends, because each iteration takes at least one note.
     while (taken.length < notesMax && this.#count > 0) {
       const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
       for (const queue of Array.from(this.#queues.values())) {

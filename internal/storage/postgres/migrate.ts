@@ -47,7 +47,7 @@ export async function migrate(pool: Pool, options: MigrateOptions) {
   }
 }
 
-/** Returns 0 before the first migration. @throws any error of Postgres */
+/** Returns the version of the last applied migration; 0 before the first. @throws any error of Postgres */
 export async function schemaVersion(pool: Pool): Promise<number> {
   const known = await pool.query<{ known: boolean }>(
     `SELECT to_regclass('schema_migrations') IS NOT NULL AS known`,

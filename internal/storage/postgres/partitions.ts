@@ -20,7 +20,7 @@ export interface WantedPartition {
   readonly day: Day
 }
 
-/** Arbitrary key, but unique among the advisory locks of this database. */
+/** Key of the advisory lock: arbitrary, but unique in this database. */
 const advisoryLock = 7_205_759_403_792_794
 const wantedMax = 1_000
 /**

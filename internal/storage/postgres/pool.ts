@@ -244,7 +244,7 @@ export async function tryAdvisoryLock(
   onError: (error: Error) => void = () => undefined,
 ): Promise<AdvisoryLock | undefined> {
   const session = await pool.connect()
-  // Without a listener, an error event on a connection in use would be an uncaught exception.
+  // Listens for error events of the connection in use: without a listener, one would be an uncaught exception.
   session.on('error', onError)
   try {
     const { rows } = await session.query<{ isOurs: boolean }>(

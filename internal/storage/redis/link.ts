@@ -30,7 +30,7 @@ export class RedisLink {
     void this.#run()
   }
 
-  /** Returns undefined while the connection is not ready. */
+  /** Current session; undefined while the connection is not ready. */
   get session(): RedisSession | undefined {
     return this.#session?.isReady ? this.#session : undefined
   }
