@@ -269,7 +269,7 @@ describe('purge', () => {
     await fill(id)
     await pool.query(`UPDATE tenants SET deleted_at = NULL, slug = 'x' WHERE id = $1`, [id])
     await pool.query(
-      `INSERT INTO api_keys VALUES (sha256('x'), $1, 'default', '{records}', NULL, NULL, now())`,
+      `INSERT INTO api_keys VALUES (sha256('x'), $1, 'default', '{records}', NULL, NULL, now(), 'lk_12345678')`,
       [id],
     )
     await pool.query(

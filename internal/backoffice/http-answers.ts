@@ -80,7 +80,7 @@ const condition = objectOf({
 const key = objectOf({
   name: text('default'),
   scopes: listOf(growingWordOf(apiKeyScopes, 'records')),
-  prefix: described('First characters.', orNull(text('lk_3vQ0mXw1'))),
+  prefix: described('First characters.', text('lk_3vQ0mXw1')),
   createdAt: time(at('08:00:00')),
   expiresAt: described('End, by its expiry or a rotation; null: never.', orNull(time(null))),
 })

@@ -32,8 +32,7 @@ import type { Outcome } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const leaseSecondsDefault = 60
-const fromText =
-  'Received then or later. Default: only events from now on. Events that were stored by a version without subscriptions are left out.'
+const fromText = 'Received then or later. Default: only events from now on.'
 const ackToken = t.String({
   minLength: 1,
   maxLength: 128,

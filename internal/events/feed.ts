@@ -174,14 +174,14 @@ export async function findReadyFeeds(
   return rows.map(({ at }) => at)
 }
 
-/** Returns undefined for an unknown event, and for one that a version without feeds has stored. @throws errors of Postgres */
+/** Returns undefined for an unknown event. @throws errors of Postgres */
 export async function findFeedPosition(
   pool: Pool,
   { id, tenantId }: { readonly id: EventId; readonly tenantId: TenantId },
 ): Promise<FeedPosition | undefined> {
   const { rows } = await pool.query<{ transaction: string }>(
     `SELECT stored_by::text AS transaction FROM events
-     WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND id = $1 AND tenant_id = $2 AND stored_by IS NOT NULL`,
+     WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND id = $1 AND tenant_id = $2`,
     [id, tenantId],
   )
   return rows[0] && { transaction: rows[0].transaction, eventId: id }

@@ -52,7 +52,7 @@ export const events = pgTable(
     overLimit: boolean('over_limit').notNull().default(false),
     origin: text('origin').$type<OriginKind>().notNull().default('provider'),
     originBy: text('origin_by'),
-    storedBy: transactionId('stored_by').default(sql`pg_current_xact_id()`),
+    storedBy: transactionId('stored_by').notNull().default(sql`pg_current_xact_id()`),
   },
   (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
 )

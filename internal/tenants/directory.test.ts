@@ -436,8 +436,8 @@ describe('size', () => {
       [count, specOf('any')],
     )
     await pool.query(
-      `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at)
-       SELECT sha256((id || k)::bytea), id, 'key-' || k, '{records,webhooks}', now() FROM tenants, generate_series(1, 2) k`,
+      `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at, prefix)
+       SELECT sha256((id || k)::bytea), id, 'key-' || k, '{records,webhooks}', now(), 'lk_12345678' FROM tenants, generate_series(1, 2) k`,
     )
   }
 

@@ -68,8 +68,8 @@ export const apiKeys = pgTable('api_keys', {
   tenantId: text('tenant_id').$type<TenantId>().notNull(),
   name: text('name').notNull(),
   scopes: text('scopes').array().$type<ApiKeyScope[]>().notNull(),
-  /** First characters of the key; null for keys that were stored before this column existed. */
-  prefix: text('prefix'),
+  /** First 11 characters of the key. */
+  prefix: text('prefix').notNull(),
   expiresAtMs: epochMs('expires_at'),
   /** Time at which a replaced key becomes invalid; null for a current key. */
   endsAtMs: epochMs('ends_at'),

@@ -82,8 +82,8 @@ async function addTenants(databaseUrl: string, count: number): Promise<void> {
     [count],
   )
   await pool.query(
-    `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at)
-     SELECT sha256(n.id::bytea), n.id, k.name, k.scopes, now()
+    `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at, prefix)
+     SELECT sha256(n.id::bytea), n.id, k.name, k.scopes, now(), k.prefix
      FROM (${ids}) n, api_keys k WHERE k.tenant_id = (SELECT id FROM tenants WHERE slug = 'bench')`,
     [count],
   )

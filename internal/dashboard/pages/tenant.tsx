@@ -359,7 +359,7 @@ function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
         }
         columns={[
           { title: 'Name', cell: ({ name }) => name },
-          { title: 'Prefix', cell: ({ prefix }) => (prefix === null ? '–' : <code>{prefix}…</code>) },
+          { title: 'Prefix', cell: ({ prefix }) => <code>{prefix}…</code> },
           { title: 'Scopes', cell: ({ scopes }) => <span class="wraps">{scopes.join(', ')}</span> },
           { title: 'Issued', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
           { title: 'Expires', cell: endOf },

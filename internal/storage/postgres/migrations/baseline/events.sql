@@ -36,7 +36,7 @@ CREATE TABLE events (
   over_limit boolean NOT NULL DEFAULT false,
   origin text NOT NULL DEFAULT 'provider',
   origin_by text,
-  stored_by xid8 DEFAULT pg_current_xact_id(),
+  stored_by xid8 NOT NULL DEFAULT pg_current_xact_id(),
   PRIMARY KEY (id, expires_on)
 ) PARTITION BY RANGE (expires_on);
 -- Ids grow with time, so this is also the order of receipt: each index serves a list, newest first, by what stands before the id.
@@ -47,7 +47,7 @@ CREATE INDEX events_type ON events (type, id);
 CREATE INDEX events_provider ON events (provider, id);
 CREATE INDEX events_tenant_type ON events (tenant_id, type, id);
 CREATE INDEX events_tenant_provider ON events (tenant_id, provider, id);
-CREATE INDEX events_feed ON events (tenant_id, stored_by, id) WHERE stored_by IS NOT NULL;
+CREATE INDEX events_feed ON events (tenant_id, stored_by, id);
 
 -- Apart from events, since payloads go sooner.
 CREATE TABLE event_payloads (

@@ -69,9 +69,9 @@ CREATE TABLE api_keys (
   expires_at timestamptz,
   ends_at timestamptz,
   created_at timestamptz NOT NULL,
-  prefix text CHECK (length(prefix) = 11)
+  prefix text NOT NULL CHECK (length(prefix) = 11)
 );
-CREATE INDEX api_keys_prefix ON api_keys (prefix) WHERE prefix IS NOT NULL;
+CREATE INDEX api_keys_prefix ON api_keys (prefix);
 CREATE INDEX api_keys_tenant ON api_keys (tenant_id, name);
 
 -- AES-256-GCM; the authenticated data is the tenant's id and field. ordinal tells apart the live values of one field.
