@@ -16,7 +16,7 @@ declare module '*.svg' {
   export default text
 }
 
-// Preact's types include the DOM's types, which hide members that Bun adds. The interfaces below declare those members again.
+// Declares members that Bun adds to types of the DOM. The DOM's types, which Preact's types include, would otherwise hide these members.
 interface ReadableStream<R> {
   text(): Promise<string>
 }

@@ -80,7 +80,7 @@ describe('namespaces cookie', () => {
     ['Shops', undefined],
     ['-a', undefined],
     [Array.from({ length: 51 }, (_none, nth) => `n${nth}`).join(' '), undefined],
-  ])('namespaces cookie: %p is parsed as expected', (text, expected) => {
+  ])('namespaces cookie: the text %p is parsed into the expected names', (text, expected) => {
     expect(parseNamespaces(text)).toEqual(expected)
   })
 })

@@ -37,7 +37,7 @@ const flashSeconds = 60
 const flashCharsMax = 500
 const namespacePattern = new RegExp(dnsLabel)
 
-/** Treats malformed values as absent. */
+/** Reads the preferences from a `Cookie` header. Malformed values are treated as absent. */
 export function readPreferences(cookies: string | null): Preferences {
   const values = new Bun.CookieMap(cookies ?? '')
   const browserZone = parseZone(values.get(names.zone) ?? '')
@@ -50,7 +50,7 @@ export function readPreferences(cookies: string | null): Preferences {
   }
 }
 
-/** Accepts commas, spaces and dots between names. Returns undefined for an invalid name or for more than 50 names. */
+/** Parses names of namespaces, separated by commas, spaces or dots. Returns undefined for an invalid name or more than 50 names. */
 export function parseNamespaces(text: string): readonly string[] | undefined {
   const named = [...new Set(text.split(/[\s,.]+/).filter((name) => name !== ''))]
   return named.length <= namespacesMax && named.every((name) => namespacePattern.test(name))
@@ -72,7 +72,7 @@ export function namespacesCookie(namespaces: readonly string[], options: CookieO
   return cookieOf(names.namespaces, namespaces.join('.'), yearSeconds, options)
 }
 
-/** Shown on the next page. The cookie expires after one minute. */
+/** Returns the cookie with a message for the next page. The cookie expires after one minute. */
 export function flashCookie({ tone, text, link }: Flash, options: CookieOptions): string {
   const parts = [tone, text.slice(0, flashCharsMax), ...(link ? [link.path, link.label] : [])]
   const value = Buffer.from(JSON.stringify(parts)).toString('base64url')

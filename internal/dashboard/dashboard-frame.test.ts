@@ -69,7 +69,7 @@ test('live streams: each session of an actor can open 12 streams', async () => {
   }
 })
 
-test('CSRF tokens: each response masks the token differently, all masked tokens are accepted, and mixed parts are refused', async () => {
+test('CSRF tokens: each response masks the token differently, all masked tokens are accepted, and a mix of two masked tokens is refused', async () => {
   const read = async () => {
     const answer = await fetch(`${backoffice.url}/usage`, { headers: { Cookie: cookie } })
     const found = (await answer.text()).matchAll(/name="csrf" value="([^"]+)"/g)
@@ -144,7 +144,7 @@ test.each([
   ['/executions', '?state=completed&after=x'],
   ['/simulations/new', ''],
 ])(
-  'choice of a tenant: %s without a tenant offers 20 tenants and keeps the other query parameters',
+  'choice of a tenant: the page %s without a tenant offers 20 tenants and keeps the other query parameters',
   async (path, query) => {
     backoffice.allow(() => true)
     const session = await openDashboardSession(backoffice.url, someUser())
@@ -193,7 +193,7 @@ test.each(actions.map(({ path }) => path))(
   },
 )
 
-test('link back: every action names a page that exists', () => {
+test('link back: the page to which each action links back exists', () => {
   const readable = pages.filter(({ method }) => method === 'GET').map(({ path }) => path)
   expect(actions.length).toBeGreaterThan(9)
   for (const { path, back } of actions) expect([path, readable.includes(back)]).toEqual([path, true])

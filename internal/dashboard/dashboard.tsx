@@ -24,16 +24,16 @@ export interface DashboardOptions {
   readonly sessions: Sessions
   readonly directory: Pick<Directory, 'findTenantById' | 'declarations'>
   readonly clock: Clock
-  /** Whether operators sign in with tokens of their own, and not with a Kubernetes account. Default false. */
+  /** True if operators sign in with Latchkey's operator tokens instead of a Kubernetes account. Default false. */
   readonly hasOperators?: boolean
-  /** Returns a note to show above statistics of a tenant, or of all tenants, from a given time on. Undefined without a note. */
+  /** Returns a note to show above statistics of a tenant, or of all tenants, that start at `fromMs`. Undefined for no note. */
   readonly statsNote?:
     | ((stats: {
         readonly fromMs: number
         readonly tenantId?: TenantId | undefined
       }) => { readonly title: string; readonly text: string } | undefined)
     | undefined
-  /** Reads the version of the status that every page shows. It changes with each pause, suspension and their ends. */
+  /** Reads the version of the status that every page shows. The version changes when a pause or a suspension begins or ends. */
   readStatusVersion(): Promise<string>
 }
 
@@ -92,7 +92,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 }
 
-/** Renders the page of an unknown path. Without a session, `presentError` does, as a redirect to the sign-in page would lead back here. */
+/** Renders the error page of an unknown path. Returns undefined without a session: `presentError` then renders the page. */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered | undefined> {
   if (otherPaths.test(new URL(call.request.url).pathname)) return undefined
   return await framedProblem(parts, call, problemOf(apiError('route_unknown'), parts.wayBack(call.request)))

@@ -17,10 +17,10 @@ export interface FrameParts extends Preferences {
   readonly section?: SectionName
   readonly here: string
   readonly tenant: TenantSummary | undefined
-  /** Blockers of the tenant, or of all tenants. Undefined if unknown. `notices` is null on the overview, which lists them itself. */
+  /** Blockers of the tenant, or of all tenants; undefined if unknown. `notices` is null on the overview, which lists blockers itself. */
   readonly blockers:
     | {
-        /** Version of the status, by which the live stream notices changes. */
+        /** Version of the status that the page shows. The live stream compares it with the current version. */
         readonly version: string
         readonly notices: ComponentChildren
       }
@@ -57,7 +57,7 @@ export function Frame(parts: FrameParts) {
   )
 }
 
-/** Renders the message of the last action. Belongs to the part with the blockers, to be marked as past when they change. */
+/** Renders the message of the last action. Refreshes together with the blockers, so that it is marked as past when they change. */
 function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">
@@ -161,7 +161,7 @@ export function Mark() {
   )
 }
 
-/** Returns the tenant for links. Returns undefined for a tenant's key, which has only one tenant. */
+/** Returns the tenant to name in links. Returns undefined for a tenant's key, which has only one tenant. */
 function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
   return actor.kind === 'tenantKey' ? undefined : tenant?.id
 }

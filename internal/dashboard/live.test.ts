@@ -22,7 +22,7 @@ async function readUntil(answer: Streaming, wanted: RegExp): Promise<string> {
 
 const ada = { sessionKey: 'first', actorName: 'user:ada' }
 
-test('live stream: sends a tick event at once and in each interval, and a slow event in every fifth interval', async () => {
+test('live stream: sends the event `tick` soon after opening and in each interval, and the event `slow` in every fifth interval', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   expect(answer.headers?.['Content-Type']).toBe('text/event-stream')
@@ -32,7 +32,7 @@ test('live stream: sends a tick event at once and in each interval, and a slow e
   expect(text).toEndWith('event: slow\ndata: 1\n\n')
 })
 
-test('live stream: sends a status event for each version of the status that differs from the version on the page', async () => {
+test('live stream: sends the event `status` whenever the version of the status differs from the version on the page', async () => {
   const versions = ['1', '1', '2', '2', '3']
   const readStatus = () => Promise.resolve(versions.shift() ?? '3')
   const live = createLiveStreams({ statusEveryMs: 1, readStatus })
@@ -64,7 +64,7 @@ test('live stream: a client that does not read is disconnected, and its buffer i
   const reader = answer.body.getReader()
   await reader.read()
   reader.releaseLock()
-  // Reads nothing until the stream has ended.
+  // The client reads nothing until the server has ended the stream.
   await until(() => live.count() === 0)
   const rest = await readUntil(answer, /never/)
   expect(rest.match(/event: tick\n/g)?.length).toBeLessThan(25)

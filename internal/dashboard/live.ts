@@ -5,12 +5,12 @@ import { securityHeaders } from './render.tsx'
 /** Session of the page that opens a stream. */
 interface Follower {
   readonly sessionKey: string
-  /** Shared by all sessions of the actor. */
+  /** Equal in all sessions of the actor. */
   readonly actorName: string
 }
 
 const tickMs = 3_000
-/** Share of the interval before the first tick, so that changes that the user just began show at once. */
+/** Fraction of the interval before the first tick. Short, so that the effects of the user's last action are shown soon. */
 const firstTickShare = 1 / 3
 const statusMs = 1_000
 const slowEvery = 5
@@ -29,7 +29,7 @@ export function createLiveStreams(
   options: {
     readonly everyMs?: number
     readonly statusEveryMs?: number
-    /** Reads the version of the status that pages show. While it fails, no change is noticed. */
+    /** Reads the version of the status that pages show. While this fails, streams send no `status` event. */
     readStatus?(): Promise<string>
   } = {},
 ) {
@@ -142,7 +142,7 @@ function tickingStream(
         let shown = seen
         const showStatus = (version: string) => {
           if (version === shown) return
-          // The first version does not refresh a page that sent none, because it is unknown what that page shows.
+          // A page that sent no version is not refreshed by the first version, because it is unknown which version the page shows.
           if (shown !== undefined) controller.enqueue(encoder.encode('event: status\ndata: 1\n\n'))
           shown = version
         }

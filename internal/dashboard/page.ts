@@ -38,9 +38,9 @@ export interface PageContext {
   /** Masked token for every form in this response. */
   readonly csrfToken: string
   readonly nowMs: number
-  /** Components take it from `ReaderClockContext`. */
+  /** Time zone of the reader. Components take it from `ReaderClockContext`. */
   readonly zone: string
-  /** Address of this page with its query. After a POST, that of the page that contains the form. */
+  /** Address of this page with its query. After a POST, the address of the page that contains the form. */
   readonly here: string
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
@@ -66,7 +66,7 @@ export interface Shown {
   readonly body: ComponentChildren
   /** Default 200. */
   readonly status?: number
-  /** Subject of the page, if the address does not name a tenant. The frame shows its blockers. */
+  /** Tenant of what the page shows, if the address does not name a tenant. The frame shows the blockers of this tenant. */
   readonly tenantId?: TenantId
 }
 
@@ -98,7 +98,7 @@ export interface ActionRow extends Pick<PageRow, 'path' | 'section'> {
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 
-/** Returns no blockers if they cannot be read; pages then show no badges. */
+/** Reads the blockers of tenants. Returns none if they cannot be read; pages then show no badges. */
 export async function blockersByTenant(
   { backoffice, actor }: PageContext,
   tenantIds: readonly TenantId[],
@@ -124,7 +124,7 @@ export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'):
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
-/** Redirects after an idempotent write, with a message of its own for a repeated request. `about` is a page to which the message links. */
+/** Redirects after an idempotent write. The message is `done`, or `repeated` for a repeated request, and links to the page `about`. */
 export function doneAt(
   path: string,
   { isNew }: { readonly isNew: boolean },
@@ -136,7 +136,7 @@ export function doneAt(
   return { kind: 'goTo', path, flash: { ...flash, ...(about && { link: about }) } }
 }
 
-/** Encodes the query. Omits undefined and empty parameters. */
+/** Returns an address with an encoded query. Omits undefined and empty parameters. */
 export function link(
   path: string,
   query: Readonly<Record<string, string | number | undefined>> = {},
@@ -163,7 +163,7 @@ export function nameOf({
   return displayName ?? slug ?? name
 }
 
-/** Accepts an id, a slug, `namespace/name` or the prefix of an API key. */
+/** Parses a reference to a tenant: an id, a slug, `namespace/name` or the prefix of an API key. */
 export function refOf(text: string): TenantRef {
   if (text.startsWith('ten_')) return { by: 'id', text }
   if (text.startsWith('lk_')) return { by: 'keyPrefix', text }
@@ -193,7 +193,7 @@ export async function withRightTo(
   return rights.value[action] ? proceed() : { kind: 'forbidden' }
 }
 
-/** Returns whether to offer a replay of the chosen tenant, or of one that the form will name. False while the API server is unavailable. */
+/** Returns true if a page can offer replays of the chosen tenant, or of a tenant that the form asks for. False while rights are unknown. */
 export async function mayReplay({ backoffice, actor, tenant }: PageContext): Promise<boolean> {
   const rights = await backoffice.tenants.permissions(actor, tenant?.id ?? 'all')
   if (rights.kind !== 'ok') return false
@@ -201,13 +201,13 @@ export async function mayReplay({ backoffice, actor, tenant }: PageContext): Pro
 }
 
 export interface WayBack {
-  /** Address of the page. For a POST, that of the `GET` page that belongs to the action. */
+  /** Address of the page. For a POST, the address of the `GET` page that belongs to the action. */
   readonly here: string
   /** True for a POST. The link back then opens a page with GET and does not repeat the POST. */
   readonly isForm: boolean
 }
 
-/** Creates a function that finds the link back: `/` for a POST to an unknown path. Omit `form` if it was not read. */
+/** Creates a function that finds the link back from a page: `/` for a POST to an unknown path. Omit `form` if it was not read. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]) {
   const actions = rows.flatMap((row) =>
     row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],

@@ -12,14 +12,14 @@ export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
-/** Omits the name that the API has for the field. */
+/** Returns the text of an invalid request for a page, without the API's name of the field. */
 export function invalidText({ problem: text, field }: Extract<Refusal, { kind: 'invalid' }>): string {
   return field === undefined ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
-  // Drops the query from the link back, because the refused query would fail again. After a form, the link leads to the page with the form,
-  // whose query was not refused.
+  // The link back drops the refused query, which would fail again. After a form, it keeps the query of the page with the form, which was
+  // not refused.
   const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
   const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {
@@ -64,7 +64,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   }
 }
 
-/** Asks a user who may not see all tenants to name namespaces. */
+/** Page that asks a user who may not see all tenants to name namespaces. */
 export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
   return problem(403, 'forbidden', 'Choose your namespaces', {
     icon: 'lock',

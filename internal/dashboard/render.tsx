@@ -33,7 +33,7 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 
 const gzipLevel = 5
 
-/** Allows only same-origin requests, and runs no code from page content. */
+/** Settings of htmx: only same-origin requests, and no code from page content. */
 const htmxConfig = JSON.stringify({
   mode: 'same-origin',
   history: false,
@@ -46,7 +46,7 @@ export interface DocumentParts {
   readonly title: string
   readonly body: ComponentChildren
   readonly status: number
-  /** For the log and the metric, from a closed set of values. */
+  /** Outcome of the call in the log and the metric, from a closed set of values. */
   readonly outcome: string
   /** Delay before the browser reloads the page. Omit for no reload. */
   readonly refreshSeconds?: number

@@ -77,7 +77,7 @@ test.each([
   ['/\t/evil.example', false],
   ['', false],
   [`/${'a'.repeat(3_000)}`, false],
-])('safePath: %p is accepted as a path of the dashboard: %p', (path, isOurs) => {
+])('safePath: whether %p is accepted as a path of the dashboard: %p', (path, isOurs) => {
   expect(safePath(path)).toBe(isOurs ? path : '/')
 })
 
@@ -108,7 +108,7 @@ const sessionOf = (fill: number): Session => ({
   csrfToken: Buffer.alloc(32, fill).toString('base64url'),
 })
 
-test('CSRF tokens: masked tokens are valid, differ in every character and do not reveal the token', () => {
+test('CSRF tokens: masked tokens are valid, vary in every position and do not reveal the token', () => {
   const session = sessionOf(7)
   const masked = Array.from({ length: 50 }, () => maskedToken(session))
   for (const token of masked) {

@@ -3,8 +3,8 @@ import { isCsrfToken, readSessionCookie, type Session } from '#internal/access/i
 const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
 
 /**
- * Detects the transport of a request. Plain http is safe only from the same machine, for example through `kubectl port-forward`. For other
- * hosts https is assumed, so that cookies are always `Secure`; if the browser sends an `Origin` of `http:`, as it does with forms, the
+ * Detects how a request was transported. Plain http is safe only from the same machine, for example through `kubectl port-forward`. For
+ * other hosts https is assumed, so that cookies are always `Secure`. If their browser sends an `Origin` with `http:`, as with forms, the
  * request is unsafe.
  */
 export function factsOf(request: Request): {
@@ -24,7 +24,7 @@ function isLoopback(request: Request): boolean {
   return loopback.test(request.headers.get('host') ?? '')
 }
 
-/** Accepts a cookie that is not `Secure` only from the same machine. */
+/** Returns the session token in the cookie. A cookie that is not `Secure` is accepted only from the same machine. */
 export function sessionTokenOf(request: Request): string | undefined {
   const cookies = request.headers.get('cookie')
   const token = readSessionCookie(cookies, { isHttps: true })
@@ -32,7 +32,7 @@ export function sessionTokenOf(request: Request): string | undefined {
   return readSessionCookie(cookies, { isHttps: false })
 }
 
-/** Checks `Sec-Fetch-Site`, or `Origin` if that header is missing. Returns false if both are missing. */
+/** Returns true if a page of this dashboard sent the request, by `Sec-Fetch-Site`, otherwise by `Origin`. False if both are missing. */
 export function isFromOwnPage(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site')
   if (site !== null) return site === 'same-origin'
@@ -56,7 +56,7 @@ export function isFollowing(request: Request): boolean {
   return request.headers.has('hx-request') || new URL(request.url).pathname === '/live'
 }
 
-/** Returns `/` for any text that could lead to another origin. */
+/** Returns a path of this origin. Returns `/` for any text that could lead to another origin. */
 export function safePath(text: string | undefined): string {
   if (text === undefined || text.length > 2_048 || !/^\/(?![/\\])[\x21-\x7e]*$/.test(text)) return '/'
   return text.includes('\\') ? '/' : text
@@ -66,7 +66,7 @@ export type Form = Readonly<Record<string, string>>
 
 const fieldsMax = 100
 
-/** Returns undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
+/** Parses a form. Returns undefined for another media type, a repeated field, more than 100 fields, or invalid UTF-8. */
 export function parseForm(request: Request, body: Uint8Array): Form | undefined {
   const type = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/x-www-form-urlencoded') return undefined

@@ -71,7 +71,7 @@ async function serve(
   })
 }
 
-/** Finds the tenant that the path, the query or the form names. If none is named, a tenant's API key stands for its tenant. */
+/** Finds the tenant that the path, the query or the form names. If none is named, uses the tenant of the API key. */
 function findChosen(
   { backoffice }: DashboardParts,
   { session: { actor } }: SignedInCall,
@@ -109,7 +109,7 @@ function contextOf(
   }
 }
 
-/** Reads blockers of the chosen tenant, of the page's tenant, or of all tenants. The overview gets no notices, because it lists them. */
+/** Reads blockers of the chosen tenant, else of the page's tenant, else of all. The overview gets no notices: it lists them itself. */
 async function readBlockers(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,
@@ -138,7 +138,7 @@ function contentOf(
     const { title, body, status = 200 } = result
     return { title, body, status, outcome: status < 400 ? 'page' : 'form_refused' }
   }
-  // Asks for namespaces on list pages only. Every other page concerns one tenant or all tenants.
+  // Only list pages ask for namespaces. Every other page is about one tenant or about all tenants.
   const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
   const isNarrowed = actor.kind !== 'user' || tenant !== undefined || preferences.namespaces.length > 0
   if (result.kind === 'forbidden' && isList && !isNarrowed) return namespacesProblem({ csrfToken, here })

@@ -19,7 +19,7 @@ import {
 export interface SignedInCall extends Pick<PageContext, 'query'> {
   readonly call: Call
   readonly session: Session
-  /** Use it only to end the session. */
+  /** Session token. Use it only to end the session. */
   readonly token: string
 }
 
@@ -52,7 +52,7 @@ export async function findSignedIn(
   return { kind: 'signedIn', signedIn: { call, session, token, query: Object.fromEntries(query) } }
 }
 
-/** Redirects a call without a session to the sign-in page, which leads back to the requested page. */
+/** Calls `serve` with the session of the call. Without a session, redirects to the sign-in page, which leads back to the requested page. */
 export async function withSession(
   parts: DashboardParts,
   call: Call,
@@ -69,7 +69,7 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   if (isRead && isLinkFromElsewhere(request)) return askAgain(parts, request, here)
   const path = link('/sign-in', { next: isRead && safePath(here) !== '/' ? here : undefined })
   if (!request.headers.has('hx-request')) return redirectAnswer(path)
-  // htmx requested only a part of the page, but the browser must open the sign-in page as a whole.
+  // For a request of htmx for a part of a page: the header makes the browser open the sign-in page as a whole.
   return {
     kind: 'answer',
     status: 401,
@@ -79,7 +79,7 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   }
 }
 
-/** Reloads a page that a link on another site opened. The reload is a same-site request, so it sends the `SameSite=Strict` cookie. */
+/** Makes the browser reload a page that was opened from another site: only the reload sends the `SameSite=Strict` cookie. */
 function askAgain(parts: DashboardParts, request: Request, here: string): Answered {
   const body = (
     <main class="problem">
@@ -98,7 +98,7 @@ function askAgain(parts: DashboardParts, request: Request, here: string): Answer
   })
 }
 
-/** Omits the navigation, for calls without a known session. */
+/** Renders a problem as a page without navigation, for calls without a known session. */
 export function problemAnswer(
   parts: Pick<DashboardParts, 'assets' | 'clock'>,
   { request, requestId }: Pick<Call, 'request' | 'requestId'>,
@@ -117,7 +117,7 @@ export function problemAnswer(
   return documentAnswer(parts, request, { ...problem, body })
 }
 
-/** Returns an error unless a page of this dashboard sent the form with the session's CSRF token. */
+/** Parses a form. Returns an error unless a page of this dashboard sent it with the session's CSRF token. */
 export function readForm({ call, session }: SignedInCall): Form | ApiError {
   const form = parseForm(call.request, call.body)
   const isOwn = isFromOwnPage(call.request) && isFormToken(session, form?.['csrf'] ?? '')

@@ -136,7 +136,7 @@ const refusals = {
     string,
     {
       readonly status: number
-      /** For the log and the metric. */
+      /** Outcome of the call in the log and the metric. */
       readonly outcome: string
       readonly text: string
     }

@@ -38,7 +38,7 @@ export function createAssets() {
       [htmx, sse, browser, jump].join('\n;'),
     ),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
-    /** Returns undefined for an unknown name, such as a file of an older version. */
+    /** Returns the response for a file. Undefined for an unknown name, such as a file of an older version. */
     find(fileName: string, request: Request) {
       const asset = files.get(fileName)
       return (

@@ -13,7 +13,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Returns the smallest number of the form 1, 2 or 5 × 10ⁿ that is at least `amount` and at least 1. */
+/** Rounds an amount up to 1, 2 or 5 times a power of ten; at least to 1. */
 function roundStep(amount: number): number {
   const power = 10 ** Math.max(0, Math.floor(Math.log10(amount)))
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= amount) ?? amount
@@ -61,11 +61,11 @@ const logValuesMs = [
   40 * dayMs,
   400 * dayMs,
 ]
-/** Maximum labels of a logarithmic axis. A longer one has a label at every second value. */
+/** Maximum labels of a logarithmic axis. An axis with more values has a label at every second value. */
 const logTicksMax = 6
 const logTopMsMin = 100
 
-/** Returns ticks from 1 ms to at least `mostMs`. */
+/** Returns ticks of a logarithmic axis, from 1 ms to at least `mostMs`. */
 export function logTicks(mostMs: number): readonly Tick[] {
   const enough = logValuesMs.findIndex((value) => value >= Math.max(mostMs, logTopMsMin))
   if (enough < 0) return [1, mostMs].map((value) => ({ value, label: shortDuration(value) }))
@@ -85,12 +85,12 @@ const timeStepsMs = [
 ]
 const dayStepsMs = [1, 2, 7, 14, 28].map((days) => days * dayMs)
 
-/** Returns ticks at round minutes and hours of the reader's zone, days, or Mondays. */
+/** Returns ticks of a time axis at round minutes or hours, days, or Mondays in the reader's zone, depending on its length. */
 export function timeTicks(fromMs: number, toMs: number, clock: ReaderClock): readonly Tick[] {
   const stepMs =
     [...timeStepsMs, ...dayStepsMs].find((step) => (toMs - fromMs) / step <= timeIntervalsMax) ?? 56 * dayMs
   const format = stepMs < dayMs ? 'minute' : 'day'
-  // Wall-clock times advance evenly as if they were UTC. A clock change moves the instants that they name.
+  // Calculates with wall-clock times as if they were UTC, because these advance evenly even when the clocks change.
   const wallMs = (atMs: number) => Date.parse(`${wallTimeOf(atMs, clock.zone)}Z`)
   const startMs = dayStartMs(
     { zone: clock.zone, nowMs: fromMs },

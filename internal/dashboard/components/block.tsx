@@ -75,7 +75,7 @@ export function Card(props: {
 
 export type Fact = readonly [name: string, value: ComponentChildren]
 
-/** Omits undefined facts. */
+/** Renders a list of names and values. Omits undefined facts. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[] }) {
   return (
     <dl class="facts">
@@ -95,13 +95,13 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
 
 const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'info', quiet: 'info' } as const
 
-/** Renders an alert if the tone is `bad`. */
+/** Renders a message. Screen readers announce it as an alert if the tone is `bad`. */
 export function Notice(props: {
   readonly tone: Tone
   readonly title?: string
   /** HTML id, unique on the page. */
   readonly id?: string
-  /** Keeps the notice in place when it ends, and lets a new one wait; see `blockerNotices`. Needs an id and a title. */
+  /** Keeps the notice in place when its cause ends, and delays a new one until the user asks; see `blockerNotices`. Needs id and title. */
   readonly isHeld?: boolean
   readonly children?: ComponentChildren
 }) {
@@ -164,7 +164,7 @@ export function ShareBar(props: {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
-  /** Failed share, drawn after the first. */
+  /** Share of failures, drawn after `share`. */
   readonly badShare?: number
 }) {
   const { share, label, tone = 'info', badShare = 0 } = props
@@ -194,15 +194,15 @@ export function ShareBar(props: {
 }
 
 /**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s, `status` never by time, and all within 2 s of a
- * pause, a suspension or its end. A refresh keeps open elements open and the focus in place. Without scripts the content does not change.
+ * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s; these and `status` within 2 s after a pause or
+ * suspension begins or ends. A refresh keeps open elements open and the focus in place. Without scripts, nothing refreshes.
  */
 export function Live(props: {
   readonly id: string
   /** Address of the page, from `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow' | 'status'
-  /** Whether the script keeps the notices of this part in place. */
+  /** True if the script keeps the notices of this part in place during refreshes. */
   readonly isHeld?: boolean
   readonly children: ComponentChildren
 }) {

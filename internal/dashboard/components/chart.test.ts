@@ -54,7 +54,7 @@ describe('chart axis', () => {
   })
 })
 
-test('chart: points, series and values link to the event list of their time span', () => {
+test('chart: points, series and values link to the event list for their time span', () => {
   const href = (list: string) => (span: Span) => `/${list}?from=${span.fromMs}&to=${span.toMs}`
   const html = drawn({
     hasValues: true,
@@ -74,7 +74,7 @@ test('chart: points, series and values link to the event list of their time span
   ])
 })
 
-test('chart: a text replaces a chart whose values are all 0', () => {
+test('chart: if all values are 0, a text is shown instead of the chart', () => {
   expect(drawn({ series: one([0, undefined, 0]) })).toContain('Nothing came.')
   expect(drawn({ series: one([]) })).not.toContain('<svg')
 })

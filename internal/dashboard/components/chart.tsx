@@ -18,7 +18,7 @@ export interface Series {
   readonly tone: SeriesTone
   /** One value per point; undefined if unknown. */
   readonly values: readonly (number | undefined)[]
-  /** Returns the address of the list of what the series counts. Omit without such a list. */
+  /** Returns the address of a list with what the series counts. Omit if there is no such list. */
   href?(span: Span): string
 }
 
@@ -45,7 +45,7 @@ export interface ChartParts {
   href?(span: Span): string
 }
 
-/** Renders the choice of the time range and of value tables, which the query keeps as `range` and `values`. */
+/** Renders links that choose the time range (`range` in the query) and show or hide the tables of values (`values`). */
 export function RangeChoice(props: {
   readonly query: PageContext['query']
   readonly path: string
@@ -77,11 +77,11 @@ export function RangeChoice(props: {
 
 const width = 1_000
 const height = 200
-/** Width of a label's character, and the space beside it, in CSS pixels. */
+/** Width of a character in a label, in CSS pixels. `labelGap` is the space beside a label. */
 const charWidth = 6.6
 const labelGap = 2
 
-/** Renders a chart on the server. The labels are HTML outside the SVG, so that they keep their size on a phone. */
+/** Renders a chart on the server. The labels are outside the stretched drawing, so that they keep their size on a phone. */
 export function TimeChart(parts: ChartParts) {
   const { title, summary, series, empty, atMs, stepMs } = parts
   const most = mostOf(parts)
@@ -122,7 +122,7 @@ export function TimeChart(parts: ChartParts) {
 
 const formats = { count: countText, ms: durationText }
 
-/** Returns the highest value or stack of values; 0 for a chart without values. */
+/** Returns the highest value, or for bars the highest stack; 0 for a chart without values. */
 function mostOf({ kind, series, atMs }: ChartParts): number {
   const heights = atMs.map((_at, nth) => {
     const values = series.map(({ values: own }) => own[nth] ?? 0)
@@ -229,7 +229,7 @@ function Line({ values, tone, isFilled, y }: Series & { readonly y: Axes['y']; r
   )
 }
 
-/** Places labels in percent of an SVG without a view box, so that their text is never stretched. */
+/** Renders the labels of the vertical axis, at positions in percent of an SVG without a view box, so that text is never stretched. */
 function AxisY({ values, y }: Axes) {
   const chars = Math.max(...values.map(({ label }) => label.length))
   return (
@@ -243,7 +243,7 @@ function AxisY({ values, y }: Axes) {
   )
 }
 
-/** Share of the axis within which a label at its end is aligned with the end. */
+/** Fraction of the axis at each end in which labels are aligned with the end, so that they do not overflow. */
 const edge = 0.06
 
 function AxisX({ times, span }: Axes) {

@@ -8,7 +8,7 @@ export interface ReaderClock {
 
 export const utcZone = 'UTC'
 
-/** Without a provider: UTC, at the epoch. */
+/** Zone and time of the reader. Without a provider: UTC, at the epoch. */
 export const ReaderClockContext = createContext<ReaderClock>({ zone: utcZone, nowMs: 0 })
 
 const formats = new Map<string, Intl.DateTimeFormat>()
@@ -53,12 +53,12 @@ export function wallTimeOf(atMs: number, zone: string): string {
   return `${year.padStart(4, '0')}-${month}-${day}T${hour}:${minute}:${second}`
 }
 
-/** Returns the instant of a local time: one of two if a clock change repeats it; the same distance after a change that skips it. */
+/** Returns the instant of a local time. If a clock change repeats the local time, one of two. If it skips it, as far after the change. */
 export function instantOf(wallTime: string, zone: string): number {
   const asUtcMs = Date.parse(`${wallTime}Z`)
   const offsetAt = (atMs: number) =>
     Date.parse(`${wallTimeOf(atMs, zone)}Z`) - Math.floor(atMs / 1_000) * 1_000
-  // The first offset can be that of the other side of a clock change, which the second pass corrects.
+  // Near a clock change, the first offset can be the one from the other side of the change. The second pass corrects this.
   return asUtcMs - offsetAt(asUtcMs - offsetAt(asUtcMs))
 }
 
@@ -72,7 +72,7 @@ export type TimeFormat = 'full' | 'short' | 'day' | 'minute'
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
-/** `short` names today and yesterday, and other days by date, with the year unless it is the present one. */
+/** Formats a time. `short`: today and yesterday by name, other days by date, with the year if it is not the present year. */
 export function timeText(atMs: number, format: TimeFormat, clock: ReaderClock): string {
   const wall = wallTimeOf(atMs, clock.zone)
   const today = wallTimeOf(clock.nowMs, clock.zone)

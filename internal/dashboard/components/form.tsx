@@ -22,7 +22,7 @@ export interface Field {
   readonly isShort?: boolean
   /** Height of a field of kind `lines`. Default 16. */
   readonly rows?: number
-  /** Takes both columns of a form in two columns. */
+  /** Spans both columns of a form with two columns. */
   readonly isWhole?: boolean
   /** Maximum length of a text, or of the digits of a number. Default 300. */
   readonly charsMax?: number
@@ -34,9 +34,9 @@ export interface Field {
   readonly suggestsProviders?: boolean
   /** Label of the empty option of a choice. Omit if the user must choose an option. */
   readonly none?: string
-  /** Parses a text with a syntax of its own, or a choice that also accepts values outside its options. Returns undefined if invalid. */
+  /** Parses a text that has its own syntax, or a choice that accepts more than its options. Returns undefined if invalid. */
   parse?(text: string): string | undefined
-  /** Error text. Default: that of the field's kind. */
+  /** Error text of an invalid value. Default: the text for the field's kind. */
   readonly expected?: string
 }
 
@@ -49,7 +49,7 @@ export function choicesOf<const Value extends string>(values: readonly Value[]):
   return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-/** Accepts a neutral name or the vendor's name. */
+/** Field for a built-in provider. Accepts the provider's neutral name or its vendor's name. */
 export const builtInProviderField = {
   ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
   choices: choicesOf(providerNames),
@@ -57,7 +57,7 @@ export const builtInProviderField = {
   expected: 'There is no such provider',
 }
 
-/** Earliest time that a field accepts, which is used as a start before all events. */
+/** Earliest time that a field accepts. As the start of a range, it includes all events. */
 export const earliestText = '2000-01-01T00:00:00Z'
 
 export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
@@ -70,14 +70,14 @@ type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'numbe
       ? Exclude<Value, undefined>
       : string
 
-/** Times are in ms since the epoch. An empty field is undefined. */
+/** Parsed values of a form. Times are in ms since the epoch. An empty field is undefined. */
 export type FieldValues<Fields extends readonly Field[]> = {
   readonly [Each in Fields[number] as Each['name']]?: ValueOf<Each> | undefined
 }
 
 /**
- * Returns an error text for each invalid field, and ignores fields of other names. Times are in the zone that the form names as `zone`;
- * times that end in Z, or without a zone, are in UTC.
+ * Parses the fields of a form. Returns an error text for each invalid field; ignores texts that belong to no field. Times are in the zone
+ * that the form names as `zone`. Times that end in Z are in UTC, and so are all times of a form without `zone`.
  */
 export function readFields<const Fields extends readonly Field[]>(
   fields: Fields,
@@ -131,7 +131,7 @@ export function filled(fields: readonly Field[], typed: Texts, problems: Problem
   return fields.map((each) => ({ ...each, value: valueIn(each), problem: problems[each.name] }))
 }
 
-/** Fields of kind `time` add the name of their zone, so a form has one group of them. */
+/** Renders fields. With fields of kind `time` it also renders the field `zone`, so a form must contain it only once. */
 export function Fields(props: {
   readonly fields: readonly Field[]
   /** Makes ids unique when a page contains several forms. */
@@ -242,7 +242,7 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
   )
 }
 
-/** Maximum suggested Providers, so that a page stays small. Others can be typed. */
+/** Maximum suggested Providers, so that a page stays small. The names of others can be typed. */
 const ownProvidersMax = 100
 
 function suggestionsOf(
@@ -451,7 +451,7 @@ export function parseTimeField(text: string, zone: string = utcZone): number | u
   const asUtcMs = Date.parse(`${wall}Z`)
   if (Number.isNaN(asUtcMs)) return undefined
   const date = new Date(asUtcMs)
-  // `Date` converts an invalid date such as 30 February to a day in March.
+  // Refuses an invalid date such as 30 February, which `Date` converts to a day in March.
   const isReal = wallTimeOf(asUtcMs, utcZone) === wall
   if (!isReal || date.getUTCFullYear() < yearMin || date.getUTCFullYear() >= yearMax) return undefined
   return isUtc === 'Z' ? asUtcMs : instantOf(wall, zone)

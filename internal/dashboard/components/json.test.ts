@@ -50,7 +50,7 @@ describe('JSON block', () => {
     ['text that ends within a string', '{"a":"bcd', '"bcd'],
     ['text that is not JSON', '<b>not  this</b>', '<b>not  this</b>'],
     ['text that only begins like JSON', '{ gateway  timed out }', 'gateway timed out'],
-  ])('JSON block: shows %s as it was received', (_what, text, part) => {
+  ])('JSON block: shows %s exactly as received', (_what, text, part) => {
     expect(laidOut(text)).toContain(part)
   })
 

@@ -90,7 +90,7 @@ function kindOf(piece: string, text: string, end: number): JsonToken['kind'] {
   return /^-?\d[\d.eE+-]*$/.test(piece) ? 'number' : 'plain'
 }
 
-/** Returns functions for the white space before and after each token. The indentation depth is limited. */
+/** Returns functions that give the white space before and after each token. The indentation depth is limited. */
 function createLayout() {
   let depth = 0
   let isOpen = false

@@ -23,7 +23,7 @@ export interface Column<Row> {
   readonly isWide?: boolean
   /** Hidden on narrow screens. */
   readonly isMinor?: boolean
-  /** Hidden below 1 400 px (if wide, below 1 600 px), where elements of class `unless-wide` are shown instead. */
+  /** Hides the column below a page width of 1 400 px (1 600 px with `isWide`). Elements of class `unless-wide` are then shown instead. */
   readonly isExtra?: boolean
   cell(row: Row): ComponentChildren
 }
@@ -34,12 +34,12 @@ export function Table<Row>(props: {
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly empty?: ComponentChildren
-  /** Lets live updates recognize rows, so that none moves under the pointer or the focus. */
+  /** Identifies rows for live updates, so that no row moves while the pointer or the focus is on it. */
   readonly stable?: {
     /** HTML id of the table, unique on the page. */
     readonly id: string
     rowId(row: Row): string
-    /** Whether new rows always wait until the user asks for them. Otherwise rows stay only under the pointer or the focus. */
+    /** True if new rows are not shown until the user asks for them. Otherwise only the row under the pointer or focus is kept in place. */
     readonly waits?: boolean
   }
 }) {
@@ -121,13 +121,13 @@ export interface ListSpec<Row, Filters extends readonly Filter[]> {
   rows?(items: readonly Row[], context: PageContext): ComponentChildren
   /** Returns the refresh interval of the first page. Omit for no refresh. */
   live?(items: readonly Row[]): 'tick' | 'slow' | 'status'
-  /** Returns whether rows change soon, so that the first page refreshes with each tick. Called unless `live` returns `tick`. */
+  /** Returns true if rows change soon: the first page then refreshes with each tick. Not called if `live` returns `tick`. */
   isMoving?(context: PageContext): Promise<boolean>
   /** Required for a table that refreshes: new rows then wait until the user asks for them. */
   rowId?(row: Row): string
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
   examined(next: string): ComponentChildren
-  /** Shown without rows and without active filters. */
+  /** Shown if there are no rows although no filter is active. */
   readonly empty: { readonly icon: IconName; readonly title: string; readonly text: ComponentChildren }
   /** Returns the hint below the text "No … match". */
   noMatch?(query: PageContext['query']): ComponentChildren
@@ -192,7 +192,7 @@ export function listRow<Row, const Filters extends readonly Filter[]>(spec: List
   }
 }
 
-/** Renders the link to new rows, which the script fills in, and the button that pauses updates. Both are hidden without scripts. */
+/** Renders a link that shows new rows and a button that pauses updates. The script fills in the link; without scripts both are hidden. */
 function LiveBar(props: {
   readonly here: string
   readonly noun: string
@@ -293,7 +293,7 @@ function Tabs(props: { readonly query: PageContext['query']; readonly field: Fie
   return <Segments label={label} isTabs links={links} />
 }
 
-/** Returns a field that accepts a slug, id or `namespace/name`, but none for a tenant's key, which has only one tenant. */
+/** Returns a field for the slug, id or `namespace/name` of a tenant. Returns no field for a tenant's key, which has only one tenant. */
 export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   if (actor.kind === 'tenantKey') return []
   const value = tenant && (tenant.slug ?? `${tenant.namespace}/${tenant.name}`)
@@ -362,7 +362,7 @@ function NoRows<Row>(props: ListParts<Row> & { readonly next: string | undefined
   )
 }
 
-/** Keyset pagination has neither page numbers nor a total. */
+/** Renders links to the next and the first page. Keyset pagination has neither page numbers nor a total. */
 function Pager(props: {
   readonly query: PageContext['query']
   readonly path: string

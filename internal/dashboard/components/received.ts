@@ -14,7 +14,7 @@ const spans = [
 
 export const receivedChoices: readonly Choice<(typeof spans)[number]['value']>[] = spans
 
-/** Returns inclusive start and exclusive end. A time in `from` or `to` replaces the choice `within`. Days are in the reader's zone. */
+/** Returns a time range with inclusive start and exclusive end. `from` or `to` override `within`. Days are in the reader's zone. */
 export function receivedRange(
   {
     within,
@@ -34,7 +34,7 @@ export function receivedRange(
   return { fromMs: ms === undefined ? undefined : clock.nowMs - ms, toMs: undefined }
 }
 
-/** Drops the choice `within` if exact times replace it, so that a page shows only what applies. */
+/** Drops the choice `within` if exact times override it, so that a page shows only the times that apply. */
 export function appliedTimes(query: Form): Form {
   const { within, ...others } = query
   const isExact = Boolean(others['from'] || others['to'])

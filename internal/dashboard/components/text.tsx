@@ -106,7 +106,7 @@ const stateTones: Readonly<Record<string, readonly [Tone, string]>> = {
   Unknown: ['warn', 'Unknown'],
 }
 
-/** Shows an unknown state unchanged. */
+/** Renders a state as a badge. An unknown state is shown unchanged. */
 export function StateBadge({ state }: { readonly state: string }) {
   const [tone, label] = stateTones[state] ?? (['quiet', state] as const)
   return <Badge tone={tone}>{label}</Badge>
@@ -122,7 +122,7 @@ export function Copy(props: { readonly text: string; readonly label: string; rea
   )
 }
 
-/** Hidden without scripts. */
+/** Renders a button that copies a text. Hidden without scripts. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
@@ -137,7 +137,7 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
 /** Names in `assets/icons.json`, whose SVG paths are on a 16 by 16 grid. */
 export type IconName = keyof typeof strokes
 
-/** Takes the colour of its text. Hidden from screen readers. */
+/** Renders an icon in the colour of the text around it. Hidden from screen readers. */
 export function Icon({ name }: { readonly name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">

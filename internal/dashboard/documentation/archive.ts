@@ -24,7 +24,7 @@ export function packSite(files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>): U
   return Uint8Array.from(Buffer.concat([length, text, ...contents]))
 }
 
-/** Reads an archive of `packSite`. Contents are views of its bytes. */
+/** Reads an archive that `packSite` wrote. The contents are views of the archive's bytes, not copies. */
 export function unpackSite(archive: Uint8Array<ArrayBuffer>): ReadonlyMap<string, SiteFile> {
   const buffer = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   let from = lengthBytes + buffer.readUInt32BE(0)

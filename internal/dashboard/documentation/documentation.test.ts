@@ -52,7 +52,7 @@ test('documentation: a page for callers without gzip is decompressed once', asyn
   expect((await page()).body).toBe(first.body)
 })
 
-test('plain contents: the least recently used file is dropped when the bound is exceeded', async () => {
+test('plain contents: the least recently used file is dropped when the maximum total size is exceeded', async () => {
   const contents = new PlainContents(1_000)
   const [start, large] = [site.get('index.html'), site.get('large.html')]
   if (!start || !large) throw new Error('no files')
@@ -81,6 +81,6 @@ test.each([
   expect(text.match(/<h1>/g)).toHaveLength(1)
   expect(text).toContain('<code>npm run docs</code>')
   expect(text).toContain('href="/"')
-  // A separate page has the box of the sign-in page; otherwise the frame provides the layout.
+  // Only the page for callers without a session has the box of the sign-in page.
   expect(text.includes('<div class="sign-in-box">')).toBe(page === missingSiteAlone)
 })

@@ -26,8 +26,8 @@ const types: Readonly<Record<string, string>> = {
 type Site = ReadonlyMap<string, SiteFile>
 
 /**
- * The site needs no sign-in. It is one archive in the program, read into memory with the first request. A program without it, such as a
- * clone before `npm run docs`, answers with `answerMissing`.
+ * Creates the routes of the documentation site, which needs no sign-in. The first request reads the site from an archive in the program.
+ * Without the archive, as in a clone before `npm run docs`, `answerMissing` answers.
  */
 export function documentationRoutes(
   answerMissing: (call: Call) => Promise<Answered>,
@@ -40,7 +40,7 @@ export function documentationRoutes(
     try {
       return await loading
     } catch (error) {
-      // The next request reads the archive again.
+      // Forgets the failed read, so that the next request reads the archive again.
       loading = undefined
       throw error
     }
@@ -62,11 +62,11 @@ export function documentationRoutes(
   return [route(documentationPath.slice(0, -1)), route(documentationPath), route(`${documentationPath}*`)]
 }
 
-/** Reads the archive that is compiled into the program, or that of the clone. Returns undefined without one. */
+/** Reads the archive that is compiled into the program, or the one in the clone. Returns undefined if there is none. */
 async function loadOwnSite(): Promise<Site | undefined> {
   const path = await findArchive()
   if (path === undefined) return undefined
-  // The path of the package for npm is relative to the module.
+  // In the npm package, the path is relative to this module.
   const file = Bun.file(path.startsWith('.') ? new URL(path, import.meta.url) : path)
   return unpackSite(new Uint8Array(await file.arrayBuffer()))
 }
@@ -76,7 +76,7 @@ async function findArchive(): Promise<string | undefined> {
     const { default: path } = await import('#built/docs/site.bin', { with: { type: 'file' } })
     return path
   } catch {
-    // The bundler admits a missing module only here.
+    // The archive was not built. The bundler accepts a missing module only in an `import()` inside `try`.
     return undefined
   }
 }

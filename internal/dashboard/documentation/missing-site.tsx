@@ -18,7 +18,7 @@ const text = (
   </>
 )
 
-/** Replaces a documentation site that was not built, within the frame of a signed-in user. */
+/** Page for signed-in users that replaces a documentation site that was not built. */
 export const missingSite: Problem = {
   ...notFound,
   body: (

@@ -8,7 +8,7 @@ const sizeBytes = 4
 
 /**
  * Decompressed files of the site, for callers that accept no gzip. Decompression runs outside of the event loop, once for concurrent calls,
- * and results are kept up to a bound: anonymous calls cost neither processor time each nor unbounded memory.
+ * and results are cached up to a maximum size. So anonymous calls cannot use much processor time or memory.
  */
 export class PlainContents {
   readonly #bytesMax: number

@@ -41,7 +41,7 @@ interface Question {
   readonly back: string
 }
 
-/** Returns rows that answer 403 to actors without the right. */
+/** Returns the confirmation page and the action. Both respond 403 to actors without the right. */
 export function actionRows<Subject>(action: PageAction<Subject>): readonly [PageRow, ActionRow] {
   const { path, section, back, title, right } = action
   const proceed = async (

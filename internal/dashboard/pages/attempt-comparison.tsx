@@ -12,7 +12,7 @@ import {
 } from './attempt-difference.ts'
 import { attemptName, attemptTitle } from './attempt-name.ts'
 
-/** Renders the differences from another attempt, by default the one before. */
+/** Renders the differences between an attempt and another one, by default the attempt before. */
 export function Comparison(props: {
   readonly context: PageContext
   readonly detail: InspectedAttempt

@@ -37,13 +37,13 @@ describe('line difference', () => {
     )
   })
 
-  test('line difference: 4096 lines each are compared in bounded time and size', () => {
+  test('line difference: two texts of 4096 lines are compared in limited time, with a result of limited size', () => {
     const lines = lineDifference('a\n'.repeat(4_096), 'b\n'.repeat(4_096))
     expect(lines.length).toBeLessThanOrEqual(800)
   })
 })
 
-test('header differences: names added, removed and changed headers, with all values of a repeated one', () => {
+test('header differences: lists added, removed and changed headers, with all values of a repeated header', () => {
   const of = (...lines: [string, string][]) => lines.map(([name, value]) => ({ name, value }))
   expect(
     headerDifferences(

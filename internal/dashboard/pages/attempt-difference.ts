@@ -9,13 +9,13 @@ export interface Difference {
   readonly after: string | undefined
 }
 
-/** Line in both texts, or in one of them. `skipped` replaces equal lines far from a difference. */
+/** Line that both texts or only one of them contains. `skipped` stands for equal lines that are far from a difference. */
 export interface DiffLine {
   readonly kind: 'same' | 'removed' | 'added' | 'skipped'
   readonly text: string
 }
 
-/** Maximum compared lines of each text. The work grows with its square. */
+/** Maximum compared lines of each text. The work grows with the square of this number. */
 const linesMax = 400
 /** Equal lines that are kept before and after a difference. */
 const contextLines = 3
@@ -43,7 +43,7 @@ function factsOf({ status, cause, durationMs, exchange }: AttemptDetail): Map<st
   return facts
 }
 
-/** Compares a repeated header with all its values. */
+/** Returns the headers that differ. A repeated header is compared by all its values. */
 export function headerDifferences(
   before: ShownExchange['request']['headerLines'],
   after: ShownExchange['request']['headerLines'],
@@ -76,7 +76,7 @@ function linesOf(text: string): string[] {
   return shown.split(/\r?\n/, linesMax)
 }
 
-/** Returns an empty list for equal lines. */
+/** Compares two texts line by line. Returns an empty list if all lines are equal. */
 export function lineDifference(before: string, after: string): DiffLine[] {
   const [one, other] = [linesOf(before), linesOf(after)]
   const all = diffArrays(one, other).flatMap(({ value, added, removed }) =>

@@ -1,7 +1,7 @@
 import type { AttemptPlace } from '#internal/events/index.ts'
 import { parseReplayId, type ReplayId } from '#internal/replays/index.ts'
 
-/** Returns the delivery cycle and the number, as in paths, forms and anchors: `1-3`. */
+/** Returns the name of an attempt in paths, forms and anchors: delivery cycle and number, such as `1-3`. */
 export function attemptName({ cycle, attempt }: AttemptPlace): string {
   return `${cycle}-${attempt}`
 }
@@ -15,13 +15,13 @@ export function attemptTitle({ cycle, attempt }: AttemptPlace, event: { readonly
   return event.cycle === 1 ? `Attempt ${attempt}` : `Attempt ${attempt} of delivery cycle ${cycle}`
 }
 
-/** Replays of several events, by the number of the delivery cycle that each began. */
+/** Replays that began delivery cycles of an event, by the number of the cycle. */
 export type CycleOrigins = ReadonlyMap<number, ReplayId>
 
-/** Maximum replays in an address, the latest ones: 1.7 KB. */
+/** Maximum replays in an address, which then take 1.7 KB. The latest replays are kept. */
 const namedMax = 50
 
-/** Formats the known replays of an event for the address of live updates; `3!2.rpl_…` is of delivery cycle 3. */
+/** Formats the replays of an event for the address of live updates. `3!…` means: read while the event was in delivery cycle 3. */
 export function originsText(cycle: number, origins: CycleOrigins): string {
   const latest = [...origins].toSorted(([a], [b]) => a - b).slice(-namedMax)
   return `${cycle}!${latest.map(([nth, id]) => `${nth}.${id}`).join('!')}`

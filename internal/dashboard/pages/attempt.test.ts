@@ -148,7 +148,7 @@ test.each(['1-5', '2-1', 'x', '1-1-1'])(
   },
 )
 
-test('attempt page: shows no secret to operators and tenants, and no address to tenants', async () => {
+test('attempt page: shows no secret to operators and tenants, and no IP address of the callback to tenants', async () => {
   for (const session of [admin, tenant])
     for (const attempt of ['1-1', '1-2', '1-3'])
       expect((await open(attempt, session)).html).not.toContain('planted')

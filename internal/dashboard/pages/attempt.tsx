@@ -105,7 +105,7 @@ function Neighbours({ context, detail, attempt }: AttemptParts) {
   )
 }
 
-/** Returns the steps one after the other, in ms since the start of the call. The last one is the rest of the whole duration. */
+/** Returns the consecutive steps of a call, in ms since its start. The last step lasts until the end of the call. */
 function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange) {
   const steps: { readonly name: string; readonly fromMs: number; readonly toMs: number }[] = []
   const known = [
@@ -117,7 +117,7 @@ function stepsOf({ durationMs, status }: AttemptDetail, exchange: ShownExchange)
   let endMs = 0
   for (const [name, ms] of known) {
     if (ms === undefined) continue
-    // Each step is rounded, so that together they can exceed the whole.
+    // The rounded steps can together exceed the rounded duration of the call.
     const toMs = Math.min(durationMs, endMs + ms)
     steps.push({ name, fromMs: endMs, toMs })
     endMs = toMs

@@ -37,7 +37,7 @@ const resume = async (fields: Record<string, string>) => {
   return operator.post('/settings/clear', { ...fields, version })
 }
 
-test('attention: without troubles the overview has no list, and pages have no notice', async () => {
+test('attention: without problems, the overview has no list of problems and pages have no notice', async () => {
   for (const path of ['/', '/events', '/tenants/acme']) {
     const { html } = await operator.get(path)
     expect(html).not.toContain('Needs attention')
@@ -70,7 +70,7 @@ test('attention: a pause of all deliveries is shown on every page, with who paus
   expect((await operator.get('/events')).html).not.toContain('Deliveries paused')
 })
 
-test('attention: a pause of one tenant is shown on pages of this tenant and of all tenants, but not of another tenant', async () => {
+test('attention: a pause of one tenant is shown on pages of this tenant and on pages of all tenants, but not on pages of another tenant', async () => {
   expect((await pause({ name: 'providers.card.paused', tenant: 'acme' })).status).toBe(303)
   for (const path of ['/', '/events?tenant=acme', '/tenants/acme'])
     expect((await operator.get(path)).html).toContain('Provider card paused for acme')

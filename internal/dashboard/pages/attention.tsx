@@ -20,14 +20,14 @@ interface Described {
   readonly startedAtMs?: number | undefined
 }
 
-/** Maximum tenants in a notice about pauses of single tenants. */
+/** Maximum tenants that a notice about single tenants names. */
 const namedMax = 5
 /** Maximum notices of a page. The settings page lists all pauses. */
 const noticesMax = 10
 
 /**
- * Renders blockers as notices. On pages of all tenants, blockers of single tenants with the same cause share a notice. The script keeps
- * elements with `data-notice` in place during live updates: ended notices stay, and new ones wait.
+ * Renders blockers as notices. On pages of all tenants, blockers of single tenants with the same cause share a notice. During live updates
+ * the script keeps elements with `data-notice` in place: notices that have ended stay, and new ones are not shown yet.
  */
 export async function blockerNotices(
   context: PageContext,
@@ -43,7 +43,7 @@ export async function blockerNotices(
   const shownOwn = own.slice(0, noticesMax)
   const shownGroups = groups.slice(0, noticesMax - shownOwn.length)
   const named = shownGroups.map((group) => group.slice(0, namedMax))
-  // The rights are read once for all notices.
+  // Reads the rights once for all notices.
   const described = await withActions(
     context,
     [...shownOwn, ...named.flat()].map((blocker) => describe(context, blocker)),
@@ -87,7 +87,7 @@ export function settingOf(pause: Paused): string {
 
 type BlockerOfOne = Paused | Extract<Blocker, { kind: 'callback_suspended' }>
 
-/** Returns the key by which blockers of single tenants share a notice. */
+/** Blockers of single tenants with the same key share a notice. */
 const causeOf = (blocker: BlockerOfOne): string =>
   blocker.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(blocker)
 
@@ -152,7 +152,7 @@ async function withActions(
     return read.kind === 'ok' ? read.value : undefined
   }
   const owners = new Set(described.flatMap(({ action, owner }) => (action ? [owner] : [])))
-  // A right on all tenants includes each, so that the API server is asked once and not per tenant.
+  // A right on all tenants includes every tenant, so the API server is first asked once for all instead of once per tenant.
   const onAll = owners.size > 1 ? await rightsOn('all') : undefined
   const isForAll = described.every(({ action }) => !action || onAll?.[action.right] === true)
   const rights = isForAll
@@ -200,10 +200,10 @@ function describeBlocker({ nowMs, tenantLabel, here }: PageContext, blocker: Blo
 
 export const clearPath = '/settings/clear'
 
-/** Returns no action for a suspended tenant, which its manifest resumes, or a failing callback, which an accepted delivery ends. */
+/** Returns the link to the action that ends a blocker. None for a suspended tenant or a failing callback, which no action ends. */
 function blockerAction(blocker: Blocker, here: string): Pick<Described, 'action'> {
   const [path = here] = here.split('?')
-  // The page that asks for a confirmation has the button itself.
+  // Shows no link on the confirmation page of the action, which has the button itself.
   if (path === clearPath || path.endsWith('/resume')) return {}
   if (isPause(blocker)) {
     const query = { name: settingOf(blocker), tenant: blocker.tenantId ?? undefined, next: here }

@@ -10,7 +10,7 @@ const actionChoices = auditActionFilters.map((value) => ({
   label: value.endsWith('.') ? `${value}…` : value,
 }))
 
-/** Entries of other versions can have other actions. */
+/** Entries that other versions wrote can have actions for which there is no filter. */
 const isFilter = (action: string) => auditActionFilters.some((each) => each === action)
 
 export const auditFields = [

@@ -65,7 +65,7 @@ const testFormRow: PageRow = {
     }),
 }
 
-/** Sends the type and the payload of the form, or the plain test event without them. */
+/** Sends a test event with the type and payload of the form, or the default test event if the form has none. */
 const sendTestRow: ActionRow = {
   method: 'POST',
   path: testPath,

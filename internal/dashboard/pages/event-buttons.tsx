@@ -19,7 +19,7 @@ export function RetryButton(props: {
   )
 }
 
-/** Delivers now, in the delivery cycle of the event or in a new one. Renders no button while an attempt is in progress. */
+/** Renders the button that delivers now, in the present or a new delivery cycle. Renders no button while an attempt is in progress. */
 export function DeliverButtons(props: {
   readonly context: PageContext
   readonly event: EventSummary
@@ -28,7 +28,7 @@ export function DeliverButtons(props: {
 }) {
   const { context, event, explanation, rights } = props
   const kept = { tenant: context.query['tenant'] }
-  // An acknowledged event had no callback, so another delivery cycle is not offered.
+  // No replay is offered for an acknowledged event, because its tenant had no callback.
   const isOffered = event.state !== 'accepted' && explanation.position !== 'acknowledged'
   if (!rights.replay) return null
   return (

@@ -34,7 +34,7 @@ beforeAll(async () => {
   const clock = { nowMs, zone }
   const midnightMs = dayStartMs(clock)
   today = await accept((midnightMs + nowMs) / 2)
-  // 30 minutes after midnight in the display zone, which is another day in UTC.
+  // 30 minutes after midnight in the zone of the page. In UTC, this is still the day before.
   yesterday = await accept(dayStartMs(clock, 1) + hourMs / 2)
   daysAgo = await accept(dayStartMs(clock, 3))
   await failEvent(backoffice, yesterday)

@@ -35,7 +35,7 @@ test.each([
 const listed = (html = '') =>
   [...html.matchAll(/href="\/event(?:s|-types)\/([a-z0-9_.]+)/g)].map(([, id]) => id)
 
-test('event types: pages are in alphabetical order, and their links say “Next page” and not “Older”', async () => {
+test('event types: the list is in alphabetical order over its pages, and the link to the next page is “Next page”, not “Older”', async () => {
   const { html } = await admin.get('/event-types')
   expect(html).toContain('Next page')
   expect(html).not.toContain('Older')
@@ -47,7 +47,7 @@ test('event types: for the provider generic, the list is empty and says that sen
   expect(html).toContain('generic has no list of its own')
 })
 
-test('event type page: a source names its conditions and links the types that apply instead', async () => {
+test('event type page: a raw type that becomes this type only under conditions is shown with these and with links to the other types', async () => {
   const { html } = await admin.get('/event-types/invoice.paid?tenant=acme')
   expect(html).toContain('unless <a href="/event-types/subscription.payment_succeeded?tenant=acme">')
   expect(html).toContain('Example payload of <code>invoice.paid</code>')

@@ -45,7 +45,7 @@ const allTypes: readonly ListedType[] = [
   })),
 ].toSorted((a, b) => (a.type < b.type ? -1 : 1))
 
-/** Ignores case. Includes the raw types. */
+/** Searches the type and its raw types, ignoring case. */
 function matches({ type, providers }: ListedType, search: string): boolean {
   const text = search.toLowerCase()
   const rawTypes = providers.flatMap(({ sources }) => sources.map(({ providerRawType }) => providerRawType))

@@ -80,7 +80,7 @@ const eventRow: PageRow = {
   },
 }
 
-/** Finds the replays that began the delivery cycles. Live updates have them in their address, until another cycle begins. */
+/** Finds the replays that began the delivery cycles of an event. Live updates pass them in the address until another cycle begins. */
 async function findOrigins(
   { backoffice, actor, query }: PageContext,
   { id, tenantId, cycle }: EventSummary,
@@ -456,7 +456,7 @@ function cycleOrigin(cycle: number, replayId: ReplayId | undefined): ComponentCh
 function Attempt(props: {
   readonly attempt: AttemptDetail
   readonly next: AttemptDetail | undefined
-  /** Whether the end of the timeline has the advice, so that it is not shown twice. */
+  /** True if the end of the timeline shows the advice, so that this step must not repeat it. */
   readonly isAdvisedBelow: boolean
   readonly path: string
 }) {
@@ -499,7 +499,7 @@ function Attempt(props: {
   )
 }
 
-/** Returns undefined if the actor may not end what holds back the event. */
+/** Returns the link that ends what holds back the event. Undefined if the actor lacks the right. */
 function resumeLink(
   props: Pick<EventParts, 'context' | 'explanation' | 'rights'> & Pick<EventDetail, 'event'>,
 ) {
@@ -534,7 +534,7 @@ function End({
         {position === 'breaker_open' && ', next probe'} <Ago atMs={waits} nowMs={context.nowMs} />
       </>
     )
-  // An event waits for a pause since it was received or since its last attempt, if the pause is older.
+  // If the pause began earlier, the event has waited for it since the event was received or since its last attempt.
   const latestMs = Math.max(event.receivedAtMs, ...attempts.map((each) => each.startedAtMs))
   const sinceMs = startedAtMs === undefined ? undefined : Math.max(startedAtMs, latestMs)
   const resume = resumeLink({ context, event, explanation, rights })

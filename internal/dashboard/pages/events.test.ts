@@ -179,7 +179,7 @@ test.each([
 
 test('event list: pages contain each event once, and if a search stops early, the page says so and offers to continue', async () => {
   const beforeMs = Date.now() - 3_600_000
-  // More events than one search examines, then the only processed one, which no index finds.
+  // The only processed event is older than all events that one search examines, and no index finds it.
   const oldest = await accept({ type: 'common.one' }, beforeMs)
   await backoffice.pool.query(`UPDATE events SET state = 'processed' WHERE id = $1`, [oldest])
   const others = Array.from({ length: 1_100 }, (_none, nth) =>
@@ -204,7 +204,7 @@ function nextOf(html: string): string {
   return path.replaceAll('&amp;', '&')
 }
 
-test('event page: the timeline shows receipt, each attempt with its response and advice, and the outcome', async () => {
+test('event page: the timeline shows when the event was received, each attempt with its response and advice, and the outcome', async () => {
   const id = await accept()
   await addAttempt(backoffice.pool, id, { durationMs: 1_234, answer: '{"error":"out of stock"}' })
   const second = { attempt: 2, outcome: 'failed', status: null, cause: 'tls_failed' } as const
@@ -325,7 +325,7 @@ test.each(['', '0', 'x'])('event replay: a form with cycle %p returns 400', asyn
   expect((await admin.post(`/events/${acme.failedId}/replay`, { cycle })).status).toBe(400)
 })
 
-test('tenant key: can open the event pages of its tenant, which show no tenant filter', async () => {
+test('tenant key: can open the event pages of its tenant, and these pages have no tenant filter', async () => {
   const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
   const { html } = await owner.get(`/events/${acme.failedId}`)
   for (const part of ['Reveal as received', `/events/${acme.failedId}/replay`]) expect(html).toContain(part)
@@ -448,7 +448,7 @@ describe('refused calls', () => {
       headers: { 'x-api-key': secret, 'user-agent': 'curl/8' },
       sample: `{"password":"${secret}","note":"kept"}`,
     })
-    // As long as a stored sample, so that the end of the sample cuts off the secret.
+    // The body is cut at the maximum length of a stored sample, in the middle of the secret.
     await refuseCall(backoffice, 'acme', {
       sample: `{"text":"${'x'.repeat(980)}","password":"${secret}`.slice(0, 1_024),
     })

@@ -80,7 +80,7 @@ export const eventsRow = listRow({
   ),
 })
 
-/** Distinguishes event ids from providers' ids by length, because a provider's ids can also begin with `evt_`. */
+/** Converts filter fields to a request. `find` is an event id or a provider's id; both can begin with `evt_`, so its form decides. */
 export function eventFilterOf(
   { from, to, within, find, replay: replayId, ...filter }: FieldValues<typeof eventFields>,
   clock: ReaderClock,
@@ -90,7 +90,7 @@ export function eventFilterOf(
   return { ...filter, replayId, id, sourceEventId, ...receivedRange({ within, from, to }, clock) }
 }
 
-/** Returns whether the latest replay changes events by itself, even events that the list no longer shows. */
+/** Returns true while the latest replay still changes events, which the list may not show. */
 async function hasMovingReplay({ backoffice, actor, selection }: PageContext): Promise<boolean> {
   const listed = await backoffice.replays.list(actor, selection)
   return listed.kind === 'ok' && listed.value.items.slice(0, 1).some(isMoving)
@@ -118,10 +118,10 @@ export function searchableQuery(query: PageContext['query']): Readonly<Record<st
   return Object.fromEntries(names.map((name) => [name, query[name]]))
 }
 
-/** Renders the link to the replay of all matching events, or why there is none. */
+/** Renders the link to a replay of all matching events, or the reason why these cannot be replayed. */
 async function replayAllButton(context: PageContext) {
   if (!(await mayReplay(context))) return undefined
-  // The replay covers all pages.
+  // Drops the cursor, because the replay covers all pages.
   const { after: _after, ...filter } = context.query
   const { selected: _selected, within, from, to, ...kept } = filter
   const refused = noReplayText(kept)
@@ -133,7 +133,7 @@ async function replayAllButton(context: PageContext) {
   const times = isExact
     ? { from: from ?? earliestText, to }
     : { from: textOf(fromMs) ?? earliestText, to: textOf(toMs) }
-  // The form asks for times, which events of an earlier replay do not need.
+  // Events of an earlier replay need no time range, so the form, which asks for one, is skipped.
   const path = kept['replay'] === undefined ? '/replays/new' : '/replays/preview'
   return (
     <LinkButton href={link(path, { ...kept, ...times, list: listText(filter) })}>
@@ -147,7 +147,7 @@ function listText({ selected: _selected, ...kept }: PageContext['query']): strin
   return link('', kept) || '?'
 }
 
-/** Maximum length of a filter in the link of each row, which bounds the page. */
+/** Maximum characters of the filter in the link of each row, so that the page stays small. */
 const rowListCharsMax = 300
 
 /** Returns the filter for the links of rows, whose pages lead back to the list. Undefined without a filter. */
@@ -175,7 +175,7 @@ function noReplayText({ find, state, origin, outcome }: PageContext['query']): s
   return origin === 'test' ? 'Test events cannot be replayed.' : undefined
 }
 
-/** HTML id. The checkboxes name the form, because a form around the table would be replaced with it. */
+/** HTML id of the form. The checkboxes refer to it by id: a form around the table would be replaced when the table refreshes. */
 const selectionForm = 'selection'
 
 async function selectionBar(context: PageContext, items: readonly EventSummary[]) {
@@ -201,7 +201,7 @@ async function selectionBar(context: PageContext, items: readonly EventSummary[]
   )
 }
 
-/** Events under way and tests are never replayed. */
+/** Accepted events and test events are never replayed. */
 function isSelectable({ state, origin }: EventSummary): boolean {
   return state !== 'accepted' && origin.kind !== 'test'
 }
@@ -231,7 +231,7 @@ type Row = ListedEvent & { readonly blockers: readonly Blocker[]; readonly nowMs
 
 function holdOf({ blockers, nextAttemptAtMs, origin, nowMs }: Row): Blocker | undefined {
   if (nextAttemptAtMs === null) return undefined
-  // Notifications have a receiver of their own, and only the pause of all tenants stops them.
+  // Notifications have their own receiver. They are held back only if the tenant is suspended or deliveries of all tenants are paused.
   if (origin.kind === 'notification')
     return blockers.find(
       ({ kind, tenantId }) =>
@@ -268,7 +268,7 @@ function NextAttempt({ event }: { readonly event: Row }) {
   return holdOf(event) === undefined ? <Time atMs={atMs} /> : <span class="muted">held back</span>
 }
 
-/** Renders the progress in one line, where the columns have no room. */
+/** Renders the delivery's progress in one line, on screens that are too narrow for the columns. */
 function DeliveryLine({ event }: { readonly event: Row }) {
   const { attemptCount, nextAttemptAtMs } = event
   const facts = [

@@ -78,7 +78,7 @@ describe('jump', () => {
     expect(await found(admin, find())).toEqual(expected())
   })
 
-  test('jump: a word finds the page first, then the family of types that it names and types that contain it', async () => {
+  test('jump: a word finds pages first, then the family of types that begins with the word, and types that contain the word', async () => {
     expect((await found(admin, 'failed'))[0]).toBe('/events?state=delivery_failed')
     const [family, ...types] = await found(admin, 'Refund', '&tenant=acme')
     expect(family).toBe('/events?type=refund.*&tenant=acme')
@@ -165,7 +165,7 @@ describe('jump', () => {
     expect(await found(owner, 'acme')).toEqual([tenantPath('acme')])
   })
 
-  test('jump: a whole API key is shortened to its prefix before it is part of an address', async () => {
+  test('jump: a complete API key is shortened to its prefix, so that no address contains the key', async () => {
     const key = dashboardKey('acme')
     const { status, location } = await admin.get(`/jump?find=${key}`)
     expect([status, location]).toEqual([303, `/jump?find=${key.slice(0, 11)}`])

@@ -13,13 +13,13 @@ import { familiesOf, typesLike } from './type-hint.tsx'
 
 /** Maximum results of each kind. */
 const resultsMax = 10
-/** Minimum length for a comparison with ids of providers, so that not every letter of a name costs a query. */
+/** Minimum characters of a text that is searched among the providers' ids. Shorter texts cost no query while a name is being typed. */
 const sourceIdCharsMin = 4
 /** Form of most ids of providers. While a text is being typed, only such texts are compared with the ids of all tenants. */
 const sourceIdForm = /^(?=.*\d).{8,}$/
 /** Minimum length for a comparison with names of types and settings. */
 const nameCharsMin = 3
-/** Maximum types or settings. They follow the other results. */
+/** Maximum types, and maximum settings, in the results. */
 const namesMax = 5
 const findCharsMax = 200
 
@@ -141,11 +141,11 @@ async function findReplay(
   return { title: 'Replays', targets, problem: problemIn(read) }
 }
 
-/** Matches types that contain the text, and families that begin with it. */
+/** Finds types that contain the text, and the family of types that begins with it. */
 function typesNamed({ query: { tenant } }: PageContext, find: string): Group {
   const text = find.toLowerCase().replace(/[.]?[*]?$/, '')
   const listed = text.length < nameCharsMin ? [] : [...familiesOf(text), ...typesLike(text)]
-  // Senders of generic choose their types, which are in no catalogue.
+  // Offers a type that is not listed: senders of the provider `generic` choose their own types, which are in no catalogue.
   const isUnlisted = listed.length === 0 && unlistedType.test(text) && namesLike(text).length === 0
   const note = isUnlisted ? 'events of this type, which is not in the catalogue' : 'events of this type'
   const targets = (isUnlisted ? [text] : listed)
@@ -154,7 +154,7 @@ function typesNamed({ query: { tenant } }: PageContext, find: string): Group {
   return { title: 'Event types', targets }
 }
 
-/** Type of several words, unlike ids and names of tenants. */
+/** Form of a type of at least two words, which ids and names of tenants do not have. */
 const unlistedType = /^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)+$/
 
 function namesLike(text: string) {
@@ -162,7 +162,7 @@ function namesLike(text: string) {
   return settingNames.filter((name) => name.toLowerCase().includes(text))
 }
 
-/** Matches parts of names. A setting is the chosen tenant's if it can have one of its own. */
+/** Finds settings by a part of their name. Links to the setting of the chosen tenant, if tenants can have this setting. */
 function settingsNamed({ actor, query }: PageContext, find: string): Group {
   const isOfTenant = (name: string) => checkSettingName({ name, ofTenant: true }).kind !== 'refused'
   const targets = namesLike(find.toLowerCase())
@@ -189,7 +189,7 @@ function pagesLike({ query: { tenant } }: PageContext, find: string): readonly T
     }))
 }
 
-/** Matches ids, prefixes of API keys and parts of names, of tenants that the actor sees. */
+/** Finds tenants that the actor sees, by id, prefix of an API key, or part of a name. */
 async function findTenants({ backoffice, actor, selection }: PageContext, find: string): Promise<Group> {
   const isReference = /^(ten|lk)_/.test(find)
   const { namespaces } = selection

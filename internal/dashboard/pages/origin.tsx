@@ -5,7 +5,7 @@ import { parseSimulationId } from '#internal/simulations/index.ts'
 import { Badge, durationText } from '../components/text.tsx'
 import { link, type PageContext } from '../page.ts'
 
-/** Adds a badge if the provider did not call. */
+/** Renders the provider of an event, with a badge if the event did not come from a call of the provider. */
 export function ProviderCell({ event: { provider, origin } }: { readonly event: EventSummary }) {
   return (
     <span>
@@ -54,7 +54,7 @@ function SimulationLink(props: { readonly path: string | undefined; readonly chi
   return path === undefined ? <>{children}</> : <a href={path}>{children}</a>
 }
 
-/** States how an event came to be stored. Only a provider's call has a verified signature. */
+/** Returns a text that says how an event came to be stored. Only a provider's call has a verified signature. */
 export function receiptText(
   { provider, origin, receivedAtMs, occurredAtMs }: EventSummary,
   simulationPath: string | undefined,

@@ -46,7 +46,7 @@ function tileOf(html: string, label: string): ShownTile {
 const countOf = (html: string) => [...html.matchAll(/href="\/events\/evt_[0-9a-z]{26}/g)].length
 
 test.each(['', '&tenant=acme'])(
-  'overview%s: the tile of accepted events links to a list of as many events as the tile counts',
+  'overview%s: the tile of accepted events links to a list that contains as many events as the tile counts',
   async (tenant) => {
     const { href, value } = tileOf((await admin.get(`/?range=1h${tenant}`)).html, 'Accepted')
     expect(value).toBe('3')
@@ -59,7 +59,7 @@ test('overview: the other tiles link to lists of the same time span, and a text 
   const { html } = await admin.get('/?range=1h')
   const failed = tileOf(html, 'Failed')
   expect(failed.value).toBe('2')
-  // The link has no start time, since one of the two events was received before the time range in which its delivery ended.
+  // The link has no start time, because one of the two events was received before the range; its delivery failed within the range.
   expect(failed.href).toMatch(/state=delivery_failed&to=20/)
   expect(countOf((await admin.get(failed.href)).html)).toBe(2)
   expect(tileOf(html, 'Refused').href).toMatch(/^\/refused\?from=20.*&to=20/)

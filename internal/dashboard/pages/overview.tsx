@@ -114,7 +114,7 @@ function leadOf({ tenant, selection }: PageContext): string {
   return 'Webhooks of the whole installation.'
 }
 
-/** Returns the time that stats cover, widened to whole steps. */
+/** Returns the time range that the statistics cover, extended to whole steps. */
 function spanOf({ points, stepMs }: Stats): Span {
   const fromMs = points[0]?.atMs ?? 0
   return { fromMs, toMs: fromMs + points.length * stepMs }
@@ -270,7 +270,7 @@ function chartsOf(stats: Stats, tenant: string | undefined): readonly Chart[] {
 
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
-/** The most frequent causes have a colour each; all others share one. */
+/** Returns the chart of refused calls by cause. The most frequent causes have their own colour; all others share one. */
 function refusedChart({ total, points }: Stats, tenant: string | undefined): Chart {
   const causes = causesOf(total)
   const named = causes.slice(0, causes.length > causeTones.length ? causeTones.length - 1 : causeTones.length)

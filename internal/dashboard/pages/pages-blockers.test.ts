@@ -59,7 +59,7 @@ describe('pauses of one tenant', () => {
     ['forwarding.paused', 'Forwarding is paused for 1 tenant', 'Paused'],
     ['providers.card.paused', 'Provider card is paused for 1 tenant', 'Provider card paused'],
   ])(
-    'blockers: %s of one tenant is shown on the pages of all tenants, with who set it and a link “Resume”',
+    'blockers: %s of one tenant is shown on the pages of all tenants, with the user who set it and a link “Resume”',
     async (name, title, badge) => {
       await pause({ name, tenant: 'acme' })
       const resume = `/settings/clear?name=${name}&amp;tenant=${backoffice.tenantId('acme')}`
@@ -69,7 +69,7 @@ describe('pauses of one tenant', () => {
         expect(plain(notices)).toMatch(new RegExp(`acme by user:${user}, (just now|[0-9. ]+s ago) Resume`))
         expect(notices).toContain(`href="${resume}&amp;next=${encodeURIComponent(path)}"`)
         expect(notices).toContain(`href="/tenants/${backoffice.tenantId('acme')}"`)
-        // A user without the right sees who paused the deliveries and when, but no way to resume them.
+        // A user without the right sees who paused the deliveries and when, but no link to resume them.
         const seen = noticesOf((await viewer.get(path)).html)
         expect(plain(seen)).toContain(`acme by user:${user}, `)
         expect(seen).not.toContain('/settings/clear')
@@ -79,7 +79,7 @@ describe('pauses of one tenant', () => {
       expect(plain(rowOf(tenants, backoffice.tenantId('acme')))).toContain(`by user:${user}, `)
       expect(badgesIn(rowOf(tenants, backoffice.tenantId('bolt')))).toEqual(['Ready'])
       const { html: events } = await operator.get('/events')
-      // The pause of a provider delays calls, but no stored event.
+      // A pause of a provider delays new calls, but not stored events.
       const state = name === 'forwarding.paused' ? 'Accepted, paused' : 'Accepted'
       expect(badgesIn(rowOf(events, acmeEvent))).toEqual([state])
       expect((await operator.get('/settings')).html).toMatch(/but paused for <a href="[^"]*">acme<\/a>/)
@@ -250,7 +250,7 @@ describe('resumptions', () => {
     const next = encodeURIComponent(path)
     const href = new RegExp(`href="([^"]*next=${next})">Resume deliveries of this tenant[.]<`).exec(html)?.[1]
     const asked = await operator.get(href?.replaceAll('&amp;', '&') ?? '')
-    // The confirmation page has one button, and its notice has no link to this page.
+    // The notice on the confirmation page does not link to the page itself, which has the button.
     expect(noticesOf(asked.html)).not.toContain('href="/settings/clear')
     const version = /name="version" value="(\d+)"/.exec(asked.html)?.[1] ?? ''
     expect((await operator.post('/settings/clear', { ...fields, version, next: path })).location).toBe(path)

@@ -30,7 +30,7 @@ test.each([
   expect(timeFieldText(parseTimeField(text, zone) ?? 0)).toBe(expected)
 })
 
-test('time field: a form is read in the zone that it names, and in UTC if it names none', () => {
+test('time field: times are parsed in the zone that the form names, and in UTC if it names none', () => {
   const { values } = readFields(lockFields, { from: '2026-11-26T07:09', zone: 'America/New_York' })
   expect(values.from).toBe(Date.parse('2026-11-26T12:09:00Z'))
   for (const zone of [undefined, 'Nowhere/Here'])
@@ -120,7 +120,7 @@ test.each<[string, object, string[]]>([
 const tenantId = tenantIdFromBytes(new Uint8Array(16))
 const replay = { from: '2026-11-20T10:00', state: 'delivery_failed', provider: 'shopify', rate: '200' }
 
-test('replay form: a missing end becomes the current second, and the form’s own output is parsed to the same values', () => {
+test('replay form: a missing end becomes the current second, and submitting the resulting fields again gives the same values', () => {
   const asked = parseReplayForm(replay, { tenantId, nowMs })
   const filter = {
     tenantId,
@@ -218,7 +218,7 @@ test.each([
   ['a completed replay', { state: 'completed', total: { count: 0, isExact: true } }, 1],
   ['an inexact total, by time', { total: inexact, examinedTo: createEventId(nowMs - 500, 90) }, 0.5],
   ['an inexact total before the start', { total: inexact }, 0],
-] as const)('replay progress: is calculated for %s', (_case, fields, share) => {
+] as const)('replay progress: has the expected value for %s', (_case, fields, share) => {
   expect(replayShare({ ...job, ...fields })).toBe(share)
 })
 

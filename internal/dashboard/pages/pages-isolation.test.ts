@@ -115,7 +115,7 @@ const withoutTenant = [
 ]
 const forCallOnly = '/refused/verify'
 
-test('isolation: the lists of this test contain every dashboard page and form that names a tenant', () => {
+test('isolation: the lists in this test file contain every dashboard page and form whose path or fields name a tenant', () => {
   const paths = pages.map((page) => page(unknown).replace(/\?.*/, ''))
   const targets = forms.map((form) => form(unknown)[0])
   const missing = rows.filter((row) => {
@@ -175,7 +175,7 @@ describe('tenant key', () => {
   )
 
   test.each(['rival', 'depots%2Frival'])(
-    'tenant key: pages of the other tenant %s, addressed by name, return 404',
+    'tenant key: pages of another tenant return 404 when the address contains the name %s',
     async (name) => {
       for (const path of [`/tenants/${name}`, `/usage?tenant=${name}`, `/executions?tenant=${name}`])
         expect((await session.get(path)).status).toBe(404)

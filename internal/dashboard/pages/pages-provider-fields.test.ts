@@ -1,4 +1,4 @@
-// Fields for the name of a provider, in an installation with the maximum number of Providers.
+// Tests form fields for the name of a provider, in an installation with the maximum number of Providers.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { withTx } from '#internal/storage/index.ts'

@@ -20,7 +20,7 @@ import { tenantListRows } from './tenants.tsx'
 import { usageRows } from './usage.tsx'
 import { verifyCallRows } from './verify-call.tsx'
 
-/** A literal path must come before a path with a parameter in the same place. */
+/** All pages and actions. A path with a literal segment must come before one with a parameter in its place. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
   eventsRow,

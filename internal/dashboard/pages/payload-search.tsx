@@ -56,7 +56,7 @@ const fields = [
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
 ] as const satisfies readonly Field[]
 
-/** The search is a `POST`, so that the searched text is in no address and in no log. */
+/** Form of the payload search. It is sent with `POST`, so that the searched text is in no address and in no log. */
 const formRow: PageRow = {
   method: 'GET',
   path,
@@ -159,7 +159,7 @@ function Matches({
 }) {
   const { items, next, examinedCount, skippedCount, searchedToMs } = matches
   const { csrf: _csrf, within: _within, ...kept } = context.form
-  // Exact times, so that a range such as the last 24 hours does not move between two parts of a search.
+  // Uses exact times: a relative range such as the last 24 hours would move between two pages of the search.
   const times = {
     from: timeFieldText(fromMs),
     to: toMs === undefined ? undefined : timeFieldText(Math.ceil(toMs / 1_000) * 1_000),

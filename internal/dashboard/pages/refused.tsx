@@ -17,12 +17,12 @@ import advice from './refused-causes.json'
 /** Explanations of refused provider calls, by cause. */
 export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = advice
 
-/** Shows an unknown cause as its own name. */
+/** Explains the cause of a refused call. An unknown cause is shown as its own name. */
 export function refusedAdviceOf(cause: string): Advice {
   return valueOf(refusedCauseAdvice, cause) ?? unknownCause(cause, 'The call was refused.')
 }
 
-/** Fewer rows than other lists, because each contains headers and a sample of the body. */
+/** Smaller than in other lists, because each row contains headers and a sample of the body. */
 const pageSize = 25
 
 const causeChoices = [...refusalCauses, ...refusedCauses]

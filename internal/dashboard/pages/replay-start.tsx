@@ -36,7 +36,7 @@ const dayMs = 86_400_000
 const rateDefault = 50
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 
-/** Fields about an earlier replay. The form shows them only if a link has brought them. */
+/** Fields about an earlier replay. The form shows them only if the address contains them. */
 const earlierReplay: ReadonlySet<string> = new Set(['replay', 'outcome'])
 
 const formFields = [
@@ -56,27 +56,27 @@ interface ReplayRequest {
   readonly ratePerSecond: number
 }
 
-/** Maximum events of a selection, as of a page of the list. */
+/** Maximum selected events: as many as one page of the list contains. */
 const selectedMax = 50
 
-/** Reads one list of ids, or the checkboxes of the list of events. */
+/** Returns the selected events: from `ids`, or from the checkboxes of the event list. */
 function selectedIds(typed: Form): readonly EventId[] {
   const named = [...(typed['ids'] ?? '').split(','), ...Object.keys(typed)]
   return [...new Set(named.flatMap((text) => parseEventId(text) ?? []))].slice(0, selectedMax)
 }
 
-/** Sets a missing end to the end of the current second, so that the replay covers the events in its preview. */
+/** Parses the form of a replay. A missing end becomes the end of the current second, so that preview and replay cover the same events. */
 export function parseReplayForm(
   typed: Form,
   { tenantId, nowMs }: { readonly tenantId: TenantId | undefined; readonly nowMs: number },
 ): ({ readonly kind: 'asked' } & ReplayRequest) | { readonly kind: 'wrong'; readonly problems: Problems } {
   const ids = selectedIds(typed)
   const to = typed['to'] || timeFieldText(Math.ceil(nowMs / 1_000) * 1_000)
-  // The events of an earlier replay are bounded by it.
+  // An earlier replay already limits the events, so the start defaults to the earliest possible time.
   const from = typed['from'] || (typed['replay'] && earliestText) || ''
   const { values, problems } = readFields(formFields, { ...typed, from, to })
   const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, replay: replayId, ...fields } = values
-  // Selected events need no other field, so their problems do not matter.
+  // Selected events need no other field, so problems of other fields are ignored.
   if (ids.length > 0)
     return {
       kind: 'asked',
@@ -217,7 +217,7 @@ const previewReplayRow: PageRow = {
     if (asked.kind === 'wrong') {
       if (query['selected'] === undefined)
         return shown('New replay', <ReplayForm context={context} problems={asked.problems} />, 422)
-      // The bar of the list was sent without a selected event.
+      // The selection form was sent without a selected event.
       const list = listPathOf(query['list']) ?? link('/events', { tenant: query['tenant'] })
       return goTo(list, 'Select the events to replay first.', 'info')
     }
@@ -254,7 +254,7 @@ function Preview({ context, asked, preview: { total, examples } }: PreviewParts)
   const isEmpty = total.count === 0
   const isAll = total.isExact && total.count <= examples.length
   const tenantIds = [...new Set(examples.map(({ tenantId }) => tenantId))]
-  // A selection of one tenant's events is a replay of this tenant.
+  // If all selected events belong to one tenant, the replay is limited to this tenant.
   const onlyTenantId = isAll && isSelection && tenantIds.length === 1 ? tenantIds[0] : undefined
   return (
     <>
@@ -362,7 +362,7 @@ function Examples({
   )
 }
 
-/** Starts one replay even if the form is sent twice. Leads back to the list of events from which it came. */
+/** Starts one replay even if the form is sent twice. Redirects to the event list if the user came from it, else to the replay. */
 const startReplayRow: ActionRow = {
   method: 'POST',
   path: '/replays',

@@ -203,7 +203,7 @@ test('replay of a filtered list: the form, the preview and the start of the repl
 })
 
 test.each(['https://evil.example/', 'tenant=acme&next=https://evil.example/', '//evil.example'])(
-  'selection of events: the parameter `list` with the value %s redirects only to the event list',
+  'selection of events: with %s as the parameter `list`, the redirect still goes to the event list',
   async (list) => {
     const { location } = await admin.get(`/replays/preview?selected=yes&list=${encodeURIComponent(list)}`)
     expect(location).toMatch(/^\/events(\?tenant=acme)?$/)
@@ -219,7 +219,7 @@ test('events of a replay: a user who may not see the replay’s tenant finds non
   expect([status, listed(html)]).toEqual([400, []])
 })
 
-test('replay of a filtered list: a list without a time filter is replayed without a start, and the payload search keeps the filter', async () => {
+test('replay of a filtered list: without a time filter the replay has no start time, and the payload search keeps the filter', async () => {
   const [id = ''] = await failed(1, 'order.anytime')
   const list = '/events?tenant=acme&state=delivery_failed&type=order.anytime'
   const { html } = await admin.get(list)

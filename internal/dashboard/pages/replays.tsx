@@ -46,7 +46,7 @@ export const replaysRow = listRow({
   },
 })
 
-/** Returns the tenants that a replay without a tenant covers. */
+/** Returns a text for the tenants of a replay that names no tenant. */
 const allOf = ({ ids }: ReplayJob['filter']) => (ids === undefined ? 'all tenants' : 'those of the events')
 
 function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<ReplayJob>[] {
@@ -80,7 +80,7 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
   ]
 }
 
-/** Returns the progress from 0 to 1, by the event count if the total is exact, otherwise by the receipt time of the last examined event. */
+/** Returns the progress, 0 to 1: by the number of events if the total is exact, otherwise by the time of the last examined event. */
 export function replayShare(job: ReplayJob): number {
   const { state, total, queuedCount, skipped, examinedTo, filter, createdAtMs } = job
   if (state === 'completed') return 1
@@ -115,7 +115,7 @@ export function stageText(job: ReplayJob): string {
   return `${stage.charAt(0).toUpperCase()}${stage.slice(1)}`
 }
 
-/** A completed replay has queued its events, which does not mean that they were delivered. */
+/** Renders the stage: a replay in the state `completed` has queued its events, but their deliveries may still run or have failed. */
 function ReplayBadge({ job }: { readonly job: ReplayJob }) {
   const stage = stageOf(job)
   const tones = { delivering: 'info', failed_again: 'bad', done: 'good' } as const
@@ -235,7 +235,7 @@ function countsOf({ queuedCount, skipped, total }: ReplayJob): readonly Fact[] {
   ]
 }
 
-/** Links each count to exactly these events. */
+/** Renders the count of each outcome with a link to exactly the counted events. */
 function Outcomes({ job, canReplay }: Pick<ReplayParts, 'job' | 'canReplay'>) {
   const { id, filter, queuedCount, outcome } = job
   if (outcome === null || outcome.examinedCount === 0)

@@ -9,7 +9,7 @@ import { type Paused, settingOf } from './attention.tsx'
 /** Resumption of deliveries, or of a provider's calls, for one tenant or for all. */
 export interface Resumption {
   readonly tenantId: TenantId | undefined
-  /** Setting of the pause that ends. Omit for a callback. */
+  /** Setting whose pause ends. Omit to resume a suspended callback. */
   readonly setting?: string
 }
 
@@ -25,7 +25,7 @@ export function resumedText({ tenantLabel }: PageContext, resumption: Resumption
   return provider === undefined ? `deliveries to ${whose}` : `calls of ${provider} for ${whose}`
 }
 
-/** Returns a sentence, which is empty if the number is unknown. */
+/** Returns a sentence about how many events wait; empty if the number is unknown. */
 export function waitingText(held: Outcome<HeldEvents>): string {
   if (held.kind !== 'ok') return ''
   const { count, isCut } = held.value
@@ -35,7 +35,7 @@ export function waitingText(held: Outcome<HeldEvents>): string {
     : `${countText(count)} ${count === 1 ? 'event waits' : 'events wait'}.`
 }
 
-/** Continues the sentence that says what was resumed with what happens to the events that waited. */
+/** Returns the rest of the sentence "… were resumed": what happens to the events that waited. */
 function sentText(held: Outcome<HeldEvents>, rest: string): string {
   if (held.kind !== 'ok') return '.'
   const { count, isCut } = held.value
@@ -45,13 +45,13 @@ function sentText(held: Outcome<HeldEvents>, rest: string): string {
   return `; ${events} ${count === 1 && !isCut ? 'is' : 'are'} being sent.`
 }
 
-/** Reads how many events wait, and what still holds them back, before a resumption or right after it. */
+/** Returns a text about how many events wait and what still holds them back, before a resumption or, with `isDone`, right after it. */
 export async function readOutlook(
   context: PageContext,
   { isDone = false, ...resumption }: Resumption & { readonly isDone?: boolean },
 ): Promise<{
   readonly text: string
-  /** Whether events are still held back, or under way, which can suspend the callback again. */
+  /** True if events are still held back or being delivered, so that the result is not certain yet. */
   readonly isPending: boolean
 }> {
   const { backoffice, actor, tenantLabel } = context
@@ -99,7 +99,7 @@ function isEnding(blocker: Blocker, { setting, tenantId }: Resumption): boolean 
   return 'by' in blocker && settingOf(blocker) === setting && blocker.tenantId === (tenantId ?? null)
 }
 
-/** Returns what slows down deliveries that nothing blocks. */
+/** Returns a text about what still delays some deliveries after the resumption; empty if nothing does. */
 function restText(blockers: readonly Blocker[]): string {
   const paused = blockers.filter((blocker): blocker is Paused => blocker.kind === 'forwarding_paused').length
   if (paused > 0)
@@ -108,11 +108,11 @@ function restText(blockers: readonly Blocker[]): string {
   return trouble === undefined ? '' : 'One event is delivered first, and the others once it has succeeded.'
 }
 
-/** Returns the page from which the user came, or `path`. */
+/** Returns the page to go to next: `next` if the form names it, otherwise `path`. */
 export const nextOf = (next: string | undefined, path: string): string =>
   next === undefined ? path : safePath(next)
 
-/** Redirects with the result: what resumes, or what still holds it back. */
+/** Redirects with a message that says what was resumed, or what still holds it back. */
 export async function resumedAt(
   path: string,
   context: PageContext,

@@ -58,7 +58,7 @@ test('saved view: saving, opening, replacing and deleting a view', async () => {
   expect((await admin.post('/events/views/delete', { name: 'Failed payments' })).status).toBe(303)
 })
 
-test('saved view: contains only filters of the list, no cursor, and times in UTC', async () => {
+test('saved view: stores only the filters of the list, without the cursor, and with times in UTC', async () => {
   await save('Afternoon', {
     from: '2026-11-21T19:50',
     zone: 'Europe/Berlin',
@@ -92,7 +92,7 @@ test.each([
   expect(await viewsOf(admin)).toEqual([])
 })
 
-test('saved view: the 51st view is refused with a text that says what to do, and an existing view can be replaced', async () => {
+test('saved view: an actor’s 51st view is refused with a text that says what to do, and an existing view can still be replaced', async () => {
   for (let nth = 1; nth <= 50; nth += 1) expect((await save(`View ${nth}`)).status).toBe(303)
   const full = await save('One more')
   expect(full.status).toBe(409)

@@ -87,7 +87,7 @@ function SaveForm({ context, kept, current }: FormParts & { readonly current: Sa
   )
 }
 
-/** One form, whose buttons name the view to delete, because a form per view would repeat the token. */
+/** Renders one form for all views: each button names the view to delete. A form per view would repeat the CSRF token. */
 function DeleteForm({ context, kept, views }: FormParts & { readonly views: readonly SavedView[] }) {
   return (
     <PostForm action={deletePath} csrfToken={context.csrfToken} hidden={kept} look="saved-view-list">

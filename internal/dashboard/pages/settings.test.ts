@@ -46,7 +46,7 @@ test('settings: an invalid value returns 422 with the error text and the typed v
   expect(fieldIn(html, 'value')).toBe('many')
 })
 
-test('settings: changing an outdated version returns 409, and the form can be sent again', async () => {
+test('settings: a form that was shown before another change returns 409, and can be sent again', async () => {
   const late = await form({ value: '8000', version: '0' })
   expect(late.status).toBe(409)
   expect(late.html).toContain('This setting was changed in the meantime')
@@ -74,7 +74,7 @@ test('settings: the default applies after a setting is cleared', async () => {
   )
 })
 
-test('settings: a tenant has its own settings, and its page also shows a pause of the installation', async () => {
+test('settings: the page of a tenant shows the tenant’s own settings and a pause of the installation', async () => {
   const tenant = 'acme'
   const isPaused = /<\/span>Paused<\/span>/
   const paused = { name: 'forwarding.paused', value: 'true', version: '0' }

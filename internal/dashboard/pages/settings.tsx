@@ -45,7 +45,7 @@ const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Pauses of all tenants and of the page's tenant. If the page has no tenant, also those of single tenants. */
+  /** Pauses that apply to all tenants or to the page's tenant. If the page has no tenant, also the pauses of each single tenant. */
   readonly pauses: readonly Paused[]
   readonly mayChange: boolean
 }
@@ -122,7 +122,7 @@ function Settings({ context, listed, pauses, mayChange }: SettingsParts) {
   )
 }
 
-/** Opens the pause of a provider that the table does not list, such as a shipped declaration. */
+/** Renders a form that opens the pause of a provider that the table does not list, such as a shipped declaration. */
 function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
   const field = { ...providerFormField, label: 'Another provider', isRequired: true }
   return (
@@ -136,7 +136,7 @@ function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
   )
 }
 
-/** Maximum tenants that a pause of single tenants names: a page of 20 KB. */
+/** Maximum tenants that the page names as paused, so that the page stays within 20 KB. */
 const namedMax = 200
 
 function columnsOf({
@@ -279,7 +279,7 @@ const changeRow: ActionRow = {
     }),
 }
 
-/** Accepts the name of a setting, or the provider that it pauses. */
+/** Returns the name of the setting that the query names, either itself or by the provider that it pauses. */
 function settingIn({ name, provider }: PageContext['query']): string | undefined {
   return provider === undefined ? name : `providers.${provider.trim()}.paused`
 }
@@ -304,7 +304,7 @@ async function findSetting(
   return { kind: 'found', subject: read.value, owner: tenant?.id ?? 'all' } as const
 }
 
-/** Returns 0 for a missing version, which conflicts with any stored value. */
+/** Parses the version in a form. Returns 0 for a missing version, so that the change conflicts with any stored value. */
 function versionIn(text: string | undefined): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
 }
@@ -322,7 +322,7 @@ function showForm(form: {
   readonly setting: ListedSetting
   readonly typed: string
   readonly problem?: string
-  /** Change that was made after the form was shown. */
+  /** Text about a change that was made after the form was shown. */
   readonly conflict?: string
 }) {
   const { context, setting, typed, problem, conflict } = form

@@ -51,7 +51,7 @@ const simulationsRow = listRow({
     backoffice.simulations.list(actor, { ...selection, ...asked }),
   async actions({ backoffice, actor, tenant }) {
     const rights = tenant && (await backoffice.tenants.permissions(actor, tenant.id))
-    // Also shows the button if no tenant is chosen: the form then offers a choice of tenants and checks the right.
+    // Hides the button only if a tenant is chosen. Otherwise the form offers a choice of tenants and checks the right.
     if (rights !== undefined && !(rights.kind === 'ok' && rights.value.simulate)) return undefined
     return (
       <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
@@ -93,7 +93,7 @@ function disputeText({ chargeback }: Pick<Simulation, 'chargeback'>): string {
   return `${moneyText(amount, currency)} · ${provider} · ${reason.replaceAll('_', ' ')}`
 }
 
-/** `amount` is in the smallest unit of its currency. */
+/** Formats an amount that is given in the smallest unit of its currency. */
 export function moneyText(amount: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   const digits = format.resolvedOptions().maximumFractionDigits ?? 2
@@ -147,7 +147,7 @@ const expected = {
 } as const
 type StartField = keyof typeof expected
 
-/** Uses the schema of the public API. */
+/** Parses the form of a simulation with the schema of the public API. */
 export function parseStartForm(
   form: Form,
 ):

@@ -120,7 +120,7 @@ function storeText({ recordStore, earlierRecordStore }: TenantParts['tenant']): 
     : names[recordStore]
 }
 
-/** Texts for a provider whose stage does not let its events through; undefined for any other. */
+/** Returns texts for a provider whose rollout stage prevents the delivery of its events; undefined for any other provider. */
 function rolloutTexts({ providers, walletRollout }: TenantParts['tenant']['spec'], provider: string) {
   const acceptance = providerAcceptance({
     provider,
@@ -270,7 +270,7 @@ function Notifications({ tenant, may, blockers, context: { nowMs } }: TenantPart
   )
 }
 
-/** Returns what blocks notifications besides their own state. The pause of one tenant does not. */
+/** Returns what blocks notifications apart from their own state. A pause of one tenant does not block them. */
 function notificationsState(isSuspended: boolean, blockers: readonly Blocker[]): string | undefined {
   if (isSuspended) return 'tenant_suspended'
   return blockers.some((blocker) => blocker.kind === 'forwarding_paused' && blocker.tenantId === null)
@@ -278,7 +278,7 @@ function notificationsState(isSuspended: boolean, blockers: readonly Blocker[]):
     : undefined
 }
 
-/** Returns the first blocker in the order of the explanations. */
+/** Returns the state of the callback, by the first blocker in the order in which explanations name them. */
 function callbackState(blockers: readonly Blocker[]): string {
   const found = new Map(blockers.map((blocker) => [blocker.kind, blocker]))
   if (found.has('tenant_suspended')) return 'tenant_suspended'

@@ -69,7 +69,7 @@ describe('tenant list', () => {
     expect(location).toBe(`/tenants?search=${dashboardKey('acme').slice(0, 11)}`)
   })
 
-  test('tenant list: asks a user without rights on the whole cluster for namespaces', async () => {
+  test('tenant list: a user without rights on the whole cluster is asked to name namespaces', async () => {
     backoffice.allow(({ namespace, name }) => namespace === 'depots' && name === '')
     const clerk = await openDashboardSession(backoffice.url, someUser())
     const refused = await clerk.get('/tenants')
@@ -94,7 +94,7 @@ describe('tenant page', () => {
   test.each([
     ['Off', 'crate', 'Wallet calls are refused until'],
     ['Verify only', 'dock', 'Wallet events are verified and stored, but not delivered until'],
-  ])('tenant page: a wallet in stage %s is marked as not in use', async (badge, slug, note) => {
+  ])('tenant page: the provider `wallet` in stage %s is marked as not in use', async (badge, slug, note) => {
     const { html } = await session.get(`/tenants/${slug}`)
     expect(html).toContain(`/v1/t/${slug}/webhooks/wallet`)
     expect(html).toContain(`${badge}</span>`)
@@ -169,7 +169,7 @@ describe('test event', () => {
     }
     const { status, html } = await session.post('/tenants/acme/test', { key: crypto.randomUUID(), ...fields })
     expect([status, html.includes('The callback accepted the event')]).toEqual([200, true])
-    // “Send another” repeats the content.
+    // The form “Send another” contains the type and payload that were sent.
     expect(html).toContain('name="type" value="payment.succeeded"')
     const [call] = receiver.calls.slice(before)
     expect(call?.verified).toBe(true)
@@ -228,7 +228,7 @@ test('suspended callback: the tenant page shows the suspension, and its form res
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
   for (const path of ['/', '/tenants', '/usage?tenant=acme'])
     expect((await session.get(path)).html).not.toContain('Callback suspended')
-  // The callback counts as resumed and not as active until one event is delivered.
+  // The callback is shown as resumed, not as active, until one event is delivered.
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Callback resumed')
   await closeBreaker(backoffice.pool, { tenantId: acme as TenantId, destination: 'callback' })
   expect(badge((await session.get('/tenants/acme')).html)).toBe('Ready')

@@ -21,7 +21,7 @@ import {
   withBlockers,
 } from '../page.ts'
 
-/** Length of the key prefix that identifies a tenant. An address must not contain more of a key. */
+/** Characters of the key prefix that identifies a tenant. An address must not contain more of a key. */
 export const keyPrefixChars = 11
 
 const list = listRow({
@@ -83,7 +83,7 @@ const tenantsRow: PageRow = {
   },
 }
 
-/** Matches ids and key prefixes. Any other text is searched in names. */
+/** Finds tenants by id or key prefix. Any other text is searched in names. */
 async function findTenants(
   { backoffice, actor, selection: { namespaces }, query: { search } }: PageContext,
   { after }: { readonly after?: string | undefined },
@@ -118,11 +118,11 @@ export function reasonText(reason: string | null): string {
 
 interface BlockedTenantParts {
   readonly tenant: TenantSummary
-  /** Includes pauses of all tenants. */
+  /** Blockers of the tenant, including pauses of all tenants. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Renders a badge per problem or blocker; “Ready” only without any. */
+/** Renders a badge for each problem and blocker of a tenant, or “Ready” if there is none. */
 export function TenantBadges({ tenant: { suspended, isReady, reason }, blockers }: BlockedTenantParts) {
   if (suspended) return <Badge tone="warn">Suspended</Badge>
   const badges = [...new Map(blockers.map((blocker) => [badgeOf(blocker), blockerState(blocker).severity]))]
@@ -180,7 +180,7 @@ const goRow: PageRow = {
 
 export const tenantListRows = [tenantsRow, goRow] as const
 
-/** Maximum tenants of the choice. The list of tenants can be searched for others. */
+/** Maximum tenants that a page offers to choose from. The tenant list can be searched for others. */
 const choicesMax = 20
 
 export async function chooseTenant(context: PageContext): Promise<Shown> {
@@ -218,7 +218,7 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
   )
 }
 
-/** Explains an empty list. A user can have the right to see a tenant without the right to list the tenants of its namespace. */
+/** Explains why no tenant is offered. A user can see single tenants without the right to list the tenants of their namespace. */
 function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
   if (listed.kind === 'ok')
     return (

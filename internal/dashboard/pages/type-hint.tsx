@@ -3,17 +3,17 @@ import { noticeSamples } from '#internal/events/index.ts'
 import { eventCatalogue, findProviderName } from '#internal/providers/index.ts'
 
 const suggestionsMax = 3
-/** Minimum first letters that a mistyped word shares with the right one. */
+/** Minimum first letters that a mistyped word has in common with a suggestion. */
 const sharedCharsMin = 4
 
-/** Types of the catalogue and of notifications. Declared providers and senders have others. */
+/** Types of the catalogue and of notifications. Declared providers and senders of `generic` can have other types. */
 const knownTypes: readonly string[] = [
   ...eventCatalogue.map(({ type }) => type),
   ...Object.keys(noticeSamples),
 ]
 const families = [...new Set(knownTypes.map((type) => type.split('.', 1).join()))]
 
-/** Explains a type that the catalogue lacks. Undefined for types of shipped providers, which begin with their name. Reads memory only. */
+/** Explains that a type is not in the catalogue. Undefined if it is, or if the type begins with a provider's name. Reads memory only. */
 export function typeProblemOf(text: string):
   | {
       readonly problem: string
@@ -35,12 +35,12 @@ export function typeProblemOf(text: string):
   return { problem, suggestions: suggestionsFor((prefix ?? filter).replace(/\.$/, '')) }
 }
 
-/** Returns `payment.*` for `payment`, and nothing for a text that begins no type. */
+/** Returns the family that a word names: `payment.*` for `payment`. Empty if no type begins with the word. */
 export function familiesOf(text: string): readonly string[] {
   return knownTypes.some((type) => type.startsWith(`${text}.`)) ? [`${text}.*`] : []
 }
 
-/** `text` is in lower case. Types that begin with it come first. */
+/** Returns the types that contain `text`, in lower case; those that begin with it come first. */
 export function typesLike(text: string): readonly string[] {
   const rankOf = (type: string) => Number(!type.startsWith(text))
   return knownTypes.filter((type) => type.includes(text)).toSorted((a, b) => rankOf(a) - rankOf(b))
@@ -58,10 +58,10 @@ function suggestionsFor(text: string): readonly string[] {
     .map((family) => `${family}.*`)
 }
 
-/** Renders nothing for a type of the catalogue. */
+/** Renders a problem with suggestions for a type that is not in the catalogue, otherwise nothing. */
 export function TypeHint(props: {
   readonly type: string | undefined
-  /** Returns the address of the page with another type. Omit where suggestions are no links. */
+  /** Returns the address of the page with a suggested type. Omit to show suggestions as text without links. */
   hrefOf?(type: string): string
 }) {
   const { type, hrefOf } = props

@@ -68,7 +68,7 @@ test('limit override: an invalid form returns 422 with the error texts and the t
   expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
 })
 
-test('limit override: the form shows an error beside its field, without the name that the API has for the field', async () => {
+test('limit override: the form shows an error beside its field, and the text does not contain the API’s name of the field', async () => {
   const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
   const { status, html } = await session.post('/usage/override', fields({ expiresAt: until, sure: 'yes' }))
   expect(status).toBe(422)

@@ -108,7 +108,7 @@ function Usage(props: {
   )
 }
 
-/** Maximum charts for kinds that other services report. */
+/** Maximum charts for kinds of usage that other services report. */
 const otherKindsMax = 6
 
 function kindsOf({ hours }: UsageReport): readonly string[] {
@@ -189,7 +189,7 @@ const stateBadges: Readonly<Record<LimitState, { readonly tone: Tone; readonly t
   hard: { tone: 'bad', text: 'At the limit' },
 }
 
-/** Describes the state of a limit. `share` is undefined if there is no bar to draw. */
+/** Describes the state of a limit. `share`, the used fraction, is undefined if there is no bar to draw. */
 export function limitBadge({
   used,
   soft,
@@ -212,7 +212,7 @@ export function limitBadge({
 export function LimitBars(props: {
   readonly report: LimitsReport
   readonly nowMs: number
-  /** If set, the page offers to change overrides of this tenant. */
+  /** Tenant whose overrides the page offers to change. Undefined to offer no changes. */
   readonly tenantId?: string | undefined
 }) {
   const { report, nowMs, tenantId } = props

@@ -61,7 +61,7 @@ test('verify a call: if the vendor publishes its keys, the page names the URL of
   expect(html).toContain('https://www.googleapis.com/oauth2/v3/certs')
 })
 
-test('verify a call: CRLF line ends that a browser sends are read as the LF that was pasted', async () => {
+test('verify a call: line ends in the body, which browsers send as CRLF, are converted back to the LF that was pasted', async () => {
   const body = '{\n"type":"url_verification",\n"challenge":"abc"}'
   const signed = new Bun.CryptoHasher('sha256', secret).update(`v0:1794300001:${body}`).digest('hex')
   const lines = [

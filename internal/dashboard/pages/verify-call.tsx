@@ -55,7 +55,7 @@ const formRow: PageRow = {
   },
 }
 
-/** The call is a `POST`, so that neither it nor the secret is in an address or in a log. */
+/** The form is sent with `POST`, so that neither the call nor the secret is in an address or in a log. */
 const verifyRow: ActionRow = {
   method: 'POST',
   path,
@@ -77,7 +77,7 @@ const verifyRow: ActionRow = {
     const isWrong = Object.keys(problems).length > 0
     if (isWrong || provider === undefined || secret === undefined || headers === undefined)
       return again(problems)
-    // Browsers send CR LF for the ends of lines, whatever was pasted.
+    // Browsers send every line end as CRLF, whatever was pasted, so CRLF is converted to LF.
     const call = { provider, secret, headers, url, at, body: body.replaceAll('\r\n', '\n') }
     const traced = await backoffice.providers.trace(actor, call)
     if (traced.kind === 'invalid')
