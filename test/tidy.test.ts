@@ -346,7 +346,27 @@ describe('repository', () => {
     expect(named.length).toBeGreaterThan(50)
     expect(named.filter(({ name }) => !isThere(name))).toEqual([])
   })
+
+  test('tidy: each test command in contributing/ names existing tests', () => {
+    const tests = files.map(({ path }) => path).filter((path) => /\.test\.tsx?$/.test(path))
+    const named = files
+      .filter(({ path }) => /^contributing\/.*\.md$/.test(path))
+      .flatMap(({ path, text }) => testPatternsIn(text).map((pattern) => ({ path, pattern })))
+    expect(named.length).toBeGreaterThan(30)
+    expect(named.filter(({ pattern }) => !tests.some((path) => path.includes(pattern)))).toEqual([])
+  })
 })
+
+/** Returns the arguments of the test commands among the code spans of a page, without placeholders such as `cmd/<process>`. */
+function testPatternsIn(text: string): string[] {
+  const commands = [...text.matchAll(/`npm (?:test|run test:\w+) -- ([^`]+)`/g)].map(([, args = '']) => args)
+  return commands.flatMap((args) =>
+    args
+      .replaceAll(/\S*<[^>]*>\S*/g, '')
+      .split(/\s+/)
+      .filter(Boolean),
+  )
+}
 
 /** Returns the paths of the repository among the code spans of a page. Those with a placeholder, such as `cmd/<process>`, are none. */
 function pathsIn(text: string): string[] {

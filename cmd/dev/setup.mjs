@@ -95,6 +95,7 @@ async function main(name, args) {
 /** Runs the tests beside the code. Patterns can name end-to-end tests as well. */
 async function runTest(bun, args) {
   const { patterns } = splitArgs(args)
+  demandTests(testFiles(['clients', 'cmd', 'internal', 'test']), patterns)
   const named = testFiles(endToEndTests).filter((path) => matches(path, patterns))
   return runInParallel(bun, {
     args,
@@ -265,10 +266,18 @@ function testFiles(folders) {
   )
 }
 
+/** Ends the command if a pattern matches none of the test files, because a misspelled one would skip its tests silently. */
+function demandTests(files, patterns) {
+  const unknown = patterns.find((pattern) => !files.some((path) => matches(path, [pattern])))
+  if (unknown !== undefined) fail(`no test file has ${unknown} in its path`)
+}
+
 /** Returns the test files in one or several folders that match the arguments, and the flags among the arguments. */
 function chooseTests(folder, args, isAllowed = () => true) {
   const { patterns, excluded, flags } = splitArgs(args)
-  const files = testFiles(folder)
+  const all = testFiles(folder)
+  demandTests(all, patterns)
+  const files = all
     .filter((path) => isAllowed(path) && !matches(path, excluded))
     .filter((path) => namesNightly(patterns) || !path.includes(nightlyTests))
     .filter((path) => patterns.length === 0 || matches(path, patterns))
