@@ -74,7 +74,8 @@ export interface AccessOptions {
 
 /** Maximum namespaces of a list request. */
 export const namespacesMax = 50
-const rememberedMsMax = 10_000
+/** Maximum time for which the result of a review is used again. */
+export const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200

@@ -67,8 +67,8 @@ export interface AuditFilter {
 }
 
 const removedMax = 5_000
-/** More than a year, and longer than all other retention times. */
-const keptMs = 400 * 86_400_000
+/** Days after which an entry is deleted: more than a year, and longer than all other retention times. */
+export const auditKeptDays = 400
 const limitMax = 200
 /** Maximum examined entries per page. */
 export const auditExaminedMax = 50_000
@@ -174,7 +174,7 @@ export async function forgetAudit(pool: Pool, nowMs: number): Promise<RemovedRow
   const { rowCount } = await pool.query(
     `DELETE FROM audit WHERE id = ANY(ARRAY(
       SELECT id FROM (SELECT id, at FROM audit ORDER BY id LIMIT ${removedMax}) oldest WHERE at < $1))`,
-    [new Date(nowMs - keptMs)],
+    [new Date(nowMs - auditKeptDays * 86_400_000)],
   )
   const removed = rowCount ?? 0
   return { removed, hasMore: removed === removedMax }

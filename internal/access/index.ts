@@ -1,5 +1,5 @@
 export type { Access, AccessObserver, Authenticated, Permission, TenantPlace } from './access.ts'
-export { createAccess, namespacesMax } from './access.ts'
+export { createAccess, namespacesMax, rememberedMsMax } from './access.ts'
 export type { Action, Actor, KeyApi, Principal, TenantKeyActor } from './actor.ts'
 export {
   actions,
@@ -15,6 +15,7 @@ export {
   type AuditActionFilter,
   auditActionFilters,
   auditExaminedMax,
+  auditKeptDays,
   forgetAudit,
   listAudit,
   writeAudit,

@@ -1,4 +1,5 @@
-import { hopsHeader } from '#internal/events/index.ts'
+import { hopsHeader, shownAttemptsMax } from '#internal/events/index.ts'
+import { shownCharsMax } from '#internal/redaction/index.ts'
 import { EventSummary } from './http-event-answers.ts'
 import {
   answer,
@@ -90,11 +91,11 @@ function eventDetail(isForOperators: boolean) {
         event: EventSummary,
         hasEarlierAttempts: flag(false),
         headers: headers({ 'content-type': 'application/json', [hopsHeader]: '1' }),
-        attempts: described('Latest 200 attempts, oldest first.', attempts),
+        attempts: described(`Latest ${shownAttemptsMax} attempts, oldest first.`, attempts),
       },
       {
         redactedPayload: described(
-          'The first 65,536 characters of the payload, redacted. Absent after the payload has expired.',
+          `The first ${shownCharsMax.toLocaleString('en')} characters of the payload, redacted. Absent after the payload has expired.`,
           objectOf(redacted),
         ),
         delivery: described(

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { pageItemsDefault, pageItemsMax } from '#internal/base/index.ts'
+import { searchedPayloadBytesMax } from '#internal/events/index.ts'
 import { parseProviderName } from '#internal/tenants/index.ts'
 import { searchFilterFields } from './derived-filters.ts'
 import { eventId } from './http-answers.ts'
@@ -26,7 +27,7 @@ export const PayloadMatches = answer(
       items: listOf(EventSummary),
       examinedCount: described('Events whose payload was searched.', whole(2_000)),
       skippedCount: described(
-        'Events that were not searched: their payload has expired or is larger than 1 MiB.',
+        `Events that were not searched: their payload has expired or is larger than ${searchedPayloadBytesMax / 2 ** 20} MiB.`,
         whole(3),
       ),
       searchedTo: described('Events received since then were searched.', time('2026-11-21T06:12:40.000Z')),

@@ -3,6 +3,7 @@ import { textParam, wordParam } from '#internal/http/index.ts'
 import { refusedCauses } from '#internal/intake/index.ts'
 import { refusalCauses } from '#internal/providers/index.ts'
 import { lockStates } from '#internal/records/index.ts'
+import { keyPrefixChars } from '#internal/tenants/index.ts'
 import {
   AuditPage,
   CallbackTested,
@@ -34,9 +35,9 @@ const lookupParams = {
   id: textParam('Id of the tenant.', { charsMax: 64 }),
   slug: textParam('Its slug.', { charsMax: 63 }),
   keyPrefix: patternParam(
-    'The first 11 characters of one of the tenant’s API keys, including `lk_`. A whole key is refused.',
-    '^lk_[!-~]{8}$',
-    'the first 11 characters of an API key',
+    `The first ${keyPrefixChars} characters of one of the tenant’s API keys, including \`lk_\`. A whole key is refused.`,
+    `^lk_[!-~]{${keyPrefixChars - 'lk_'.length}}$`,
+    `the first ${keyPrefixChars} characters of an API key`,
   ),
   namespace: textParam('Its namespace; together with `name`.', { charsMax: 63 }),
   name: textParam('Its name.', { charsMax: 63 }),
@@ -108,8 +109,7 @@ export const tenantRoutes = [
     query: lookupParams,
     summary: 'Find a tenant by id, slug, name, or prefix of a key',
     right: 'see',
-    description:
-      'Send only the first 11 characters of a key, never the whole key. Returns 409 if keys of several tenants have this prefix.',
+    description: `Send only the first ${keyPrefixChars} characters of a key, never the whole key. Returns 409 if keys of several tenants have this prefix.`,
     async act({ backoffice, actor, query }) {
       const ref = refOf(query)
       return ref === undefined

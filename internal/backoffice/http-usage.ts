@@ -6,7 +6,7 @@ import {
   usageKindCharsMax,
   usageKindPattern,
 } from '#internal/tenants/index.ts'
-import { overrideReasonCharsMax, usageIdCharsMax } from '#internal/usage/index.ts'
+import { overrideDaysMax, overrideReasonCharsMax, usageIdCharsMax } from '#internal/usage/index.ts'
 import { Done, Guardrail, Limits, Removed, Usage } from './http-answers.ts'
 import { internalApi, internalRoute, type SharedApi } from './http-apis.ts'
 import { idSchema, readTimes, timeParam, timestamp, withNamed } from './http-params.ts'
@@ -129,7 +129,7 @@ export const usageRoutes = [
         hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
           description: 'Hard limit, or null for no limit.',
         }),
-        expiresAt: timestamp('Time of expiry, within the next 366 days.'),
+        expiresAt: timestamp(`Time of expiry, within the next ${overrideDaysMax} days.`),
         reason: plainText(overrideReasonCharsMax, { description: 'Reason.' }),
       },
       strict,

@@ -37,4 +37,4 @@ export {
 } from './payload-search.ts'
 export type { TenantSelection } from './reach.ts'
 export { type Blocker, blockerState, eventPositions } from './states.ts'
-export type { TenantRef } from './tenants.ts'
+export { type TenantRef, tenantsExaminedMax } from './tenants.ts'

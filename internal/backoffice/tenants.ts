@@ -26,7 +26,8 @@ import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
 const searchCharsMax = 100
-const examinedMax = 5_000
+/** Maximum tenants that a search examines. */
+export const tenantsExaminedMax = 5_000
 
 /** Lists tenants by namespace and name. */
 const list: UseCase<
@@ -52,7 +53,7 @@ const list: UseCase<
     return pageFrom(await summariesOf(parts, row && isMatch(row) ? [row] : []), undefined)
   }
   const within = seen.value.kind === 'namespaces' ? seen.value.namespaces : undefined
-  const rowsMax = search === '' ? limit + 1 : examinedMax
+  const rowsMax = search === '' ? limit + 1 : tenantsExaminedMax
   const rows = await listTenantHeads(parts.pool, { after, namespaces: within, rowsMax })
   const matches = rows.filter(isMatch)
   const items = matches.slice(0, limit)

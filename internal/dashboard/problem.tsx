@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { rememberedMsMax } from '#internal/access/index.ts'
 import type { Refusal } from '#internal/backoffice/index.ts'
 import { type ApiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
 import { Empty } from './components/block.tsx'
@@ -26,7 +27,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'forbidden':
       return problem(403, 'forbidden', 'Permission denied', {
         icon: 'lock',
-        text: 'Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a new role takes effect within 10 seconds.',
+        text: `Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a new role takes effect within ${rememberedMsMax / 1_000} seconds.`,
         links: overview,
       })
     case 'notFound':

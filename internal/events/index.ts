@@ -145,7 +145,7 @@ export {
   testNoticeEveryMs,
   wantsNotice,
 } from './notifications.ts'
-export { scanPayloads } from './payload-scan.ts'
+export { scanPayloads, searchedPayloadBytesMax } from './payload-scan.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
 export {
   createQueueExpiry,
@@ -190,4 +190,5 @@ export {
   readEventStates,
   readPayload,
   readProgress,
+  shownAttemptsMax,
 } from './view.ts'

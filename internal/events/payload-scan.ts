@@ -9,8 +9,8 @@ import { hasCome } from './view.ts'
 const bounds = { eventsMax: 2_000, bytesMax: 16 * 1024 * 1024, msMax: 500 }
 /** Maximum bytes of payloads that are examined in one turn of the event loop, which is blocked meanwhile. */
 const batchBytes = 512 * 1024
-/** Larger payloads are skipped. */
-const payloadBytesMax = 1024 * 1024
+/** Maximum bytes of a payload that is searched. Larger payloads are skipped. */
+export const searchedPayloadBytesMax = 1024 * 1024
 const scanRows = 200
 const scanExaminedMax = 1_000
 /** Maximum scans of a search whose filter has no index. */
@@ -100,7 +100,7 @@ export async function scanPayloads(
 
 /** Excludes payloads that are too large or expired. An expired payload is stored until retention removes it. */
 function isSearched({ payloadBytes, payloadExpiresOn }: EventSummary, nowMs: number): boolean {
-  return payloadBytes <= payloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
+  return payloadBytes <= searchedPayloadBytesMax && !hasCome(payloadExpiresOn, nowMs)
 }
 
 async function readPayloads(pool: Pool, events: readonly EventSummary[]): Promise<Map<EventId, string>> {

@@ -44,7 +44,8 @@ export type PayloadRead =
   | { readonly kind: 'payload'; readonly payload: string; readonly event: EventSummary }
   | { readonly kind: 'expired' | 'unknown' }
 
-const attemptsMax = 200
+/** Maximum attempts that are read with an event. */
+export const shownAttemptsMax = 200
 
 interface ViewRow extends EventRow {
   readonly headers: string
@@ -80,8 +81,8 @@ export async function readEvent(
   return {
     ...row,
     hasPayload: payload !== undefined,
-    attempts: attempts.slice(0, attemptsMax).toReversed(),
-    hasEarlierAttempts: attempts.length > attemptsMax,
+    attempts: attempts.slice(0, shownAttemptsMax).toReversed(),
+    hasEarlierAttempts: attempts.length > shownAttemptsMax,
   }
 }
 
@@ -110,7 +111,7 @@ export async function readAttemptsAt(
 export async function listAttemptPlaces(pool: Pool, id: EventId): Promise<AttemptPlace[]> {
   const { rows } = await pool.query<AttemptPlace>(
     `SELECT cycle, attempt FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
-     ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax}`,
+     ORDER BY cycle DESC, attempt DESC LIMIT ${shownAttemptsMax}`,
     [id],
   )
   return rows.toReversed()
@@ -191,7 +192,7 @@ async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlac
         duration_ms AS "durationMs", outcome, status, cause, answer, exchange
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
         ${only ? 'AND (cycle, attempt) IN (SELECT * FROM unnest($2::smallint[], $3::smallint[]))' : ''}
-      ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
+      ORDER BY cycle DESC, attempt DESC LIMIT ${shownAttemptsMax + 1}`,
     values: [id, ...(only ? [only.map(({ cycle }) => cycle), only.map(({ attempt }) => attempt)] : [])],
   })
   return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))

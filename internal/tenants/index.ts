@@ -49,7 +49,7 @@ export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export { type Condition, conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
-export { hashApiKey } from './reconcile/plan-keys.ts'
+export { hashApiKey, keyPrefixChars } from './reconcile/plan-keys.ts'
 export { fenceName, leadTenants, TenantController } from './reconcile/tenant-controller.ts'
 export {
   endMove,

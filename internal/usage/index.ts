@@ -30,6 +30,7 @@ export {
   clearLimitOverride,
   findOverrides,
   limitsChannel,
+  overrideDaysMax,
   overrideReasonCharsMax,
   setLimitOverride,
   tellLimits,

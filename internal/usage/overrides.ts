@@ -31,7 +31,8 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
 /** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: a `plainTextForm` of 1 to 500 characters. */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
-const lastingMsMax = 366 * 24 * 3_600_000
+/** Maximum days for which an override is in force. */
+export const overrideDaysMax = 366
 /** Maximum characters of the reason of an override. */
 export const overrideReasonCharsMax = 500
 const reasonForm = plainTextForm(overrideReasonCharsMax)
@@ -115,8 +116,8 @@ function validate(
   const refuse = (problem: string) => ({ kind: 'refused', problem }) as const
   if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
     return refuse(`The limit must be a whole number from 0 to ${limitAmountMax}, or null for none`)
-  if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + lastingMsMax))
-    return { ...refuse('must be in the future, at most 366 days ahead'), field: 'expiresAt' }
+  if (!(expiresAtMs > nowMs && expiresAtMs <= nowMs + overrideDaysMax * 86_400_000))
+    return { ...refuse(`must be in the future, at most ${overrideDaysMax} days ahead`), field: 'expiresAt' }
   return reasonForm.test(reason)
     ? undefined
     : refuse(

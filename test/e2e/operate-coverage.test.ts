@@ -94,7 +94,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['architecture/records.md', 'up to 128 steps', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
   ['architecture/storage.md', 'waits 1.5 s', 'internal/storage/postgres/partitions.ts', 'lockWaitMs', 1000],
   ['architecture/storage.md', 'at least 7 days', 'internal/intake/intake.ts', 'dedupeDaysMin', 1],
-  ['architecture/storage.md', '400 days', 'internal/access/audit.ts', 'keptMs', 86_400_000],
+  ['architecture/storage.md', '400 days', 'internal/access/audit.ts', 'auditKeptDays', 1],
   [
     'architecture/tenancy.md',
     'for 30 days',
@@ -151,7 +151,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['operate/security.md', '| 50 unknown ones', 'internal/access/access.ts', 'pendingUnprovenMax', 1],
   ['operate/security.md', 'at most 10 s', 'internal/access/access.ts', 'rememberedMsMax', 1000],
   ['operate/security.md', 'after 8 hours', 'internal/access/sessions.ts', 'sessionMsMax', 3_600_000],
-  ['operate/security.md', 'kept for 400 days', 'internal/access/audit.ts', 'keptMs', 86_400_000],
+  ['operate/security.md', 'kept for 400 days', 'internal/access/audit.ts', 'auditKeptDays', 1],
   [
     'operate/security.md',
     'At most 16 KiB of an answer',

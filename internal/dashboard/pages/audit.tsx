@@ -1,6 +1,11 @@
-import { type AuditRecord, auditActionFilters } from '#internal/access/index.ts'
+import {
+  type AuditRecord,
+  auditActionFilters,
+  auditExaminedMax,
+  auditKeptDays,
+} from '#internal/access/index.ts'
 import { type Filter, listRow } from '../components/list.tsx'
-import { Time } from '../components/text.tsx'
+import { countText, Time } from '../components/text.tsx'
 import { link } from '../page.ts'
 
 const path = '/audit'
@@ -27,7 +32,7 @@ export const auditRow = listRow({
   noun: 'entries',
   fields: auditFields,
   lead: () =>
-    'Changes, and reads of and searches in raw payloads, by the dashboard, the APIs and commands. Kept for 400 days.',
+    `Changes, and reads of and searches in raw payloads, by the dashboard, the APIs and commands. Kept for ${auditKeptDays} days.`,
   load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
     backoffice.audit.list(actor, { ...selection, ...asked, fromMs: from, toMs: to }),
   columns({ query, tenantLabel }) {
@@ -59,7 +64,7 @@ export const auditRow = listRow({
       { title: 'Details', isWide: true, cell: ({ detail }) => <Detail detail={detail} /> },
     ]
   },
-  examined: () => 'the 50,000 entries that one search examines',
+  examined: () => `the ${countText(auditExaminedMax)} entries that one search examines`,
   empty: {
     icon: 'audit',
     title: 'No entries yet',

@@ -10,7 +10,7 @@ import {
 } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
 import { forwardedEvent, forwardedOf } from '#internal/delivery/index.ts'
-import type { EventSummary } from '#internal/events/index.ts'
+import { type EventSummary, shownAttemptsMax } from '#internal/events/index.ts'
 import { eventTypeTexts } from '#internal/providers/index.ts'
 import type { ReplayId } from '#internal/replays/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
@@ -371,7 +371,7 @@ function Timeline({ context, detail, explanation, rights, simulationPath, origin
       </Step>
       {hasEarlierAttempts && (
         <Step id="earlier" tone="quiet" title="Earlier attempts">
-          Only the latest 200 attempts are shown.
+          Only the latest {shownAttemptsMax} attempts are shown.
         </Step>
       )}
       {cycles.map((cycle) => (

@@ -4,11 +4,11 @@ import { parseEventId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import { parseReplayId } from '#internal/replays/index.ts'
 import { checkSettingName, settingNames } from '#internal/settings/index.ts'
+import { keyPrefixChars } from '#internal/tenants/index.ts'
 import { Card, Empty, PageHeader } from '../components/block.tsx'
 import { FilterForm } from '../components/form.tsx'
 import { goTo, link, nameOf, type PageContext, type PageRow, refOf, sections, shown } from '../page.ts'
 import { stageText } from './replays.tsx'
-import { keyPrefixChars } from './tenants.tsx'
 import { familiesOf, typesLike } from './type-hint.tsx'
 
 /** Maximum results of each kind. */

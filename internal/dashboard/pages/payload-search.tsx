@@ -8,7 +8,7 @@ import {
   searchFormFields,
   termChars,
 } from '#internal/backoffice/index.ts'
-import type { EventSummary } from '#internal/events/index.ts'
+import { type EventSummary, searchedPayloadBytesMax } from '#internal/events/index.ts'
 import { Card, Empty } from '../components/block.tsx'
 import {
   type Field,
@@ -23,7 +23,7 @@ import {
 } from '../components/form.tsx'
 import { Table } from '../components/list.tsx'
 import { appliedTimes, receivedChoices, receivedRange } from '../components/received.ts'
-import { countText, StateBadge, Time } from '../components/text.tsx'
+import { bytesText, countText, StateBadge, Time } from '../components/text.tsx'
 import { type ActionRow, link, nameOf, type PageContext, type PageRow, shown, withRight } from '../page.ts'
 import { invalidText } from '../problem.tsx'
 import type { Form } from '../request.ts'
@@ -201,7 +201,7 @@ function Matches({
         {next === undefined ? 'Everything was searched, back to ' : 'Searched back to '}
         <Time atMs={searchedToMs} />.
         {skippedCount > 0 &&
-          ` ${countText(skippedCount)} payloads were left out: they have expired or are larger than 1 MiB.`}
+          ` ${countText(skippedCount)} payloads were left out: they have expired or are larger than ${bytesText(searchedPayloadBytesMax)}.`}
       </p>
       {more && <div class="buttons">{more}</div>}
     </Card>

@@ -4,11 +4,13 @@ import {
   type Outcome,
   type Page,
   type TenantSummary,
+  tenantsExaminedMax,
 } from '#internal/backoffice/index.ts'
+import { keyPrefixChars } from '#internal/tenants/index.ts'
 import { Empty, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, listRow, Table } from '../components/list.tsx'
-import { Ago, Badge, Copy } from '../components/text.tsx'
+import { Ago, Badge, Copy, countText } from '../components/text.tsx'
 import {
   forTenant,
   goTo,
@@ -20,9 +22,6 @@ import {
   shown,
   withBlockers,
 } from '../page.ts'
-
-/** Characters of the key prefix that identifies a tenant. An address must not contain more of a key. */
-export const keyPrefixChars = 11
 
 const list = listRow({
   path: '/tenants',
@@ -62,7 +61,7 @@ const list = listRow({
   ],
   rowId: ({ id }) => id,
   live: () => 'status',
-  examined: () => 'the 5,000 tenants that one search examines',
+  examined: () => `the ${countText(tenantsExaminedMax)} tenants that one search examines`,
   empty: {
     icon: 'tenants',
     title: 'No tenants yet',
@@ -72,14 +71,15 @@ const list = listRow({
     'The search covers slugs, names and display names; ids and API key prefixes must match exactly. Only tenants that you may see are found.',
 })
 
-/** Truncates an API key in the search to its prefix. */
+/** Truncates an API key in the search to its prefix, since an address must not contain more of a key. */
 const tenantsRow: PageRow = {
   ...list,
   show(context) {
     const { search } = context.query
     if (search?.startsWith('lk_') !== true || search.length <= keyPrefixChars) return list.show(context)
     const path = link('/tenants', { search: search.slice(0, keyPrefixChars) })
-    return goTo(path, 'The key was shortened to its first 11 characters, which identify its tenant.', 'info')
+    const text = `The key was shortened to its first ${keyPrefixChars} characters, which identify its tenant.`
+    return goTo(path, text, 'info')
   },
 }
 

@@ -7,7 +7,14 @@ import {
   limitNames,
   parseLimitName,
 } from '#internal/tenants/index.ts'
-import type { LimitState, LimitsReport, LimitUsage, UsageReport } from '#internal/usage/index.ts'
+import {
+  type LimitState,
+  type LimitsReport,
+  type LimitUsage,
+  overrideDaysMax,
+  overrideReasonCharsMax,
+  type UsageReport,
+} from '#internal/usage/index.ts'
 import { Card, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { RangeChoice, type SeriesTone, type Span, TimeChart } from '../components/chart.tsx'
 import { Confirm, FormPage, filled, type Problems, readFields, timeFieldText } from '../components/form.tsx'
@@ -416,12 +423,18 @@ const overrideFields = (limit: AnyLimitName) =>
     },
     {
       ...({ kind: 'time', name: 'expiresAt', label: 'Until', isRequired: true } as const),
-      hint: 'At most 366 days ahead.',
+      hint: `At most ${overrideDaysMax} days ahead.`,
     },
     {
-      ...({ kind: 'text', name: 'reason', label: 'Reason', charsMax: 500, isRequired: true } as const),
+      ...({
+        kind: 'text',
+        name: 'reason',
+        label: 'Reason',
+        charsMax: overrideReasonCharsMax,
+        isRequired: true,
+      } as const),
       hint: 'Shown beside the limit and in the audit log.',
-      expected: 'Enter a reason of at most 500 characters for the audit log',
+      expected: `Enter a reason of at most ${overrideReasonCharsMax} characters for the audit log`,
     },
   ] as const
 

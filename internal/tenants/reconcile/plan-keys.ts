@@ -26,8 +26,8 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
-/** Characters of a key, including `lk_`, that are stored in plain text to identify it. */
-const keyPrefixChars = 11
+/** Characters of a key, including `lk_`, that are stored in plain text to identify the key. */
+export const keyPrefixChars = 11
 
 /** Returns the SHA-256 (hex) under which a key is stored and found. */
 export function hashApiKey(key: string): string {
