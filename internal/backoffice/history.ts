@@ -18,7 +18,7 @@ import { reachTenant, type TenantSelection } from './reach.ts'
 export interface LockListRequest extends PageRequest {
   readonly tenantId: TenantId
   readonly scope?: string | undefined
-  /** Allowed only with a scope. */
+  /** Key of the lock. Allowed only together with a scope. */
   readonly key?: string | undefined
   readonly state?: LockState | undefined
   /** Inclusive start of the time of acquisition. */

@@ -12,7 +12,7 @@ import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachList, type TenantSelection } from './reach.ts'
 
-/** Covers at most 35 days. Times are in milliseconds since the epoch. */
+/** Request for statistics of at most 35 days. Times are in milliseconds since the epoch. */
 interface StatsRequest extends TenantSelection {
   readonly fromMs: number
   readonly toMs: number

@@ -20,7 +20,7 @@ export interface Preferences {
   readonly flash: Flash | undefined
   /** Stored by the script of the browser. Undefined without scripts. */
   readonly browserZone: string | undefined
-  /** Zone of all times on pages: that of the browser unless the user chose UTC. */
+  /** Zone of all times on pages: the browser's zone, unless the user chose UTC. */
   readonly zone: string
 }
 

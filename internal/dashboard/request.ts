@@ -8,9 +8,9 @@ const loopback = /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1
  * request is unsafe.
  */
 export function factsOf(request: Request): {
-  /** Whether the browser used https or runs on the same machine. */
+  /** True if the browser used https or runs on the same machine. */
   readonly isSafe: boolean
-  /** Whether cookies can be `Secure`. */
+  /** True if cookies are set as `Secure`. */
   readonly isHttps: boolean
 } {
   const isForwardedHttps = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim() === 'https'

@@ -120,7 +120,7 @@ export function createReplayId(nowMs: number): ReplayId {
 
 const replayIdForm = new RegExp(idPattern('rpl'))
 
-/** Parses untrusted input. Returns undefined if it is not a replay id. */
+/** Parses a replay id from outside. Returns undefined for any other text. */
 export function parseReplayId(text: string): ReplayId | undefined {
   return replayIdForm.test(text) ? (text as ReplayId) : undefined
 }

@@ -34,7 +34,7 @@ const outcomeOfState = {
   verified: undefined,
 } as const
 
-/** Omits events that were deleted or replayed again since. */
+/** Reads the outcome of each event. Omits events that were deleted or replayed again since. */
 async function readOutcomes(
   pool: Pool,
   cycles: ReadonlyMap<EventId, number>,

@@ -103,7 +103,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   const results = await beginCycles(
     client,
     {
-      // Includes events in the state `accepted`, because those of them that wait for a pull are queued.
+      // Includes events in the state `accepted`: some of these wait for a pull, and the replay queues them.
       ids: events.map(({ id }) => id),
       ...(tenantId !== undefined && { tenantId }),
       ...(state !== undefined && { state }),

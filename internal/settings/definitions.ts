@@ -228,7 +228,7 @@ export interface RuntimeSettings {
   readonly retention: RetentionDays
 }
 
-/** Without an argument, all settings have their defaults. */
+/** Converts stored settings to runtime settings. Without an argument, all settings have their defaults. */
 export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
   const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
   const valueOf = (name: FixedSettingName) =>

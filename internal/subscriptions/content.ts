@@ -12,7 +12,7 @@ export function fitting(events: readonly FeedEvent[]): readonly FeedEvent[] {
   return withinBytes(events, payloadBytesMax)
 }
 
-/** Omits events that retention has removed since the feed was read. @throws errors of Postgres */
+/** Loads the content of events. Omits events that retention has removed since the feed was read. @throws errors of Postgres */
 export async function loadContent(
   pool: Pool,
   tenantId: TenantId,

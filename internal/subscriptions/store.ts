@@ -136,7 +136,7 @@ export async function findReaders(
 export async function writeSubscription(pool: Pool, wanted: WrittenSubscription): Promise<WriteResult> {
   const { tenantId, name, providers, types, deleteAfterIdleDays: idleDays = null } = wanted
   return withTx(pool, async (tx): Promise<WriteResult> => {
-    // Locks the tenant, so that of concurrent calls each one counts the subscriptions that the earlier ones created.
+    // Locks the tenant, so that concurrent calls run one after another and count each other's subscriptions.
     const owner = await tx.query(
       'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE',
       [tenantId],

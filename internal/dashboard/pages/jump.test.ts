@@ -86,7 +86,7 @@ describe('jump', () => {
     for (const type of types) expect(type).toContain('type=refund.')
   })
 
-  test('jump: a setting that tenants can have links to the settings of the chosen tenant, any other setting to those of the installation', async () => {
+  test('jump: a setting that tenants can have links to the settings page of the chosen tenant, and any other setting to the installation’s page', async () => {
     expect(await found(admin, 'forwarding.paused', '&tenant=acme')).toEqual([
       '/settings?tenant=acme#forwarding.paused',
     ])

@@ -92,7 +92,7 @@ export function parseReplayForm(
   }
 }
 
-/** Returns the ids of selected events. Undefined for other filters, including those of an earlier replay, which can have ids. */
+/** Returns the ids of events that the user selected. Undefined for any other filter; one with `replayId` can also contain ids. */
 export function selectionOf({ ids, replayId }: ReplayFilter): readonly EventId[] | undefined {
   return replayId === undefined ? ids : undefined
 }
