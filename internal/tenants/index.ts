@@ -45,7 +45,6 @@ export type {
 } from './providers/provider-object.ts'
 export { providerObjects } from './providers/provider-object.ts'
 export { type Declarations, emptyDeclarations } from './providers/provider-store.ts'
-export type { TenantData } from './purge.ts'
 export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export { type Condition, conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
@@ -94,6 +93,7 @@ export {
 } from './spec-providers.ts'
 export { ProviderStatus, TenantStatus } from './status-schemas.ts'
 export { tenants } from './tables.ts'
+export type { TenantData } from './tenant-data.ts'
 export {
   type TenantObject,
   tenantFinalizer,

@@ -1,7 +1,7 @@
 import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import type { AuditEntry, TenantData } from '../purge.ts'
 import { lockRecordDefault, moveRecordStore } from '../record-stores.ts'
+import type { AuditEntry, TenantData } from '../tenant-data.ts'
 import type { TenantSecrets } from '../tenant-source.ts'
 import type { LiveTenant } from '../tenant-store.ts'
 import type { Complaint } from './conditions.ts'

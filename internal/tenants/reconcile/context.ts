@@ -1,7 +1,7 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 import type { DeclarationRules } from '../providers/provider-object.ts'
-import type { TenantData } from '../purge.ts'
+import type { TenantData } from '../tenant-data.ts'
 import type { TenantSource } from '../tenant-source.ts'
 import type { Applied, ApplyContext } from './apply-plan.ts'
 import type { GatherSources } from './gather-tenant.ts'

@@ -5,9 +5,9 @@ import { type CallbackRefusal, validateCallback } from '#internal/egress/index.t
 import { notificationsUrlField } from '../key-ring.ts'
 import type { TenantSpec } from '../model.ts'
 import { providerAcceptance, stagedProvider } from '../provider-acceptance.ts'
-import type { CallbackSuspension } from '../purge.ts'
 import { neutralProviderName } from '../spec-providers.ts'
 import type { tenants } from '../tables.ts'
+import type { CallbackSuspension } from '../tenant-data.ts'
 import type { GeneratedSecret } from '../tenant-source.ts'
 import {
   type Complaint,
