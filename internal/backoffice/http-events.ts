@@ -25,18 +25,19 @@ const ingestBytesMax = 26 * 1024 * 1024
 const tenantField = idSchema('ten', { description: 'Id of the tenant.' })
 const typeText = (description: string) => plainText(255, { description })
 
+const headerValueCharsMax = 8_192
+const headersMax = 100
 const forwardedHeaders = t.Record(
   t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
   t.String({
     pattern: '^[ -~]*$',
-    maxLength: 8_192,
-    expected: 'a string of at most 8192 printable ASCII characters',
+    maxLength: headerValueCharsMax,
+    expected: `a string of at most ${headerValueCharsMax} printable ASCII characters`,
   }),
   {
     ...strict,
-    maxProperties: 100,
-    expected:
-      'a JSON object of at most 100 headers, each with a name of 1 to 100 characters as in RFC 9110 and a text',
+    maxProperties: headersMax,
+    expected: `a JSON object of at most ${headersMax} headers, each with a name of 1 to 100 characters as in RFC 9110 and a text`,
     description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are dropped.',
   },
 )

@@ -1,5 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
-import { parseReplayId, replayRateMax } from '#internal/replays/index.ts'
+import {
+  parseReplayId,
+  previewedEventsMax,
+  replayRateDefault,
+  replayRateMax,
+} from '#internal/replays/index.ts'
 import { parseReplayFilter, replayFilterFields } from './derived-filters.ts'
 import type { SharedApi } from './http-apis.ts'
 import { Replay, ReplayChanged, ReplayPage, ReplayPreview } from './http-event-answers.ts'
@@ -31,7 +36,7 @@ function previewReplay<Parts>(api: SharedApi<Parts>) {
     answer: ReplayPreview,
     body: t.Object(replayFilterFields(api), strict),
     bodyBytesMax: filterBytesMax,
-    summary: 'Count the events that a replay would deliver, and return the first 20',
+    summary: `Count the events that a replay would deliver, and return the first ${previewedEventsMax}`,
     right: 'see',
     description: `Queues nothing. ${coversText(api)}`,
     example: filterExampleIn(api),
@@ -59,7 +64,11 @@ function startReplay<Parts>(api: SharedApi<Parts>) {
       {
         ...replayFilterFields(api),
         ratePerSecond: t.Optional(
-          t.Integer({ minimum: 1, maximum: replayRateMax, description: 'Events per second. Default 50.' }),
+          t.Integer({
+            minimum: 1,
+            maximum: replayRateMax,
+            description: `Events per second. Default ${replayRateDefault}.`,
+          }),
         ),
       },
       strict,

@@ -9,6 +9,7 @@ import {
   leaseSecondsMax,
   parseSubscriptionName,
   pullEventsMax,
+  pulledBytesMax,
   type StreamPage,
   type SubscriptionPlace,
   subscriptionsMax,
@@ -194,8 +195,7 @@ export const pullRoutes = [
     errors: tokenErrors,
     isBodyOptional: true,
     summary: 'Get the next events under a lease',
-    description:
-      'Returns at most 4 MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription returns no events: programs that work at the same time need a subscription each. Events that are not acknowledged are returned again after the lease. Each pull with events is recorded in the audit log.',
+    description: `Returns at most ${pulledBytesMax / 2 ** 20} MiB of payloads, but at least one event. Until the lease ends, another pull of the subscription returns no events: programs that work at the same time need a subscription each. Events that are not acknowledged are returned again after the lease. Each pull with events is recorded in the audit log.`,
     body: t.Object(
       {
         limit: t.Optional(

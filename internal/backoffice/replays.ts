@@ -12,6 +12,7 @@ import {
   type ReplayJob,
   type ReplayPreview,
   readReplay,
+  replayRateDefault,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
@@ -45,8 +46,6 @@ const preview: SharedUseCase<ReplayFilter, ReplayPreview> = async (parts, actor,
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
-const rateDefault = 50
-
 /** Starts a replay, which forwarders run as a job. */
 const start: SharedUseCase<
   {
@@ -59,7 +58,7 @@ const start: SharedUseCase<
   },
   ValueOf<typeof ReplayChanged>
 > = async (parts, actor, asked) => {
-  const { ratePerSecond = rateDefault, idempotencyKey } = asked
+  const { ratePerSecond = replayRateDefault, idempotencyKey } = asked
   const typed = readTypeFilter({ ...ownTenant(actor), ...asked.filter })
   if (typed.kind !== 'ok') return typed
   const completed = await withReplayOf(parts, actor, typed.value)

@@ -14,13 +14,13 @@ export interface Batch {
 }
 
 /** Maximum bytes of all records in one response. Checks with further records get an error. */
-const batchRecordBytesMax = 4 * 1024 * 1024
+export const batchRecordBytesMax = 4 * 1024 * 1024
 /** Checks of a batch that run concurrently. The process serves other calls between slices of this size. */
 const sliceChecks = 20
 /** Bytes of long records that are read concurrently. A longer record is read alone. */
 const sliceBytes = 256 * 1024
 /** Time after which checks without an outcome get the error `store_unavailable`. */
-const batchMsMax = 900
+export const batchMsMax = 900
 
 /**
  * Runs the checks of a batch in order, one slice at a time. Reads long records last, as many as fit into the response; a check whose record

@@ -30,7 +30,7 @@ import {
   RemoveAnswer,
   SaveAnswer,
 } from './answer.ts'
-import { checkBatch } from './batch.ts'
+import { batchMsMax, batchRecordBytesMax, checkBatch } from './batch.ts'
 import {
   BatchCheck,
   BatchRequest,
@@ -43,6 +43,7 @@ import {
   SaveRequest,
 } from './requests.ts'
 import { saveRecord } from './save.ts'
+import { longRecordBytes } from './scripts.ts'
 
 /** Maximum bytes of a request beyond the saved body. */
 const slackBytes = 64 * 1024
@@ -276,8 +277,7 @@ const batchRoute = route({
     id: 'checkRecords',
     tag,
     summary: 'Check up to 100 keys in one call',
-    description:
-      'Each check is answered on its own, in order. The records of one answer have 4 MiB together at most: a record over 32 KiB that does not fit is replaced by the error `overloaded`, and its key has to be checked in a call of its own. Checks that the store does not answer within 900 ms have `store_unavailable`.',
+    description: `Each check is answered on its own, in order. The records of one answer have ${batchRecordBytesMax / 2 ** 20} MiB together at most: a record over ${longRecordBytes / 1_024} KiB that does not fit is replaced by the error \`overloaded\`, and its key has to be checked in a call of its own. Checks that the store does not answer within ${batchMsMax} ms have \`store_unavailable\`.`,
     examples: {
       batch: {
         value: {

@@ -24,8 +24,10 @@ export {
 export { replayEvent, retryEvent } from './replay-event.ts'
 export {
   cancelReplay,
+  previewedEventsMax,
   previewReplay,
   type ReplayPreview,
+  replayRateDefault,
   replayRateMax,
   type StartReplayResult,
   startReplay,

@@ -59,6 +59,8 @@ export const unfinishedPerTenantMax = 2
 export const unfinishedMax = 20
 /** Part of `unfinishedMax` that tenants cannot use for their own replays. */
 const keptForPlatform = 5
+/** Events per second of a replay whose request states no rate. */
+export const replayRateDefault = 50
 /** Maximum events per second: two steps per second, each with the maximum events per statement. */
 export const replayRateMax = 1_000
 
@@ -139,7 +141,8 @@ const stepRows = 1_000
 const stepExamined = 10_000
 /** Maximum scans per preview. A preview that needs more scans, since no index covers its filter, returns a lower bound as count. */
 const stepsMax = 12
-const examplesMax = 20
+/** Maximum events that a preview lists. */
+export const previewedEventsMax = 20
 /** Maximum matching events that are read to find the latest event whose delivery cycle is not in progress. */
 const newestRows = 100
 
@@ -164,7 +167,7 @@ async function countMatching(pool: Pool, filter: ReplayFilter, nowMs: number): P
     const { events, searchedTo } = await scanEvents(pool, scan)
     const matching = events.filter((event) => event.state !== 'accepted' && isReplayed(event))
     count += matching.length
-    examples.push(...matching.slice(0, examplesMax - examples.length))
+    examples.push(...matching.slice(0, previewedEventsMax - examples.length))
     if (searchedTo === undefined) isExact = true
     else scan = scanBeyond(scan, searchedTo)
   }

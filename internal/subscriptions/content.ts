@@ -6,10 +6,10 @@ import type { Pool } from '#internal/storage/index.ts'
 export type PulledEvent = LoadedEvent['content']
 
 /** Maximum bytes of payloads in a pull and in a page of a stream, unless the first event alone has more. */
-const payloadBytesMax = 4 * 1024 * 1024
+export const pulledBytesMax = 4 * 1024 * 1024
 
 export function fitting(events: readonly FeedEvent[]): readonly FeedEvent[] {
-  return withinBytes(events, payloadBytesMax)
+  return withinBytes(events, pulledBytesMax)
 }
 
 /** Loads the content of events. Omits events that retention has removed since the feed was read. @throws errors of Postgres */

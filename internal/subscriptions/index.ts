@@ -1,4 +1,4 @@
-export type { PulledEvent } from './content.ts'
+export { type PulledEvent, pulledBytesMax } from './content.ts'
 export {
   acknowledgeEvents,
   extendLease,

@@ -1,7 +1,12 @@
 import { defined, replayFilterWords, replayFormFields } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
-import { type ReplayFilter, type ReplayPreview, replayRateMax } from '#internal/replays/index.ts'
+import {
+  type ReplayFilter,
+  type ReplayPreview,
+  replayRateDefault,
+  replayRateMax,
+} from '#internal/replays/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
   earliestText,
@@ -33,7 +38,6 @@ import { listPathOf } from './events.tsx'
 import { ProviderCell } from './origin.tsx'
 
 const dayMs = 86_400_000
-const rateDefault = 50
 const crumbs = [{ label: 'Replays', path: '/replays' }]
 
 /** Fields about an earlier replay. The form shows them only if the address contains them. */
@@ -75,7 +79,13 @@ export function parseReplayForm(
   // An earlier replay already limits the events, so the start defaults to the earliest possible time.
   const from = typed['from'] || (typed['replay'] && earliestText) || ''
   const { values, problems } = readFields(formFields, { ...typed, from, to })
-  const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, replay: replayId, ...fields } = values
+  const {
+    from: fromMs,
+    to: toMs,
+    rate: ratePerSecond = replayRateDefault,
+    replay: replayId,
+    ...fields
+  } = values
   // Selected events need no other field, so problems of other fields are ignored.
   if (ids.length > 0)
     return {
@@ -200,7 +210,7 @@ function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly F
   const values = {
     ...(query['from'] === undefined && { state: 'delivery_failed' }),
     from: timeFieldText(nowMs - dayMs),
-    rate: String(rateDefault),
+    rate: String(replayRateDefault),
     ...query,
   }
   const isAsked = ({ name }: Field) => !earlierReplay.has(name) || name in query
