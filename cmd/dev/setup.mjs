@@ -1,6 +1,6 @@
 // Installs the programs and packages that a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages,
 // because this script installs them:
-// node cmd/dev/setup.mjs dev|test|test:e2e|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example|client-files [arguments]
+// node cmd/dev/setup.mjs dev|test|test:e2e|test:clients|test:faults|test:cluster|test:nightly|test:defects|lint|bench|build|format|generate|docs|docs:diagrams|screenshots|record|path|latchkey|example|program|client-files [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -53,6 +53,7 @@ const commands = {
   path: async (bun, args) => (await ensure(bun, 'redis')) || run(bun, ['test/path/path.main.ts', ...args]),
   latchkey: runLatchkey,
   example: runExample,
+  program: compileProgram,
   // Builds nothing but what every command has built before it.
   'client-files': () => 0,
 }
@@ -125,6 +126,10 @@ async function runInParallel(bun, { args, ignored, drivesBrowser, timings }) {
   const ensured = await ensure(bun, 'redis', ...(drivesBrowser ? ['chromium'] : []))
   if (ensured !== 0) return ensured
   const { patterns } = splitArgs(args)
+  if (patterns.length === 0) {
+    const compiled = await compileProgram(bun)
+    if (compiled !== 0) return compiled
+  }
   const processes = Math.min(availableParallelism() + 1, testProcessesMax)
   const flags = [
     `--timeout=${testMsMax}`,
@@ -152,6 +157,11 @@ function testTimings(name) {
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, JSON.stringify({ version: 1, files: Object.fromEntries(files) }))
   return path
+}
+
+/** Compiles the program that tests start, unless its sources are unchanged. A test that did it would need most of its time limit. */
+function compileProgram(bun) {
+  return run(bun, ['test/support/processes/compiled-program.ts'])
 }
 
 function ensure(bun, ...programs) {

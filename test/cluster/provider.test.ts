@@ -121,7 +121,12 @@ test.each([
   ['a name with a dash', /name: \S+(?=})/, 'name: a-b', 'letters and digits'],
   ['a body of no form', /json: {}/, '', 'json, form or both'],
   ['an unknown algorithm', /algorithm: token/, 'algorithm: md5', 'Unsupported value'],
-  ['an alias that is a built-in name', /  vectors:/, '  aliases: [github]\n  vectors:', 'an alias is a name'],
+  [
+    'an alias that is a built-in name',
+    /  vectors:/,
+    '  aliases: [github]\n  vectors:',
+    'an alias must not be the name',
+  ],
 ])('Provider: the API server refuses %s', async (_what, part, replacement, message) => {
   const yaml = providerYaml({ id: 'id' }).replace(part, replacement)
   const { exitCode, error } = await kubectl({ args: ['apply', '--dry-run=server', '-f', '-'], input: yaml })
