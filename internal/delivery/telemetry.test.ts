@@ -4,7 +4,7 @@ import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { directoryTenant, someTenantId } from '#test/support/tenants/directory-tenant.ts'
-import { type AttemptReport, countAttempt, createDeliveryTelemetry } from './telemetry.ts'
+import { type AttemptReport, countAttempt, createDeliveryTelemetry, forwarderSteps } from './telemetry.ts'
 
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tenantId = someTenantId()
@@ -111,7 +111,7 @@ function observed(keepsLine: boolean) {
   }
 }
 
-test.each(['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release'] as const)(
+test.each(forwarderSteps)(
   'delivery telemetry: the failure counter of step %s starts at 0 and counts each failure, with one log line per second',
   async (step) => {
     const { telemetry, rendered, lines } = observed(true)

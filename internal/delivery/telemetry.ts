@@ -32,16 +32,18 @@ export interface AttemptReport {
 }
 
 /** Steps whose failures are reported and retried. */
-export type ForwarderStep =
-  | 'claim'
-  | 'load'
-  | 'send'
-  | 'complete'
-  | 'renew'
-  | 'sweep'
-  | 'release'
-  | 'alerts'
-  | 'offer'
+export const forwarderSteps = [
+  'claim',
+  'load',
+  'send',
+  'complete',
+  'renew',
+  'sweep',
+  'release',
+  'alerts',
+  'offer',
+] as const
+export type ForwarderStep = (typeof forwarderSteps)[number]
 
 /** These callbacks must not throw or block. */
 export interface ForwarderObserver {
@@ -75,17 +77,6 @@ export interface DeliveryTelemetry extends ForwarderObserver {
 const logLimit = { perSecondMax: 1, clock: systemClock }
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
-const steps: readonly ForwarderStep[] = [
-  'claim',
-  'load',
-  'send',
-  'complete',
-  'renew',
-  'sweep',
-  'release',
-  'alerts',
-  'offer',
-]
 
 interface TelemetryParts {
   /** Chooses the delivered events whose attempts are logged. */
@@ -244,7 +235,7 @@ function declareCounters(metrics: Metrics) {
     help: 'Failed steps of the forwarder, each retried.',
     labels: ['step'],
   })
-  for (const step of steps) failures.with(step).inc(0)
+  for (const step of forwarderSteps) failures.with(step).inc(0)
   return {
     failures,
     claims: counter('latchkey_delivery_claims_total', 'Claims.'),
