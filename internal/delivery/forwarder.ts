@@ -35,7 +35,7 @@ import { HandOffReceiver } from './hand-off-receiver.ts'
 import { DestinationSignals } from './health.ts'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
 import { hasDestination, type OpensSecrets, PreparedTargets } from './target.ts'
-import type { ForwarderObserver } from './telemetry.ts'
+import type { ForwarderObserver, ForwarderStep } from './telemetry.ts'
 
 /** The caller closes these dependencies. */
 export interface ForwarderOptions {
@@ -123,7 +123,10 @@ export class Forwarder {
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
   #gatherMs = 0
-  #loops: readonly SupervisedLoop[] = []
+  #claimLoop: SupervisedLoop | undefined
+  /** Undefined without `publishOffer`. */
+  #offerLoop: SupervisedLoop | undefined
+  #otherLoops: readonly SupervisedLoop[] = []
 
   constructor(options: ForwarderOptions) {
     this.#options = options
@@ -135,7 +138,7 @@ export class Forwarder {
       capacity: this.#capacity,
       leaseToken: this.#token,
       onRoom: (tenantWasFull) => {
-        if (tenantWasFull || this.#hasMore) this.#loops[0]?.wake()
+        if (tenantWasFull || this.#hasMore) this.#claimLoop?.wake()
       },
     })
     if (options.publishOffer)
@@ -148,7 +151,7 @@ export class Forwarder {
         refused: () => this.#refused(),
         release: (deliveries) => this.#release(deliveries),
         onAccepted: (count) => options.observer.handed(count),
-        onFull: () => this.#loops.at(-1)?.wake(),
+        onFull: () => this.#offerLoop?.wake(),
       })
   }
 
@@ -171,7 +174,7 @@ export class Forwarder {
     const { observer, health } = this.#options
     const renewCheckMs = this.#leases.leastMs * renewCheckShare
     const loop = (
-      step: 'claim' | 'renew' | 'sweep' | 'alerts' | 'offer',
+      step: ForwarderStep,
       name: string,
       intervalMs: number,
       runOnce: (signal: AbortSignal) => Promise<void>,
@@ -186,17 +189,16 @@ export class Forwarder {
         ...(step === 'renew' && { backoff: { firstMs: renewCheckMs, maxMs: renewCheckMs } }),
         ...(health && { health }),
       })
-    this.#loops = [
-      loop('claim', 'deliveries', pollMs, (signal) => this.#turn(signal)),
+    this.#claimLoop = loop('claim', 'deliveries', pollMs, (signal) => this.#turn(signal))
+    this.#otherLoops = [
       loop('renew', 'delivery leases', renewCheckMs, () => this.#renew()),
       loop('sweep', 'tenant queues', sweepMs, () => this.#sweep()),
       loop('alerts', 'notifications of owners', this.#options.alertsMs ?? defaultAlertsMs, () =>
         this.#decideAlerts(),
       ),
-      ...(this.#handOffs
-        ? [loop('offer', 'offers of deliveries', offerMs, async () => this.#handOffs?.offer())]
-        : []),
     ]
+    const handOffs = this.#handOffs
+    if (handOffs) this.#offerLoop = loop('offer', 'offers of deliveries', offerMs, () => handOffs.offer())
   }
 
   /** Notifies the forwarder that these tenants, or any tenant, may have work. Cheap and safe to repeat. */
@@ -204,7 +206,7 @@ export class Forwarder {
     // Omits tenants without a callback: they read their feed and have no deliveries to claim.
     const called = news === 'all' ? [] : news.filter((id) => this.#hasDeliveries(id))
     for (const id of called) if (this.#notified.size < notifiedMax) this.#notified.add(id)
-    if (news === 'all' || called.length > 0) this.#loops[0]?.wake()
+    if (news === 'all' || called.length > 0) this.#claimLoop?.wake()
   }
 
   /**
@@ -214,14 +216,14 @@ export class Forwarder {
   async stop(leftMs: number): Promise<void> {
     const deadlineMs = performance.now() + leftMs
     if (this.#handOffs) await within(closeMsMax, this.#handOffs.close(), () => undefined)
-    const [claims, ...others] = this.#loops
-    await claims?.stop()
+    await this.#claimLoop?.stop()
     const callsMs = Math.max(0, deadlineMs - performance.now() - lastStatementsMs)
     const unfinished = await this.#deliverer.stop(callsMs)
     await Promise.all([
       this.#deliverer.completions.drain(Math.max(lastStatementsMs / 2, deadlineMs - performance.now())),
       this.#release(unfinished),
-      ...others.map((loop) => loop.stop()),
+      this.#offerLoop?.stop(),
+      ...this.#otherLoops.map((loop) => loop.stop()),
     ])
     await this.#handOffs?.released(Math.max(lastStatementsMs / 2, deadlineMs - performance.now()))
   }
@@ -270,7 +272,7 @@ export class Forwarder {
     const isServed = (id: QueueId) => !isTight || this.#capacity.responsivenessOf(id) !== 'responsive'
     const notified = this.#takeNotified(isServed, notifiedMaxOf(rowsMax))
     this.#hasMore = await this.#claim(notified, { rooms: this.#rooms(), rowsMax })
-    if (this.#hasMore || [...this.#notified].some(isServed)) this.#loops[0]?.wake()
+    if (this.#hasMore || [...this.#notified].some(isServed)) this.#claimLoop?.wake()
   }
 
   #takeNotified(isMeant: (queueId: QueueId) => boolean, most: number): QueueId[] {
@@ -369,7 +371,7 @@ export class Forwarder {
     const queues = await sweepTenantQueues(this.#options.pool)
     if (queues === 0) return
     this.#options.observer.swept(queues)
-    this.#loops[0]?.wake()
+    this.#claimLoop?.wake()
   }
 
   /** Writes attempts of callbacks in trouble, then decides about notifications. Any number of processes share the decisions. */
