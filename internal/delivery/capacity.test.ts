@@ -1,39 +1,66 @@
 import { expect, test } from 'bun:test'
-import type { QueueId } from '#internal/events/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import { callbackQueueOf, notificationsDestination, queueIdOf } from '#internal/events/index.ts'
 import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 
-const queue = (name: string) => name as QueueId
+const tenant = (name: string) => name as TenantId
+const queue = (name: string) => callbackQueueOf(tenant(name))
+const notificationsQueue = (name: string) =>
+  queueIdOf({ tenantId: tenant(name), destination: notificationsDestination })
 const mb = 1024 * 1024
 
-test('capacity: a tenant has 64 free places for deliveries, regardless of how many deliveries other tenants have', () => {
-  const capacity = new Capacity()
-  for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take(queue('a'))
-  capacity.take(queue('b'))
-  expect(capacity.queueRooms()).toEqual(
-    new Map([
-      [queue('a'), 0],
-      [queue('b'), tenantDeliveriesMax - 1],
-    ]),
-  )
-  expect(capacity.count).toBe(tenantDeliveriesMax + 1)
-  expect(capacity.room).toBe(1_024 - tenantDeliveriesMax - 1)
+/** Capacity for tenants with two queues each. */
+const createCapacity = (now?: () => number) => new Capacity((id) => [queue(id), notificationsQueue(id)], now)
+const take = (capacity: Capacity, name: string) => capacity.take(tenant(name), queue(name))
+const takeNotification = (capacity: Capacity, name: string) =>
+  capacity.take(tenant(name), notificationsQueue(name))
+
+test('capacity: the queues of a tenant share its 64 places, and another tenant keeps its own', () => {
+  const capacity = createCapacity()
+  for (let each = 0; each < 40; each += 1) take(capacity, 'a')
+  for (let each = 0; each < 23; each += 1) takeNotification(capacity, 'a')
+  take(capacity, 'b')
+  const ofB = [queue('b'), tenantDeliveriesMax - 1] as const
+  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 1], [notificationsQueue('a'), 1], ofB]))
+  const last = takeNotification(capacity, 'a')
+  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 0], [notificationsQueue('a'), 0], ofB]))
+  expect(capacity.roomOf(tenant('a'), queue('a'))).toBe(0)
+  expect(capacity.roomOf(tenant('b'), notificationsQueue('b'))).toBe(tenantDeliveriesMax - 1)
+  expect([capacity.count, capacity.room]).toEqual([65, 1_024 - 65])
+  capacity.give(last, true)
+  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 1], [notificationsQueue('a'), 1], ofB]))
 })
 
-test('capacity: `give` returns whether the tenant was full, and forgets a tenant without deliveries', () => {
-  const capacity = new Capacity()
-  const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take(queue('a')))
-  expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
-  expect(capacity.give(capacity.take(queue('b')), true)).toBe(false)
+test('capacity: a full tenant has no room in a queue without deliveries', () => {
+  const capacity = createCapacity()
+  for (let each = 1; each < tenantDeliveriesMax; each += 1) take(capacity, 'a')
+  expect([...capacity.queueRooms()]).toEqual([[queue('a'), 1]])
+  take(capacity, 'a')
+  const none = new Map([queue('a'), notificationsQueue('a')].map((id) => [id, 0]))
+  expect(capacity.queueRooms()).toEqual(none)
+  take(capacity, 'a')
+  expect(capacity.queueRooms()).toEqual(none)
+})
+
+test('capacity: `give` returns whether all queues of the tenant together were full, and forgets a queue without deliveries', () => {
+  const capacity = createCapacity()
+  const places = Array.from({ length: tenantDeliveriesMax - 1 }, () => take(capacity, 'a'))
+  const notification = takeNotification(capacity, 'a')
+  expect([notification, ...places.splice(-1)].map((place) => capacity.give(place, true))).toEqual([
+    true,
+    false,
+  ])
+  expect(capacity.give(take(capacity, 'b'), true)).toBe(false)
   expect([...capacity.queueRooms().keys()]).toEqual([queue('a')])
 })
 
 test('capacity: responsive callbacks have reserved places until they hang', () => {
   let nowMs = 0
-  const capacity = new Capacity(() => nowMs)
-  capacity.give(capacity.take(queue('quick')), true)
-  capacity.give(capacity.take(queue('uncalled')), false)
-  const late = capacity.take(queue('late'))
-  const busy = capacity.take(queue('busy'))
+  const capacity = createCapacity(() => nowMs)
+  capacity.give(take(capacity, 'quick'), true)
+  capacity.give(take(capacity, 'uncalled'), false)
+  const late = take(capacity, 'late')
+  const busy = take(capacity, 'busy')
   nowMs = 1_999
   expect(capacity.responsivenessOf(queue('busy'))).toBe('unresponsive')
   capacity.give(busy, true)
@@ -48,9 +75,9 @@ test('capacity: responsive callbacks have reserved places until they hang', () =
     'unknown',
   ])
 
-  for (let each = 0; each < 1_024; each += 1) capacity.take(queue(`hangs-${each}`))
+  for (let each = 0; each < 1_024; each += 1) take(capacity, `hangs-${each}`)
   expect([capacity.room, capacity.reservedRoom]).toEqual([0, 512])
-  const places = Array.from({ length: 64 }, () => capacity.take(queue('quick')))
+  const places = Array.from({ length: 64 }, () => take(capacity, 'quick'))
   expect([capacity.room, capacity.reservedRoom]).toEqual([0, 448])
   expect(capacity.queueRooms().get(queue('quick'))).toBe(0)
   nowMs = 2_499
@@ -66,20 +93,20 @@ test('capacity: responsive callbacks have reserved places until they hang', () =
 
 test('capacity: formerly responsive callbacks that now hang occupy at most 2 048 places', () => {
   let nowMs = 0
-  const capacity = new Capacity(() => nowMs)
-  for (let each = 0; each < 1_024; each += 1) capacity.take(queue('hangs'))
+  const capacity = createCapacity(() => nowMs)
+  for (let each = 0; each < 1_024; each += 1) take(capacity, 'hangs')
   for (let cycle = 0; cycle < 2; cycle += 1) {
     expect(capacity.reservedRoom).toBe(512)
-    for (let each = 0; each < 512; each += 1) capacity.take(queue('quick'))
+    for (let each = 0; each < 512; each += 1) take(capacity, 'quick')
     expect(capacity.reservedRoom).toBe(0)
     nowMs += 500
   }
   expect([capacity.room, capacity.reservedRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
-test('capacity: a tenant whose circuit breaker has just opened has no free places', () => {
-  const capacity = new Capacity()
-  capacity.take(queue('a'))
+test('capacity: a tenant queue whose circuit breaker has just opened has no free places', () => {
+  const capacity = createCapacity()
+  take(capacity, 'a')
   capacity.holdBack(queue('a'))
   capacity.holdBack(queue('b'))
   expect(capacity.queueRooms()).toEqual(
@@ -91,12 +118,12 @@ test('capacity: a tenant whose circuit breaker has just opened has no free place
 })
 
 test('capacity: payload memory is limited to 64 MiB, and a tenant gets a quarter of it', () => {
-  const capacity = new Capacity()
-  expect(capacity.takeBytes(16 * mb, queue('a'))).toBe(true)
-  expect(capacity.takeBytes(1, queue('a'))).toBe(false)
-  for (const tenant of ['b', 'c', 'd'].map(queue)) expect(capacity.takeBytes(16 * mb, tenant)).toBe(true)
+  const capacity = createCapacity()
+  expect(capacity.takeBytes(16 * mb, tenant('a'))).toBe(true)
+  expect(capacity.takeBytes(1, tenant('a'))).toBe(false)
+  for (const id of ['b', 'c', 'd'].map(tenant)) expect(capacity.takeBytes(16 * mb, id)).toBe(true)
   expect(capacity.bytesRoom).toBe(0)
-  expect(capacity.takeBytes(1, queue('e'))).toBe(false)
-  capacity.giveBytes(16 * mb, queue('a'))
-  expect(capacity.takeBytes(1, queue('e'))).toBe(true)
+  expect(capacity.takeBytes(1, tenant('e'))).toBe(false)
+  capacity.giveBytes(16 * mb, tenant('a'))
+  expect(capacity.takeBytes(1, tenant('e'))).toBe(true)
 })

@@ -1,5 +1,5 @@
-import { Shares, setNewest } from '#internal/base/index.ts'
-import type { QueueId } from '#internal/events/index.ts'
+import { Shares, setNewest, type TenantId } from '#internal/base/index.ts'
+import { destinationOfQueue, type QueueId } from '#internal/events/index.ts'
 
 /** Shared places of a process. A delivery of any tenant occupies one from its claim to its response. */
 const sharedMax = 1_024
@@ -13,11 +13,11 @@ const answerMs = 2_000
 const heldMax = 2_048
 /** Maximum callbacks whose responsiveness is remembered. */
 export const rememberedMax = 10_000
-/** Maximum deliveries of one tenant: 640 per second and process at 100 ms per response. */
+/** Maximum deliveries of one tenant in all its queues: 640 per second and process at 100 ms per response. */
 export const tenantDeliveriesMax = 64
 /** Payload memory of a process. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** Time for which a tenant is not claimed after this process opened its circuit breaker, while the breaker is written to Postgres. */
+/** Time for which a tenant queue is not claimed after this process opened its circuit breaker, while the breaker is written to Postgres. */
 const holdBackMs = 2_000
 
 /** `responsive`: the last call ended in time. `unresponsive`: a call is late, or the last one ended late. `unknown`: not called yet. */
@@ -25,6 +25,7 @@ export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
 /** Place that a delivery occupies from `take` to `give`. */
 export interface Place {
+  readonly tenantId: TenantId
   readonly queueId: QueueId
   readonly sinceMs: number
   kind: 'shared' | 'reserved' | 'overdue'
@@ -32,8 +33,10 @@ export interface Place {
 
 /** Limits the deliveries and the payload memory of a process. Each `take` requires one `give`. */
 export class Capacity {
+  readonly #queuesOf: (tenantId: TenantId) => readonly QueueId[]
   readonly #now: () => number
-  readonly #held = new Map<QueueId, number>()
+  readonly #heldByTenant = new Map<TenantId, number>()
+  readonly #heldByQueue = new Map<QueueId, number>()
   /** Places held for less than `responsiveMs` at the last call of `#age`, oldest first. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<QueueId, Responsiveness>()
@@ -41,7 +44,12 @@ export class Capacity {
   readonly #bytes = new Shares(bytesMax)
   readonly #counts = { shared: 0, reserved: 0, overdue: 0 }
 
-  constructor(now: () => number = () => performance.now()) {
+  /** @param queuesOf returns all queues of a tenant, including those without deliveries in this process */
+  constructor(
+    queuesOf: (tenantId: TenantId) => readonly QueueId[],
+    now: () => number = () => performance.now(),
+  ) {
+    this.#queuesOf = queuesOf
     this.#now = now
   }
 
@@ -69,10 +77,16 @@ export class Capacity {
     return this.#responsiveness.get(queueId) ?? 'unknown'
   }
 
-  /** Returns the free places of tenant queues with deliveries in this process, and 0 for those passed to `holdBack` in the last 2 s. */
+  /**
+   * Returns the free places of tenant queues with deliveries in this process, which are those of their tenant. Returns 0 for all queues of
+   * a tenant without free places, and for queues passed to `holdBack` in the last 2 s.
+   */
   queueRooms(): Map<QueueId, number> {
     const rooms = new Map<QueueId, number>()
-    for (const queueId of this.#held.keys()) rooms.set(queueId, this.roomOf(queueId))
+    for (const queueId of this.#heldByQueue.keys())
+      rooms.set(queueId, this.#tenantRoomOf(destinationOfQueue(queueId).tenantId))
+    for (const [tenantId, held] of this.#heldByTenant)
+      if (held >= tenantDeliveriesMax) for (const queueId of this.#queuesOf(tenantId)) rooms.set(queueId, 0)
     for (const [queueId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(queueId, 0)
       else this.#heldBackUntilMs.delete(queueId)
@@ -80,45 +94,56 @@ export class Capacity {
     return rooms
   }
 
-  roomOf(queueId: QueueId): number {
+  roomOf(tenantId: TenantId, queueId: QueueId): number {
     const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(queueId) ?? 0)
-    return isHeldBack ? 0 : Math.max(0, tenantDeliveriesMax - (this.#held.get(queueId) ?? 0))
+    return isHeldBack ? 0 : this.#tenantRoomOf(tenantId)
   }
 
-  /** Sets the free places of a tenant to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
+  #tenantRoomOf(tenantId: TenantId): number {
+    return Math.max(0, tenantDeliveriesMax - (this.#heldByTenant.get(tenantId) ?? 0))
+  }
+
+  /** Sets the free places of a tenant queue to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
   holdBack(queueId: QueueId): void {
     this.#heldBackUntilMs.set(queueId, this.#now() + holdBackMs)
   }
 
-  /** Takes a place without a check of the limits: hand-offs during a claim can exceed them by the rows of the claim. */
-  take(queueId: QueueId): Place {
-    const place: Place = { queueId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
+  /**
+   * Takes a place without a check of the limits. They can be exceeded by the rows of one claim: events are handed off during a claim, each
+   * queue of a tenant can get all of the tenant's free places, and `queueRooms` omits queues without deliveries until their tenant is full.
+   */
+  take(tenantId: TenantId, queueId: QueueId): Place {
+    const place: Place = {
+      tenantId,
+      queueId,
+      sinceMs: this.#now(),
+      kind: this.room > 0 ? 'shared' : 'reserved',
+    }
     this.#counts[place.kind] += 1
     this.#young.add(place)
-    this.#held.set(queueId, (this.#held.get(queueId) ?? 0) + 1)
+    this.#heldByTenant.set(tenantId, (this.#heldByTenant.get(tenantId) ?? 0) + 1)
+    this.#heldByQueue.set(queueId, (this.#heldByQueue.get(queueId) ?? 0) + 1)
     return place
   }
 
   /** Returns true if the tenant had no other free place. @param called whether the callback was called */
   give(place: Place, called: boolean): boolean {
     this.#age()
-    const { queueId } = place
+    const { tenantId, queueId } = place
     this.#young.delete(place)
     if (called && this.#now() - place.sinceMs < answerMs) this.#note(queueId, 'responsive')
     this.#counts[place.kind] -= 1
-    const held = this.#held.get(queueId) ?? 0
-    if (held > 1) this.#held.set(queueId, held - 1)
-    else this.#held.delete(queueId)
-    return held >= tenantDeliveriesMax
+    decrement(this.#heldByQueue, queueId)
+    return decrement(this.#heldByTenant, tenantId) >= tenantDeliveriesMax
   }
 
-  /** Returns false if too little memory is free or the queue has used its quarter. A single payload may exceed the quarter. */
-  takeBytes(bytes: number, queueId: QueueId): boolean {
-    return this.#bytes.take(bytes, queueId)
+  /** Returns false if too little memory is free or the tenant has used its quarter. A single payload may exceed the quarter. */
+  takeBytes(bytes: number, tenantId: TenantId): boolean {
+    return this.#bytes.take(bytes, tenantId)
   }
 
-  giveBytes(bytes: number, queueId: QueueId): void {
-    this.#bytes.give(bytes, queueId)
+  giveBytes(bytes: number, tenantId: TenantId): void {
+    this.#bytes.give(bytes, tenantId)
   }
 
   #age(): void {
@@ -137,4 +162,12 @@ export class Capacity {
   #note(queueId: QueueId, responsiveness: Responsiveness): void {
     setNewest(this.#responsiveness, queueId, responsiveness, rememberedMax)
   }
+}
+
+/** Subtracts 1 from a count, removes a count of 0, and returns the count before. */
+function decrement<Key>(counts: Map<Key, number>, key: Key): number {
+  const count = counts.get(key) ?? 0
+  if (count > 1) counts.set(key, count - 1)
+  else counts.delete(key)
+  return count
 }

@@ -53,6 +53,7 @@ async function answered(count: number): Promise<Delivery[]> {
   await lab.accept(tenant.id, count)
   return (await lab.claim()).claimed.map((claim) => {
     const delivery = new Delivery(claim, 0, {
+      tenantId: tenant.id,
       queueId: callbackQueueOf(tenant.id),
       sinceMs: 0,
       kind: 'shared',

@@ -127,7 +127,7 @@ export class Deliverer {
     if (this.#deliveries.has(deliveryIdOf(claim))) return true
     const { capacity } = this.#options
     const queueId = queueIdOf(claim)
-    if (capacity.room === 0 || capacity.roomOf(queueId) === 0) return false
+    if (capacity.room === 0 || capacity.roomOf(claim.tenantId, queueId) === 0) return false
     this.#start(claim, leaseEndsMs, content)
     this.load()
     return true
@@ -167,7 +167,7 @@ export class Deliverer {
   #start(claim: ClaimedDelivery, leaseEndsMs: number, content?: EventContent): void {
     const { capacity } = this.#options
     const queueId = queueIdOf(claim)
-    const delivery = new Delivery(claim, leaseEndsMs, capacity.take(queueId))
+    const delivery = new Delivery(claim, leaseEndsMs, capacity.take(claim.tenantId, queueId))
     this.#deliveries.set(delivery.id, delivery)
     if (this.#stopped) return this.#release(delivery)
     if (!claim.isProbe) this.#health.seenClosed(queueId, this.#now())
@@ -178,7 +178,11 @@ export class Deliverer {
       const result = { kind: 'not_sent', cause, durationMs: 0 } as const
       return this.#concludeAttempt(delivery, target, { result, startedAtMs: this.#now() })
     }
-    if (content === undefined || !this.#loader.isIdle || !capacity.takeBytes(claim.payloadBytes, queueId))
+    if (
+      content === undefined ||
+      !this.#loader.isIdle ||
+      !capacity.takeBytes(claim.payloadBytes, claim.tenantId)
+    )
       return this.#loader.add(delivery)
     delivery.payloadBytesHeld = claim.payloadBytes
     delivery.to('loading')
@@ -362,7 +366,7 @@ export class Deliverer {
 
   #giveBytes(delivery: Delivery): void {
     if (delivery.payloadBytesHeld === undefined) return
-    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, delivery.queueId)
+    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, delivery.place.tenantId)
     delivery.payloadBytesHeld = undefined
   }
 

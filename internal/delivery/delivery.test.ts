@@ -13,7 +13,8 @@ const claim = {
 
 /** Creates a delivery and moves it to a state with the fewest changes. */
 function deliveryIn(state: DeliveryState): Delivery {
-  const delivery = new Delivery(claim, 0, { queueId: queueIdOf(claim), sinceMs: 0, kind: 'shared' })
+  const { tenantId } = claim
+  const delivery = new Delivery(claim, 0, { tenantId, queueId: queueIdOf(claim), sinceMs: 0, kind: 'shared' })
   const ways: Partial<Record<DeliveryState, readonly DeliveryState[]>> = {
     loading: ['loading'],
     sending: ['loading', 'sending'],

@@ -34,7 +34,7 @@ import { Deliverer } from './deliverer.ts'
 import { HandOffReceiver } from './hand-off-receiver.ts'
 import { DestinationSignals } from './health.ts'
 import { LeaseTimes, leasesToRenew } from './lease-times.ts'
-import { hasDestination, type OpensSecrets, PreparedTargets } from './target.ts'
+import { destinationsOf, hasDestination, type OpensSecrets, PreparedTargets } from './target.ts'
 import type { ForwarderObserver, ForwarderStep } from './telemetry.ts'
 
 /** The caller closes these dependencies. */
@@ -113,7 +113,7 @@ export class Forwarder {
   /** Owner of the rows that this process claims. */
   readonly #token = randomToken()
   readonly #leases: LeaseTimes
-  readonly #capacity = new Capacity()
+  readonly #capacity: Capacity
   readonly #signals = new DestinationSignals()
   readonly #deliverer: Deliverer
   readonly #handOffs: HandOffReceiver | undefined
@@ -131,6 +131,10 @@ export class Forwarder {
   constructor(options: ForwarderOptions) {
     this.#options = options
     this.#leases = new LeaseTimes(options.leaseMs)
+    this.#capacity = new Capacity((tenantId) => {
+      const tenant = options.directory.findTenantById(tenantId)
+      return tenant ? destinationsOf(tenant).map((destination) => queueIdOf({ tenantId, destination })) : []
+    })
     this.#deliverer = new Deliverer({
       ...options,
       prepared: new PreparedTargets(options.secrets),

@@ -103,7 +103,7 @@ export class HandOffReceiver {
       if (!this.#isClosed && deliverer.takeHanded(claim, content, leaseEndsMs)) accepted += 1
       else this.#releases.add(claim)
       const queueId = queueIdOf(claim)
-      isFull ||= !this.#isRefused(queueId) && capacity.roomOf(queueId) < tenantRoomMin
+      isFull ||= !this.#isRefused(queueId) && capacity.roomOf(claim.tenantId, queueId) < tenantRoomMin
     }
     if (accepted > 0) onAccepted(accepted)
     if (isFull) onFull()

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { callbackQueueOf } from '#internal/events/index.ts'
+import { callbackQueueOf, notificationsDestination, queueIdOf } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/events/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delivery-lab.ts'
@@ -108,5 +108,44 @@ test.each([
     expect([receiver.calls.length, observed.lost, observed.released]).toEqual([0, 1, 0])
     const { rows } = await lab.pool.query(`SELECT lease, claims, attempts ${ofIt}`, [id])
     expect(rows).toEqual([{ lease: 'other', claims: 2, attempts: 0 }])
+  },
+)
+
+/** Receiver that answers when `release` is called. */
+function startHeldReceiver() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const held = startReceiver()
+  held.answer(() => released.then(() => new Response(null, { status: 204 })))
+  return { held, release }
+}
+
+test.each([
+  ['deliveries', { count: 64, payloadBytes: 100, claimed: 64 }],
+  ['payload memory', { count: 1, payloadBytes: 16 * mib, claimed: 2 }],
+])(
+  'loader: the callback and the notifications of a tenant share its maximum of %s, and another tenant is served',
+  async (_what, { count, payloadBytes, claimed }) => {
+    const { held, release } = startHeldReceiver()
+    const owner = startReceiver()
+    const { forwarder, stop } = lab.forwarder()
+    const tenant = await lab.addTenant({ url: held.url, notifications: { url: owner.url } })
+    await lab.accept(tenant.id, count, { payloadBytes })
+    forwarder.notify([callbackQueueOf(tenant.id)])
+    await held.received(count)
+    await lab.accept(tenant.id, 1, { payloadBytes: 100, origin: { kind: 'notification' } })
+    forwarder.notify([queueIdOf({ tenantId: tenant.id, destination: notificationsDestination })])
+    const other = await lab.addTenant({ url: receiver.url })
+    for (let each = 1; each <= 2; each += 1) {
+      await lab.accept(other.id, 1)
+      forwarder.notify([callbackQueueOf(other.id)])
+      await receiver.received(each)
+    }
+    const isInFlight = () => forwarder.stats().inFlight === claimed || undefined
+    expect(await poll(isInFlight, { deadlineMs: 10_000 })).toBe(true)
+    expect(owner.calls).toHaveLength(0)
+    release()
+    await owner.received(1)
+    await stop()
+    await Promise.all([held.stop(), owner.stop()])
   },
 )

@@ -1,5 +1,5 @@
-import { within } from '#internal/base/index.ts'
-import { type LoadedEvent, loadEvents, type QueueId } from '#internal/events/index.ts'
+import { type TenantId, within } from '#internal/base/index.ts'
+import { type LoadedEvent, loadEvents } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Capacity } from './capacity.ts'
 import type { Delivery } from './delivery.ts'
@@ -81,25 +81,24 @@ export class Loader {
     const fits: Delivery[] = []
     const rest: Delivery[] = []
     const lost: Delivery[] = []
-    const blockedQueues = new Set<QueueId>()
+    const blockedTenants = new Set<TenantId>()
     let isBlocked = false
     let bytes = 0
     for (const delivery of this.#waiting) {
-      const { payloadBytes } = delivery.claim
-      const { queueId } = delivery
+      const { payloadBytes, tenantId } = delivery.claim
       const isFull = fits.length === rowsMax || (fits.length > 0 && bytes + payloadBytes > bytesMax)
       if (performance.now() >= delivery.leaseEndsMs) lost.push(delivery)
-      else if (isBlocked || isFull || blockedQueues.has(queueId)) {
+      else if (isBlocked || isFull || blockedTenants.has(tenantId)) {
         isBlocked ||= isFull
         rest.push(delivery)
-      } else if (capacity.takeBytes(payloadBytes, queueId)) {
+      } else if (capacity.takeBytes(payloadBytes, tenantId)) {
         delivery.payloadBytesHeld = payloadBytes
         bytes += payloadBytes
         fits.push(delivery)
       } else {
         rest.push(delivery)
         if (capacity.bytesRoom < payloadBytes) isBlocked = true
-        else blockedQueues.add(queueId)
+        else blockedTenants.add(tenantId)
       }
     }
     this.#waiting = rest

@@ -41,6 +41,11 @@ export function hasDestination(tenant: DirectoryTenant, destination: Destination
   return destination === callbackDestination && hasCallback(tenant)
 }
 
+/** Returns the names of a tenant's destinations. */
+export function destinationsOf(tenant: DirectoryTenant): readonly DestinationName[] {
+  return [callbackDestination, notificationsDestination].filter((name) => hasDestination(tenant, name))
+}
+
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
 /** Caches prepared destinations while the tenant directory contains their tenant. */

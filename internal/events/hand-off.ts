@@ -56,7 +56,7 @@ const eventBytesMax = 16 * 1024
 /** Maximum bytes of a batch's handed-off events, for all forwarders together. JSON makes them at most six times as long. */
 const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More events are a backlog, which claims divide fairly. */
-const perQueueMax = 32
+const tenantEventsMax = 32
 const messageCharsMax = 8 * 1024 * 1024
 /** Time without an offer after which a forwarder gets no more events. Forwarders make an offer each second. */
 const offerMsMax = 2_500
@@ -261,17 +261,17 @@ export class HandOffs {
     const live = this.#liveForwarders()
     if (live.length === 0) return undefined
     const leaseTokens = new Map<EventId, string>()
-    const counts = new Map<string, number>()
+    const counts = new Map<TenantId, number>()
     let bytes = 0
     for (const event of events) {
       const { id, tenantId } = event
       const eventBytes = sizeOfEvent(event)
       if (!mayHandOff(event) || eventBytes > eventBytesMax || bytes + eventBytes > batchBytesMax) continue
       const queueId = callbackQueueOf(tenantId)
-      const count = (counts.get(queueId) ?? 0) + 1
+      const count = (counts.get(tenantId) ?? 0) + 1
       const to = live.find(({ refused }) => !refused.has(queueId))
-      if (to === undefined || count > perQueueMax) continue
-      counts.set(queueId, count)
+      if (to === undefined || count > tenantEventsMax) continue
+      counts.set(tenantId, count)
       bytes += eventBytes
       leaseTokens.set(id, to.offer.leaseToken)
     }
