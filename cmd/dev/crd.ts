@@ -3,9 +3,7 @@ import { Value } from '@sinclair/typebox/value'
 import { stringify } from 'yaml'
 import { timestampPattern } from '#internal/base/index.ts'
 import { type FieldRule, tenantApiVersion } from '#internal/tenants/index.ts'
-
-/** JSON schema of TypeBox or of Kubernetes. */
-export type Schema = Readonly<Record<string, unknown>>
+import type { Schema } from './reference/schema-text.ts'
 
 interface Resource {
   readonly kind: string

@@ -9,7 +9,7 @@ export interface Pause {
   readonly since: string | null
 }
 
-export interface TenantFacts {
+export interface ExplainedTenant {
   readonly tenant: Pick<
     TenantDetail,
     | 'namespace'
@@ -36,7 +36,7 @@ export interface TenantExplanation {
 }
 
 /** Explains what holds the events of a tenant, by the most general cause. */
-export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExplanation {
+export function explainTenant({ tenant, pause, nowMs }: ExplainedTenant): TenantExplanation {
   const { namespace, name, slug, suspended, conditions, suspendedCallback, breakerEndsAt } = tenant
   const who = `${namespace}/${name}`
   if (suspended)
@@ -79,13 +79,13 @@ export function explainTenant({ tenant, pause, nowMs }: TenantFacts): TenantExpl
   return { reason: 'InForce', sentence: `${who} is served, and nothing blocks its deliveries.` }
 }
 
-function held(reason: string, sentence: string, tenant: TenantFacts['tenant']): TenantExplanation {
+function held(reason: string, sentence: string, tenant: ExplainedTenant['tenant']): TenantExplanation {
   const command = commandFor(reason, tenant)
   return { reason, sentence, ...(command !== undefined && { command }) }
 }
 
 /** Returns the command that ends the cause with this reason, if there is one. `internal/tenants/README.md` lists the reasons. */
-function commandFor(reason: string, tenant: TenantFacts['tenant']): string | undefined {
+function commandFor(reason: string, tenant: ExplainedTenant['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
   // Suggests no command with a word that needs quoting in a shell, which no name of Kubernetes does.
   if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
@@ -106,7 +106,7 @@ function quoted(file: string): string {
 /** Returns a command for a cluster, and the change to the manifest for a folder. */
 function remedyFor(
   reason: string,
-  { namespace, name, slug }: Pick<TenantFacts['tenant'], 'namespace' | 'name' | 'slug'>,
+  { namespace, name, slug }: Pick<ExplainedTenant['tenant'], 'namespace' | 'name' | 'slug'>,
 ): { readonly inCluster: string; readonly inFile?: string } {
   const tenant = `tenant ${name} -n ${namespace}`
   const patch = (spec: object) => `kubectl patch ${tenant} --type merge -p '${JSON.stringify({ spec })}'`

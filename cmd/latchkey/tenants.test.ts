@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { dashboardKey } from '#test/support/dashboard/backoffice-tenants.ts'
 import { type CommandLab, startCommandLab } from '#test/support/processes/command-lab.ts'
 import { latchkey } from '#test/support/processes/latchkey.ts'
-import { explainTenant, type TenantFacts } from './tenant-why.ts'
+import { type ExplainedTenant, explainTenant } from './tenant-why.ts'
 
 let lab: CommandLab
 beforeAll(async () => {
@@ -131,7 +131,7 @@ const condition = (reason: string, type = 'SecretsSynced') => ({
   message: 'the Secret acme-card is missing',
   lastTransitionTime: '2026-11-21T08:00:00Z',
 })
-const acme: TenantFacts = {
+const acme: ExplainedTenant = {
   tenant: {
     namespace: 'shops',
     name: 'acme',
@@ -143,14 +143,17 @@ const acme: TenantFacts = {
   pause: undefined,
   nowMs: Date.UTC(2026, 10, 21),
 }
-const facts = (tenant: Partial<TenantFacts['tenant']>, more: Partial<TenantFacts> = {}): TenantFacts => ({
+const facts = (
+  tenant: Partial<ExplainedTenant['tenant']>,
+  more: Partial<ExplainedTenant> = {},
+): ExplainedTenant => ({
   ...acme,
   ...more,
   tenant: { ...acme.tenant, ...tenant },
 })
 const suspendedCallback = { cause: 'gone', suspendedAt: '2026-11-20T08:00:00.000Z' }
 
-test.each<[string, TenantFacts, string, string | undefined]>([
+test.each<[string, ExplainedTenant, string, string | undefined]>([
   [
     'a suspension before anything else',
     facts({ suspended: true, conditions: [condition('SecretMissing')] }),

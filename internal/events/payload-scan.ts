@@ -21,7 +21,7 @@ const payloadsText = `
 SELECT i.id, p.payload FROM (SELECT id COLLATE "C" AS id, day::date AS day FROM unnest($1::text[], $2::text[]) AS g(id, day)) i
 CROSS JOIN LATERAL (SELECT payload FROM event_payloads WHERE event_id = i.id AND expires_on = i.day OFFSET 0) p`
 
-interface PayloadMatches {
+interface PayloadScan {
   readonly events: readonly EventSummary[]
   /** Events of the filter whose payloads were read. */
   readonly examinedCount: number
@@ -54,14 +54,14 @@ export async function scanPayloads(
     readonly limit: number
   },
   now: () => number,
-): Promise<PayloadMatches> {
+): Promise<PayloadScan> {
   const startedAtMs = now()
   const whole = rangeOf(filter, startedAtMs)
   const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')
   let scan: EventScan = { filter, range, order: 'newest', rowsMax: scanRows, examinedMax: scanExaminedMax }
   const found: EventSummary[] = []
   let [examinedCount, skippedCount, bytes] = [0, 0, 0]
-  const stopped = (examinedTo: EventId | undefined): PayloadMatches => ({
+  const stopped = (examinedTo: EventId | undefined): PayloadScan => ({
     events: found,
     examinedCount,
     skippedCount,

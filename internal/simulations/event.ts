@@ -34,7 +34,7 @@ import {
   providerNamePattern,
 } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
-import { type CallSigner, merge, type Sample, sampleOf } from './simulated-call.ts'
+import { type CallSigner, merge, type SimulatedPayload, sampleOf } from './simulated-call.ts'
 import { createSimulationId, simulationBytesMax } from './simulation.ts'
 import { refuseUnready } from './start.ts'
 
@@ -240,7 +240,7 @@ interface WrittenCall extends Pick<ReceivedCall, 'headers' | 'body'> {
 async function writeBuiltIn(
   { signer }: EventSimulationParts,
   caller: Caller,
-  { id, overrides, occurredAtMs, sample }: WantedEvent & { readonly sample: Sample },
+  { id, overrides, occurredAtMs, sample }: WantedEvent & { readonly sample: SimulatedPayload },
 ): Promise<WrittenCall | undefined> {
   const wanted = { id, sample, overrides, occurredAtMs, signedAtMs: occurredAtMs }
   const signed = await signer.write(caller, wanted)

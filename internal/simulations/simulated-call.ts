@@ -15,13 +15,13 @@ export interface SignedCall {
   readonly body: Uint8Array
 }
 
-export interface Sample {
+export interface SimulatedPayload {
   readonly rawType: string
   readonly payload: JsonObject
 }
 
 /** Returns undefined if the provider has no such type. */
-export function sampleOf(provider: ProviderName, type: string): Sample | undefined {
+export function sampleOf(provider: ProviderName, type: string): SimulatedPayload | undefined {
   if (provider === 'generic') return { rawType: type, payload: {} }
   const entry = eventCatalogue.find((each) => each.type === type)
   const found = entry?.providers.find((each) => each.provider === provider)
@@ -51,7 +51,7 @@ export class CallSigner {
     caller: Caller,
     wanted: {
       readonly id: string
-      readonly sample: Sample
+      readonly sample: SimulatedPayload
       readonly overrides: JsonObject
       readonly occurredAtMs: number
       readonly signedAtMs: number

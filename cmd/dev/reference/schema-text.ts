@@ -1,6 +1,6 @@
 import { isJsonObject } from '#internal/base/index.ts'
 
-/** JSON schema, as far as the reference shows it. */
+/** JSON schema of a document, of TypeBox or of Kubernetes. */
 export type Schema = Readonly<Record<string, unknown>>
 
 const rowsMax = 400
