@@ -61,8 +61,8 @@ const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
 /** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
-/** Maximum tenants excluded from claims for undecryptable secrets. Deliveries of further tenants are claimed and snoozed repeatedly. */
-const unreadableTenantsMax = 256
+/** Maximum tenant queues excluded from claims for undecryptable secrets. Deliveries of further queues are claimed and snoozed repeatedly. */
+const unreadableQueuesMax = 256
 /** Snooze of deliveries that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
 /** Attempt from which on a failure is a sign of trouble, even if a callback has too few attempts to open its circuit breaker. */
@@ -200,7 +200,7 @@ export class Deliverer {
     if (paused?.all || (claim.destination === callbackDestination && paused?.tenants.has(claim.tenantId)))
       return { kind: 'snooze', byMs: pausedMs }
     if (target.isUnreadable) {
-      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(queueId, found)
+      if (this.#unreadable.size < unreadableQueuesMax) this.#unreadable.set(queueId, found)
       return { kind: 'snooze', byMs: unreadableTenantMs }
     }
     if (claim.claims > claimsMax) return { kind: 'not_sent', target, cause: 'worker_lost' }
