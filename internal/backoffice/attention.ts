@@ -60,7 +60,7 @@ async function list(
     limitItems(parts, ids),
   ])
   const pauses = await pausesOf(parts, actor, settings, (owner) => ids?.includes(owner) ?? true)
-  const suspended = new Set(callbacks.flatMap((each) => (each.suspendedCallback ? [each.tenantId] : [])))
+  const suspended = new Set(callbacks.flatMap((each) => (each.suspension ? [each.tenantId] : [])))
   const notReady = unready.filter(
     ({ id, reason }) => !suspended.has(id) && reason !== callbackSuspendedReason,
   )

@@ -179,12 +179,12 @@ function besidePause(all: readonly Blocker[]): readonly Blocker[] {
 
 export function blockersOf({
   tenantId,
-  suspendedCallback,
+  suspension,
   breakerEndsAtMs,
   trouble,
 }: DestinationStatus & { readonly tenantId: TenantId }): Blocker[] {
-  if (suspendedCallback) {
-    const { cause, suspendedAtMs } = suspendedCallback
+  if (suspension) {
+    const { cause, suspendedAtMs } = suspension
     return [{ kind: 'callback_suspended', tenantId, cause, startedAtMs: suspendedAtMs }]
   }
   if (trouble === undefined) return []

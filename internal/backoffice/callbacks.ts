@@ -156,7 +156,7 @@ async function sendTestNotification(
   if (reached.value.notifications === undefined) return noNotifications
   if (reached.value.suspended) return tenantSuspended('receiver of notifications')
   const blocker = await readDestinationStatus(parts.pool, { tenantId, destination: notificationsDestination })
-  if (blocker.suspendedCallback !== undefined) return notificationsSuspended
+  if (blocker.suspension !== undefined) return notificationsSuspended
   const nowMs = parts.clock.now()
   const event = await prepareTestNotice(parts, tenantId, nowMs)
   if (event === undefined) return noNotifications

@@ -153,7 +153,7 @@ async function readNotifications(
   // A half-open breaker is shown as open: notifications are tried one at a time until one succeeds.
   const waits = blocker.trouble === undefined ? 'active' : 'breaker_open'
   return {
-    state: blocker.suspendedCallback ? 'suspended' : waits,
+    state: blocker.suspension ? 'suspended' : waits,
     last: last ? { id: last.id, type: last.type, state: last.state, receivedAtMs: last.receivedAtMs } : null,
   }
 }
@@ -168,7 +168,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   ])
   if (sheet === undefined) return notFound
   const { spec, keys, secrets, conditions, recordStore, earlierRecordStore, ...head } = sheet
-  const { suspendedCallback, breakerEndsAtMs } = blocker
+  const { suspension, breakerEndsAtMs } = blocker
   const callback = spec.callback && {
     ...spec.callback,
     url: parts.redactorOf(reached.value).text(spec.callback.url),
@@ -182,7 +182,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
   const urls = webhookUrls(head.slug, spec, parts.publicUrl)
   const isShown = parts.manifestFileOf !== undefined && actor.kind !== 'tenantKey'
   return ok({
-    ...summaryOf(head, suspendedCallback !== undefined),
+    ...summaryOf(head, suspension !== undefined),
     conditions,
     spec: {
       ...spec,
@@ -195,7 +195,7 @@ async function read(parts: DeskParts, actor: Actor, id: TenantId): Promise<Outco
     recordStore,
     ...(earlierRecordStore && { earlierRecordStore }),
     ...(isShown && { manifestFile: parts.manifestFileOf?.(head) ?? null }),
-    ...(callback && { suspendedCallback, breakerEndsAtMs }),
+    ...(callback && { suspendedCallback: suspension, breakerEndsAtMs }),
     ...(notificationsState && { notifications: notificationsState }),
   })
 }

@@ -79,7 +79,7 @@ describe('callback halts', () => {
   test('destination status: a suspension is not reported as trouble, but the time between its end and the next successful delivery is', async () => {
     await suspend()
     const status = await readDestinationStatus(lab.pool, queue())
-    expect(status).toMatchObject({ suspendedCallback: { cause: 'gone' }, trouble: undefined })
+    expect(status).toMatchObject({ suspension: { cause: 'gone' }, trouble: undefined })
     await resumeQueues(lab.pool, tenantId)
     expect(await trouble()).toMatchObject({ kind: 'resumed', breaker: 'half_open' })
     await closeBreaker(lab.pool, queue())

@@ -21,7 +21,7 @@ export interface CallbackTrouble {
 
 /** Reasons why deliveries of a tenant queue are blocked or slow. Each is present only if it applies. */
 export interface DestinationStatus {
-  readonly suspendedCallback: { readonly cause: string; readonly suspendedAtMs: number } | undefined
+  readonly suspension: { readonly cause: string; readonly suspendedAtMs: number } | undefined
   readonly breakerEndsAtMs: number | undefined
   readonly trouble: CallbackTrouble | undefined
 }
@@ -53,7 +53,7 @@ type StatusRow = [
 ]
 
 const noStatus: DestinationStatus = {
-  suspendedCallback: undefined,
+  suspension: undefined,
   breakerEndsAtMs: undefined,
   trouble: undefined,
 }
@@ -69,13 +69,13 @@ function statusOf([
 ]: StatusRow): DestinationStatus {
   if (cause !== null && suspendedAtMs !== null)
     return {
-      suspendedCallback: { cause, suspendedAtMs },
+      suspension: { cause, suspendedAtMs },
       breakerEndsAtMs: endsAtMs ?? undefined,
       trouble: undefined,
     }
   const breaker = endsAtMs !== null ? 'open' : isBreakerOpen ? 'half_open' : 'closed'
   return {
-    suspendedCallback: undefined,
+    suspension: undefined,
     breakerEndsAtMs: endsAtMs ?? undefined,
     trouble: kind === null ? undefined : { kind, breaker, startedAtMs: troubledAtMs ?? undefined },
   }
@@ -145,7 +145,7 @@ export async function findSuspensions(pool: Pool, tenantId: TenantId) {
     readDestinationStatus(pool, { tenantId, destination: callbackDestination }),
     readDestinationStatus(pool, { tenantId, destination: notificationsDestination }),
   ])
-  return { callback: callback.suspendedCallback, notifications: notifications.suspendedCallback }
+  return { callback: callback.suspension, notifications: notifications.suspension }
 }
 
 /** Lists tenants with a suspended callback or suspended notifications. Uses a partial index. */
