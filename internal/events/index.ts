@@ -130,6 +130,7 @@ export {
   withinBytes,
 } from './model.ts'
 export {
+  type NoticeType,
   noticeProblems,
   noticeSamples,
   testNoticeType,

@@ -1,4 +1,4 @@
-import type { EventContent } from '#internal/events/index.ts'
+import type { EventContent, NoticeType } from '#internal/events/index.ts'
 import type { DestinationKind } from '../destination.ts'
 
 /** Unsigned messages for a Slack incoming webhook. */
@@ -17,7 +17,7 @@ export const slack: DestinationKind = {
 
 const factCharsMax = 500
 
-const titles: Readonly<Record<string, string>> = {
+const titles: Readonly<Record<NoticeType, string>> = {
   'latchkey.callback.suspended': ':octagonal_sign: Deliveries to the callback are suspended',
   'latchkey.callback.failing': ':warning: The callback is failing',
   'latchkey.callback.recovered': ':white_check_mark: The callback has recovered',
@@ -25,6 +25,7 @@ const titles: Readonly<Record<string, string>> = {
   'latchkey.replay.finished': ':information_source: A replay has finished',
   'latchkey.test': ':information_source: A test of these notifications',
 }
+const titleOf: ReadonlyMap<string, string> = new Map(Object.entries(titles))
 
 /**
  * Writes a notification as a message for a Slack incoming webhook: a summary, and a block with the facts of the notification, not the event
@@ -32,7 +33,7 @@ const titles: Readonly<Record<string, string>> = {
  */
 function slackMessage({ type, payload }: Pick<EventContent, 'type' | 'payload'>): string {
   const { tenant, advice, ...facts } = factsOf(payload)
-  const title = titles[type] ?? type
+  const title = titleOf.get(type) ?? type
   const summary = `${title} (${nameOf(tenant)})`
   const lines = Object.entries(facts).map(([name, value]) => `*${escaped(name)}*: ${escaped(textOf(value))}`)
   const text = [`*${summary}*`, ...lines, ...(advice === undefined ? [] : [escaped(textOf(advice))])].join(
