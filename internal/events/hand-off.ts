@@ -12,10 +12,11 @@ import type { ClaimedDelivery, EventContent } from './claim.ts'
 import { leaseMsMax } from './lease.ts'
 import {
   callbackDestination,
-  callbackQueueOf,
+  destinationOf,
   destinationOfQueue,
   type OwnProvider,
   type QueueId,
+  queueIdOf,
   type ReceivedEvent,
   sizeOfEvent,
 } from './model.ts'
@@ -61,6 +62,8 @@ const messageCharsMax = 8 * 1024 * 1024
 /** Time without an offer after which a forwarder gets no more events. Forwarders make an offer each second. */
 const offerMsMax = 2_500
 const forwardersMax = 256
+/** Destination of handed-off events. Messages do not contain it, since no event for another destination is handed off. */
+const handedDestination = callbackDestination
 
 /** Encodes an offer. */
 export function encodeOffer({ leaseToken, number, leaseMs, refused }: HandOffOffer): string {
@@ -181,7 +184,7 @@ function parseHandedRow(row: readonly unknown[]): { claim: ClaimedDelivery; cont
   return {
     claim: {
       eventId: id,
-      destination: callbackDestination,
+      destination: handedDestination,
       tenantId,
       payloadExpiresOn,
       payloadBytes,
@@ -267,7 +270,7 @@ export class HandOffs {
       const { id, tenantId } = event
       const eventBytes = sizeOfEvent(event)
       if (!mayHandOff(event) || eventBytes > eventBytesMax || bytes + eventBytes > batchBytesMax) continue
-      const queueId = callbackQueueOf(tenantId)
+      const queueId = queueIdOf({ tenantId, destination: handedDestination })
       const count = (counts.get(tenantId) ?? 0) + 1
       const to = live.find(({ refused }) => !refused.has(queueId))
       if (to === undefined || count > tenantEventsMax) continue
@@ -301,7 +304,7 @@ export class HandOffs {
 }
 
 function mayHandOff({ state, origin, isPullOnly }: ReceivedEvent): boolean {
-  return state === 'accepted' && !isPullOnly && origin.kind !== 'notification'
+  return state === 'accepted' && !isPullOnly && destinationOf(origin.kind) === handedDestination
 }
 
 /** Redis channel for ids of tenant queues with new work, published after the commit. A lost message delays the work until the next poll. */

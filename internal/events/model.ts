@@ -181,7 +181,7 @@ export const isOfTenantText = (tenantId: string) =>
 export const isCallbackText = `destination = '${callbackDestination}'`
 /** SQL of the key of a delivery. @param event SQL of the event's id */
 export const deliveryIdText = (event: string) => `${event} || '/' || destination`
-/** Returns the destination of events with this origin. */
+/** Returns the destination of events with this origin; `destinationOfText` is the same in SQL. */
 export function destinationOf(origin: OriginKind): DestinationName {
   return origin === 'notification' ? notificationsDestination : callbackDestination
 }

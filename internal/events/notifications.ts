@@ -10,9 +10,9 @@ import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { Queryable } from './list-source.ts'
 import {
   createEvent,
+  destinationOf,
   type EventOrigin,
   hopsHeader,
-  notificationsDestination,
   originHeaders,
   ownProvider,
   type QueueId,
@@ -98,7 +98,9 @@ export async function prepareNotice(
  */
 export async function storeNotice(connection: Queryable, event: ReceivedEvent): Promise<QueueId | undefined> {
   const isNew = (await insertEvents(connection, [event])).has(event.id)
-  return isNew ? queueIdOf({ tenantId: event.tenantId, destination: notificationsDestination }) : undefined
+  return isNew
+    ? queueIdOf({ tenantId: event.tenantId, destination: destinationOf(event.origin.kind) })
+    : undefined
 }
 
 /**
