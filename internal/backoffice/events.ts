@@ -223,10 +223,10 @@ async function inspectAttempt(
 ): Promise<Outcome<InspectedAttempt>> {
   const reached = await reachEvent(parts, actor, id)
   if (reached.kind !== 'ok') return reached
-  const { tenant } = reached.value
+  const { event, tenant } = reached.value
   const owned = { id, tenantId: tenant.id }
   const nowMs = parts.clock.now()
-  const places = await listAttemptPlaces(parts.readPool, id)
+  const places = await listAttemptPlaces(parts.readPool, event)
   const before = places[places.findIndex(isSamePlace(place)) - 1]
   const other = places.find((each) => comparedWith && isSamePlace(comparedWith)(each)) ?? before
   const [view, payload] = await Promise.all([

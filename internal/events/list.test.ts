@@ -8,8 +8,8 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/events/delive
 import { receivedEvent } from '#test/support/events/received-event.ts'
 import { truncateEvents } from '#test/support/events/truncate-events.ts'
 import { type EventListRequest, listEvents } from './list.ts'
-import { callbackQueueOf } from './model.ts'
-import { listAttemptPlaces, readAttemptsAt, readEvent, readPayload } from './view.ts'
+import { callbackQueueOf, fromProvider } from './model.ts'
+import { listAttemptPlaces, readAttemptsAt, readEvent, readPayload, readProgress } from './view.ts'
 
 const dayMs = 86_400_000
 let lab: DeliveryLab
@@ -216,6 +216,22 @@ describe('readEvent', () => {
     expect(found?.hasEarlierAttempts).toBe(true)
   })
 
+  test('attempts: the readers of an event omit attempts of a destination that is not its own', async () => {
+    const [id] = await lab.accept(tenantId)
+    if (id === undefined) throw new Error('no event')
+    await lab.pool.query(
+      `INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
+       SELECT id, destination, expires_on, 1, 1, now(), 1, 'failed', status
+       FROM events CROSS JOIN (VALUES ('another', 501), ('callback', 502), ('notifications', 503)) d(destination, status)`,
+    )
+    const [own, nowMs] = [{ cycle: 1, attempt: 1 }, Date.now()]
+    const found = await readAttemptsAt(lab.pool, { id, tenantId, attempts: [own] }, nowMs)
+    const expected = [{ ...own, status: 502 }]
+    expect([(await read(id))?.attempts, found?.attempts]).toMatchObject([expected, expected])
+    expect(await listAttemptPlaces(lab.pool, { id, origin: fromProvider })).toEqual([own])
+    expect((await readProgress(lab.pool, { id }, nowMs))?.lastAttempt).toMatchObject({ status: 502 })
+  })
+
   test('readAttemptsAt: returns only the requested attempts with their event, also attempts before the latest 200, and nothing for another tenant', async () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
@@ -231,7 +247,7 @@ describe('readEvent', () => {
     expect(await some([3])).toMatchObject({ event: { id }, attempts: [third] })
     expect((await some([3, 4, 10]))?.attempts).toMatchObject([{ cycle: 1, attempt: 4 }, third])
     expect(await some([3], (await lab.addTenant()).id)).toBeUndefined()
-    const places = await listAttemptPlaces(lab.pool, id)
+    const places = await listAttemptPlaces(lab.pool, { id, origin: fromProvider })
     expect([places.length, places[0], places.at(-1)]).toEqual([
       200,
       { cycle: 6, attempt: 1 },

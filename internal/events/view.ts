@@ -4,7 +4,7 @@ import { checkedDay } from './claim.ts'
 import { type Attempt, parseExchange } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import type { EventState } from './list-source.ts'
-import { destinationOfText } from './model.ts'
+import { destinationOf, destinationOfText } from './model.ts'
 
 /** A completed delivery attempt. */
 export interface AttemptView extends Attempt {
@@ -75,7 +75,7 @@ export async function readEvent(
   const row = await readRow(pool, place, nowMs)
   if (row === undefined) return undefined
   const [attempts, payload] = await Promise.all([
-    readAttempts(pool, place.id),
+    readAttempts(pool, row.event),
     readPayloadOf(pool, row.event, nowMs, 'event_id'),
   ])
   return {
@@ -103,16 +103,19 @@ export async function readAttemptsAt(
   return {
     event: row.event,
     headers: row.headers,
-    attempts: await readAttempts(pool, place.id, place.attempts),
+    attempts: await readAttempts(pool, row.event, place.attempts),
   }
 }
 
 /** Lists the places of the latest 200 attempts of an event, oldest first, from their key. @throws errors of Postgres */
-export async function listAttemptPlaces(pool: Pool, id: EventId): Promise<AttemptPlace[]> {
+export async function listAttemptPlaces(
+  pool: Pool,
+  { id, origin }: Pick<EventSummary, 'id' | 'origin'>,
+): Promise<AttemptPlace[]> {
   const { rows } = await pool.query<AttemptPlace>(
-    `SELECT cycle, attempt FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
+    `SELECT cycle, attempt FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1 AND destination = $2
      ORDER BY cycle DESC, attempt DESC LIMIT ${shownAttemptsMax}`,
-    [id],
+    [id, destinationOf(origin.kind)],
   )
   return rows.toReversed()
 }
@@ -126,7 +129,8 @@ export interface DeliveryProgress extends Pick<EventView, 'event' | 'delivery'> 
 const progressText = (day: Day) => `
 SELECT v.*, a.attempt AS "lastAttempt", a.status AS "lastStatus", a.cause AS "lastCause" FROM (${viewText(day)}) v
 LEFT JOIN LATERAL (
-  SELECT attempt, status, cause FROM attempts WHERE expires_on = '${checkedDay(day)}' AND event_id = v.id AND cycle = v.cycle
+  SELECT attempt, status, cause FROM attempts WHERE expires_on = '${checkedDay(day)}' AND event_id = v.id
+    AND destination = ${destinationOfText('v.origin')} AND cycle = v.cycle
   ORDER BY attempt DESC LIMIT 1) a ON true`
 
 /** Returns undefined if the event is unknown, expired or another tenant's. @throws errors of Postgres */
@@ -186,14 +190,22 @@ async function readRow(
   return { event: summaryOf(columns), headers, delivery, lastAttempt }
 }
 
-async function readAttempts(pool: Pool, id: EventId, only?: readonly AttemptPlace[]): Promise<AttemptView[]> {
+async function readAttempts(
+  pool: Pool,
+  { id, origin }: EventSummary,
+  only?: readonly AttemptPlace[],
+): Promise<AttemptView[]> {
   const { rows } = await pool.query<Omit<AttemptView, 'exchange'> & { readonly exchange: string | null }>({
     text: `SELECT cycle, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
         duration_ms AS "durationMs", outcome, status, cause, answer, exchange
-      FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
-        ${only ? 'AND (cycle, attempt) IN (SELECT * FROM unnest($2::smallint[], $3::smallint[]))' : ''}
+      FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1 AND destination = $2
+        ${only ? 'AND (cycle, attempt) IN (SELECT * FROM unnest($3::smallint[], $4::smallint[]))' : ''}
       ORDER BY cycle DESC, attempt DESC LIMIT ${shownAttemptsMax + 1}`,
-    values: [id, ...(only ? [only.map(({ cycle }) => cycle), only.map(({ attempt }) => attempt)] : [])],
+    values: [
+      id,
+      destinationOf(origin.kind),
+      ...(only ? [only.map(({ cycle }) => cycle), only.map(({ attempt }) => attempt)] : []),
+    ],
   })
   return rows.map((row) => ({ ...row, exchange: parseExchange(row.exchange) }))
 }
