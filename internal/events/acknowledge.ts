@@ -25,7 +25,7 @@ ORDER BY stored_by, id LIMIT ${examinedMax}`
 
 // A waiting event becomes processed only if this statement removes its row of `pulls_due`, or of `deliveries_due` if the tenant has no
 // callback. Other acknowledgements, replays and forwarders then find no row. Takes locks in the order of completions and replays: day by
-// day, and these rows before events.
+// day, and these rows before events. Its deletes name no destination, since an acknowledgement ends the event as a whole.
 const processText = (day: Day) => `
 WITH pulled AS (
   DELETE FROM pulls_due WHERE event_id = ANY($1::text[]) RETURNING event_id

@@ -14,6 +14,7 @@ import {
   type DestinationKey,
   type DestinationName,
   destinationOfText,
+  isAmongText,
   type QueueId,
   queueIdOf,
 } from './model.ts'
@@ -103,7 +104,7 @@ WITH seen AS MATERIALIZED (
   WHERE j.outcome = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
   RETURNING e.id, e.tenant_id, j.destination, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
-  DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM revived))
+  DELETE FROM failed_deliveries WHERE ${isAmongText('revived', 'id', 'id')}
 ), no_pulls AS (
   DELETE FROM pulls_due WHERE event_id = ANY(ARRAY(SELECT id FROM revived))
 ), due AS (
@@ -205,7 +206,7 @@ export async function hastenDelivery(
   { id, tenantId }: { readonly id: EventId; readonly tenantId: TenantId },
 ): Promise<boolean> {
   const { rowCount } = await connection.query({ text: hastenText, values: [id, tenantId] })
-  return rowCount === 1
+  return (rowCount ?? 0) > 0
 }
 
 /** An event that its provider sent again. */

@@ -111,6 +111,17 @@ describe('failed_deliveries', () => {
     await end('processed')
     expect(await listed()).toEqual([])
   })
+
+  test('failed events: a new delivery cycle keeps the entry of another destination', async () => {
+    const [id] = await accepted()
+    await end('failed')
+    await lab.pool.query(
+      `INSERT INTO failed_deliveries SELECT (jsonb_populate_record(f, '{"destination": "another"}')).* FROM failed_deliveries f`,
+    )
+    await replay(id)
+    const { rows } = await lab.pool.query('SELECT destination FROM failed_deliveries')
+    expect(rows).toEqual([{ destination: 'another' }])
+  })
 })
 
 test('failed events: an event whose texts all have their maximum length can be listed', async () => {

@@ -193,6 +193,8 @@ export const destinationOfText = (origin: string) =>
  * SQL condition on the rows whose event and destination are in `part`. The array makes Postgres find rows only by their key, whatever its
  * statistics; `IS TRUE` makes it hash the pairs and not join them.
  * @param part name of a WITH query, with a condition if needed
+ * @param event column of `part` with the event's id
+ * @param key column of the rows with the event's id
  */
-export const isAmongText = (part: string, event = 'event_id') =>
-  `event_id = ANY(ARRAY(SELECT ${event} FROM ${part})) AND ((event_id, destination) IN (SELECT ${event}, destination FROM ${part})) IS TRUE`
+export const isAmongText = (part: string, event = 'event_id', key = 'event_id') =>
+  `${key} = ANY(ARRAY(SELECT ${event} FROM ${part})) AND ((${key}, destination) IN (SELECT ${event}, destination FROM ${part})) IS TRUE`

@@ -4,7 +4,7 @@ import { checkedDay } from './claim.ts'
 import { type Attempt, failedEventColumns, storableAnswer, storableExchange } from './complete.ts'
 import { findEventsByKey, insertEvents, partitionsOf } from './insert.ts'
 import type { EventState, Queryable } from './list-source.ts'
-import { callbackDestination, type ReceivedEvent } from './model.ts'
+import { callbackDestination, isCallbackText, type ReceivedEvent } from './model.ts'
 
 /**
  * Stores a test event, or finds the stored event with the same dedupe key, and returns it as it is to be sent. It gets no queue entry. Its
@@ -30,7 +30,7 @@ export async function storeTestEvent(pool: Pool, event: ReceivedEvent): Promise<
 const attemptText = (day: string) => `
 INSERT INTO attempts (event_id, destination, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer, exchange)
 SELECT $1, '${callbackDestination}', '${day}', 1, least(coalesce(max(attempt), 0) + 1, 32767), $2, $3, $4, $5, $6, $7, $8 FROM attempts
-WHERE expires_on = '${day}' AND event_id = $1 AND destination = '${callbackDestination}' AND cycle = 1
+WHERE expires_on = '${day}' AND event_id = $1 AND ${isCallbackText} AND cycle = 1
 ON CONFLICT DO NOTHING`
 
 /** Adds an attempt, from which the state of the event follows. @throws errors of Postgres; then nothing was stored */
@@ -64,6 +64,7 @@ async function close(
         ON CONFLICT (tenant_id, id, destination) DO UPDATE SET completed_at = excluded.completed_at
       ), unlisted AS (
         DELETE FROM failed_deliveries WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed'))
+          AND ${isCallbackText}
       )
       SELECT FROM closed`,
     values: [id, state],
