@@ -2,7 +2,7 @@ import type { Actor } from '#internal/access/index.ts'
 import { type Day, dayAfter, type EventId } from '#internal/base/index.ts'
 import { hasDestination, notificationAttemptsMax } from '#internal/delivery/index.ts'
 import {
-  callbackDestination,
+  carriesEvents,
   countDeliveriesBefore,
   type DeliveryProgress,
   destinationOf,
@@ -259,9 +259,9 @@ async function factsOf(
   const { readPool } = parts
   const { event, delivery } = progress
   const destination = destinationOf(event.origin.kind)
-  const isCallback = destination === callbackDestination
+  const isForEvents = carriesEvents(destination)
   const hasCallback = hasDestination(tenant, destination)
-  const attemptsMax = isCallback
+  const attemptsMax = isForEvents
     ? (tenant.callback?.rules.retry.schedule.length ?? 0)
     : notificationAttemptsMax
   const suspended: readonly Blocker[] = tenant.suspended
@@ -288,7 +288,7 @@ async function factsOf(
     delivery ? countDeliveriesBefore(readPool, key, delivery.dueAtMs, aheadMax + 1) : 0,
   ])
   // A pause of one tenant stops only deliveries to the callback, not notifications. A pause of all tenants stops both.
-  const pauses = await pausesOf(parts, actor, settings, () => isCallback)
+  const pauses = await pausesOf(parts, actor, settings, () => isForEvents)
   const owner = pauses[0] && (pauses[0].tenantId === null ? 'all' : tenant)
   const mayEndPause =
     owner !== undefined && (await parts.access.may(actor, 'changeSettings', owner)).kind === 'allowed'

@@ -1,6 +1,6 @@
 import { type BackoffBounds, type Clock, expiryDayOf } from '#internal/base/index.ts'
 import {
-  callbackDestination,
+  carriesEvents,
   closeBreaker,
   complete,
   destinationOfQueue,
@@ -155,17 +155,17 @@ export class CompletionQueue {
   async #changeQueue(queueId: QueueId, change: QueueChange): Promise<void> {
     const { pool, observer, clock } = this.#options
     const key = destinationOfQueue(queueId)
-    const isCallback = key.destination === callbackDestination
+    const isForEvents = carriesEvents(key.destination)
     switch (change.kind) {
       case 'suspend':
         if (await suspendQueue(pool, key, { cause: change.cause, nowMs: clock.now() })) {
-          if (isCallback) observer.callbackSuspended(key.tenantId, change.cause)
+          if (isForEvents) observer.callbackSuspended(key.tenantId, change.cause)
           else observer.notificationsSuspended(key.tenantId, change.cause)
         }
         this.#suspending.delete(queueId)
         return
       case 'open_breaker':
-        if ((await openBreaker(pool, key, breakerOpenMs)) && isCallback) observer.breakerOpened(key.tenantId)
+        if ((await openBreaker(pool, key, breakerOpenMs)) && isForEvents) observer.breakerOpened(key.tenantId)
         return
       case 'close_breaker':
         return await closeBreaker(pool, key)

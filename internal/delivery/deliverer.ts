@@ -1,7 +1,7 @@
 import { type Clock, within } from '#internal/base/index.ts'
 import {
   type ClaimedDelivery,
-  callbackDestination,
+  carriesEvents,
   type DeliveryId,
   deliveryIdOf,
   destinationOfQueue,
@@ -197,7 +197,7 @@ export class Deliverer {
     if (found.suspended || target === undefined || this.completions.suspending.has(queueId))
       return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
-    if (paused?.all || (claim.destination === callbackDestination && paused?.tenants.has(claim.tenantId)))
+    if (paused?.all || (carriesEvents(claim.destination) && paused?.tenants.has(claim.tenantId)))
       return { kind: 'snooze', byMs: pausedMs }
     if (target.isUnreadable) {
       if (this.#unreadable.size < unreadableQueuesMax) this.#unreadable.set(queueId, found)
@@ -299,13 +299,13 @@ export class Deliverer {
     this.#options.observer.attempted({ delivery: claim, destinationKind, content, ending, delayMs })
   }
 
-  /** Records an attempt of a callback. Attempts of notifications do not count, so that they cause no further notifications. */
+  /** Records an attempt of an event. Attempts of notifications do not count, so that they cause no further notifications. */
   #noteSignal(
     { claim, queueId }: Delivery,
     { result, ending, opens }: { result: AttemptResult; ending: AttemptEnding; opens: boolean },
   ): void {
     const succeeded = callSucceeded(result)
-    if (claim.destination !== callbackDestination || succeeded === undefined) return
+    if (!carriesEvents(claim.destination) || succeeded === undefined) return
     const nowMs = this.#now()
     const isLate = claim.attempts + 1 >= alarmingAttempt || ending.attempt.cause === 'attempts_exhausted'
     this.#options.signals.record(claim, {

@@ -2,9 +2,9 @@ import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   type Attempt,
   type ClaimedDelivery,
+  carriesEvents,
   type Ending,
   type EventContent,
-  notificationsDestination,
   type SuspendedCause,
 } from '#internal/events/index.ts'
 import {
@@ -165,7 +165,7 @@ function observeAttempts(
     countAttemptOf(report)
     byTenant.with(slugOf(delivery.tenantId), ending.kind).inc()
     // The statistics of a tenant are about its providers' events.
-    if (delivery.destination !== notificationsDestination) countAttempt(stats, report)
+    if (carriesEvents(delivery.destination)) countAttempt(stats, report)
     if (ending.kind === 'failed') log.warn(attemptFields(report), 'delivery failed permanently')
     else if (ending.kind !== 'processed' || sampler.keeps())
       log.info(attemptFields(report), 'delivery attempt')

@@ -3,6 +3,7 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import { stableMs } from './destination-alerts.ts'
 import {
   callbackDestination,
+  carriesEventsText,
   type DestinationKey,
   isCallbackText,
   isInQueueText,
@@ -196,7 +197,7 @@ export async function countHeldDeliveries(
     text: `WITH held AS MATERIALIZED (
       SELECT tenant_id, destination FROM tenant_queues
       WHERE ($1::text[] IS NULL OR tenant_id = ANY($1::text[]) AND ${isCallbackText})
-        AND (suspended_at IS NOT NULL OR breaker_until > '-infinity' OR $2::boolean OR tenant_id = ANY($3::text[]) AND ${isCallbackText}
+        AND (suspended_at IS NOT NULL OR breaker_until > '-infinity' OR $2::boolean OR tenant_id = ANY($3::text[]) AND ${carriesEventsText}
           OR tenant_id IN (SELECT id FROM tenants WHERE suspended AND deleted_at IS NULL))
       ORDER BY tenant_id, destination LIMIT ${heldQueuesMax}
     )

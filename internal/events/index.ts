@@ -106,6 +106,7 @@ export {
 export {
   callbackDestination,
   callbackQueueOf,
+  carriesEvents,
   createEvent,
   type DeliveryId,
   type DestinationKey,

@@ -134,6 +134,14 @@ export const callbackDestination: DestinationName = 'callback'
 /** Destination that `spec.notifications` configures. Only notifications of the tenant's owner go there. */
 export const notificationsDestination: DestinationName = 'notifications'
 
+/**
+ * Returns whether a destination receives the tenant's events, and not notifications about its deliveries. Only such a destination has
+ * statistics, notifications about its failures, and a pause of its tenant.
+ */
+export function carriesEvents(destination: DestinationName): boolean {
+  return destination !== notificationsDestination
+}
+
 /** Destination of a tenant. It has a tenant queue of its own, with its own suspension and circuit breaker. */
 export interface DestinationKey {
   readonly tenantId: TenantId
@@ -179,6 +187,8 @@ export const isOfTenantText = (tenantId: string) =>
   `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
 /** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
 export const isCallbackText = `destination = '${callbackDestination}'`
+/** SQL of `carriesEvents` for the column `destination`. */
+export const carriesEventsText = `destination <> '${notificationsDestination}'`
 /** SQL of the key of a delivery. @param event SQL of the event's id */
 export const deliveryIdText = (event: string) => `${event} || '/' || destination`
 /** Returns the destination of events with this origin; `destinationOfText` is the same in SQL. */

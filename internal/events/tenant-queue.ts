@@ -3,6 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import {
   callbackQueueOf,
+  carriesEventsText,
   type DestinationKey,
   isCallbackText,
   isInQueueText,
@@ -37,7 +38,7 @@ WITH suspended AS (
   WHERE tenant_id = $1 AND destination = $4 AND suspended_at IS NULL RETURNING tenant_id, destination
 ), noted AS (
   INSERT INTO destination_alerts AS a (tenant_id, destination, is_suspended, since, failures, cause, last_failure_at, check_at)
-  SELECT tenant_id, destination, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${isCallbackText}
+  SELECT tenant_id, destination, true, $3, 1, $2, $3, $3 FROM suspended WHERE ${carriesEventsText}
   ON CONFLICT (tenant_id, destination) DO UPDATE SET is_suspended = true, cause = $2, last_failure_at = $3, check_at = $3,
     failures = a.failures + 1, since = CASE WHEN a.open IS NULL THEN $3 ELSE a.since END
 )
@@ -253,7 +254,7 @@ const depthText = `
 WITH open_queues AS MATERIALIZED (
   SELECT tenant_id, destination FROM tenant_queues
   WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
-    AND NOT $1::boolean AND (tenant_id <> ALL($2::text[]) OR NOT ${isCallbackText}) ORDER BY next_due_at LIMIT ${openQueuesMax}
+    AND NOT $1::boolean AND (tenant_id <> ALL($2::text[]) OR NOT ${carriesEventsText}) ORDER BY next_due_at LIMIT ${openQueuesMax}
 ), kinds AS (
   SELECT tenant_id, destination, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
 ), counted AS (
