@@ -117,6 +117,7 @@ export {
   type EventOrigin,
   type EventStateAtReceipt,
   fromProvider,
+  hasCallbackText,
   hopsHeader,
   notificationsDestination,
   type OriginKind,

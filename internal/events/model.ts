@@ -187,6 +187,8 @@ export const isOfTenantText = (tenantId: string) =>
   `${queueIdText()} >= ${tenantId} || '/' AND ${queueIdText()} < ${tenantId} || '0'`
 /** SQL condition on the tenant queues, deliveries and alerts of callbacks. */
 export const isCallbackText = `destination = '${callbackDestination}'`
+/** SQL condition on a tenant that has a callback. @param alias prefix of the columns of `tenants`, such as `t.` */
+export const hasCallbackText = (alias = '') => `'${callbackDestination}' = ANY(${alias}destinations)`
 /** SQL of `carriesEvents` for the column `destination`. */
 export const carriesEventsText = `destination <> '${notificationsDestination}'`
 /** SQL of the key of a delivery. @param event SQL of the event's id */

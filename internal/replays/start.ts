@@ -6,6 +6,7 @@ import {
   type EventFilter,
   type EventScan,
   type EventSummary,
+  hasCallbackText,
   lowestIdOf,
   rangeOf,
   scanBeyond,
@@ -228,7 +229,7 @@ async function checkBounds(
 ): Promise<StartReplayResult | undefined> {
   const { rows } = await client.query<[isKnown: boolean, hasCallback: boolean, own: number, busy: number]>({
     text: `SELECT $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL),
-        $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND 'callback' = ANY(destinations)),
+        $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND ${hasCallbackText()}),
         count(*) FILTER (WHERE tenant_id IS NOT DISTINCT FROM $1), count(*) FILTER (WHERE NOT is_waiting)
       FROM replays WHERE state IN ('queued', 'running')`,
     rowMode: 'array',

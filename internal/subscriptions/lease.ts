@@ -1,4 +1,9 @@
-import { type FeedFilter, type FeedPosition, processAcknowledged } from '#internal/events/index.ts'
+import {
+  type FeedFilter,
+  type FeedPosition,
+  hasCallbackText,
+  processAcknowledged,
+} from '#internal/events/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import { parseStreamId } from './stream-id.ts'
 import type { SubscriptionPlace } from './subscription.ts'
@@ -43,7 +48,7 @@ async function acknowledgeAtOnce(pool: Pool, { tenantId, name, ackToken }: Lease
     text: `UPDATE subscriptions SET position_transaction = leased_transaction, position_event = leased_event, acknowledged = lease,
         acknowledged_at = now(), lease = NULL, held_until = '-infinity', version = version + 1
       WHERE tenant_id = $1 AND name = $2 AND lease = $3 AND leased_event IS NOT NULL AND (idle_days IS NOT NULL
-        OR EXISTS (SELECT FROM tenants WHERE id = $1 AND 'callback' = ANY(destinations)) AND NOT EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1))`,
+        OR EXISTS (SELECT FROM tenants WHERE id = $1 AND ${hasCallbackText()}) AND NOT EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1))`,
     values: [tenantId, name, ackToken],
   })
   return rowCount === 1
@@ -107,8 +112,8 @@ const acknowledgedText = `
 SELECT s.position_transaction::text AS transaction, s.position_event AS "eventId", s.leased_transaction::text AS "leasedTransaction",
   s.leased_event AS "leasedEvent", s.providers, s.types, s.received_from AS "receivedFrom",
   (s.lease = $3) IS TRUE AND $4::xid8 < pg_snapshot_xmin(pg_current_snapshot()) AS "isHeld", (s.acknowledged = $3) IS TRUE AS "isRepeated",
-  (s.position_transaction, s.position_event) < ($4::xid8, $5) AS "isAhead", 'callback' = ANY(t.destinations) AS "hasCallback",
-  s.idle_days IS NULL AND ('callback' <> ALL(t.destinations) OR EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1)) AS "mayWait"
+  (s.position_transaction, s.position_event) < ($4::xid8, $5) AS "isAhead", ${hasCallbackText('t.')} AS "hasCallback",
+  s.idle_days IS NULL AND (NOT ${hasCallbackText('t.')} OR EXISTS (SELECT FROM pulls_due WHERE tenant_id = $1)) AS "mayWait"
 FROM subscriptions s JOIN tenants t ON t.id = s.tenant_id WHERE s.tenant_id = $1 AND s.name = $2 FOR UPDATE OF s`
 
 async function readAcknowledged(
