@@ -72,6 +72,8 @@ export function idPattern(prefix: string): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 }
 
+/** Characters of a tenant id. */
+export const tenantIdChars = 'ten_'.length + 26
 const tenantIdForm = new RegExp(idPattern('ten'))
 
 /** Recognizes the form of a tenant id. */

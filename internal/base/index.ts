@@ -23,6 +23,7 @@ export {
   randomToken,
   receivedAtMsOf,
   type TenantId,
+  tenantIdChars,
   tenantIdFromBytes,
 } from './ids.ts'
 export { findJsonError } from './json-error.ts'

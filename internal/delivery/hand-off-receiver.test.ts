@@ -342,8 +342,11 @@ describe('HandOffs', () => {
     ['a lease beyond 30 s', [one, 1, 30_001, []]],
     ['no lease', [one, 1, 0, []]],
     ['a negative lease', [one, 1, -1, []]],
-    ['a long id of a tenant queue', [one, 1, 3_500, ['x'.repeat(65)]]],
-    ['too many ids of tenant queues', [one, 1, 3_500, Array.from({ length: 257 }, () => 'x')]],
+    ['a text that is no id of a tenant queue', [one, 1, 3_500, ['ten_a/callback']]],
+    [
+      'too many ids of tenant queues',
+      [one, 1, 3_500, Array.from({ length: 257 }, () => callbackQueueOf(receivedEvent().tenantId))],
+    ],
     ['no list', [one, 1, 3_500, {}]],
   ])('HandOffs: ignores an offer with %s', (_case, offer) => {
     const handOffs = new HandOffs({ publish: async () => true })

@@ -3,9 +3,10 @@ import type { TenantId } from '#internal/base/index.ts'
 import { decodeDue, dueOf, encodeDue, HandedNews, storedOf } from './hand-off.ts'
 import { callbackQueueOf } from './model.ts'
 
-const queue = (tenantId: string) => callbackQueueOf(tenantId as TenantId)
-const [queueA, queueB] = [queue('ten_a'), queue('ten_b')]
-const tenants = ['ten_a', 'ten_b'] as TenantId[]
+const tenantOf = (name: number | string) => `ten_${String(name).padStart(26, '0')}` as TenantId
+const [tenantA, tenantB] = [tenantOf('a'), tenantOf('b')]
+const tenants = [tenantA, tenantB]
+const [queueA, queueB] = [callbackQueueOf(tenantA), callbackQueueOf(tenantB)]
 
 describe('messages of due work', () => {
   test('due message: a message about few tenants lists them', () => {
@@ -13,7 +14,7 @@ describe('messages of due work', () => {
   })
 
   test('due message: more than fifty tenants are encoded as `all`', () => {
-    const ids = Array.from({ length: 51 }, (_, index) => queue(`ten_${String(index).padStart(26, '0')}`))
+    const ids = Array.from({ length: 51 }, (_, index) => callbackQueueOf(tenantOf(index)))
     expect(decodeDue(encodeDue(ids.slice(0, 50)))).toEqual(ids.slice(0, 50))
     expect(encodeDue(ids)).toBe('*')
     expect(decodeDue('*')).toBe('all')
@@ -23,6 +24,10 @@ describe('messages of due work', () => {
     ['no JSON', 'ten_a'],
     ['no list', '{"a":1}'],
     ['a list of something else', '[1]'],
+    ['an id of another form', `["${tenantOf('a')}"]`],
+    ['a destination of another form', `["${tenantOf('a')}/Callback"]`],
+    ['a destination that is too long', `["${tenantOf('a')}/${'a'.repeat(33)}"]`],
+    ['a mark without an id', '["="]'],
     ['too many', JSON.stringify(Array.from({ length: 51 }, () => 'a'))],
     ['endless', `["${'a'.repeat(5000)}"]`],
   ])('due message: decodes %s as `all`', (_what, message) => {
@@ -44,7 +49,7 @@ test('HandedNews: names tenants in one message, which readers of feeds decode an
 test('HandedNews: for more than 50 tenants, readers of feeds decode the message as `all`, and forwarders ignore it', async () => {
   const { promise, resolve } = Promise.withResolvers<string>()
   new HandedNews(async (message) => resolve(message)).add(
-    Array.from({ length: 51 }, (_, n) => queue(`ten_${n}`)),
+    Array.from({ length: 51 }, (_, n) => callbackQueueOf(tenantOf(n))),
   )
   const decoded = decodeDue(await promise)
   expect(storedOf(decoded)).toBe('all')

@@ -14,8 +14,10 @@ import {
   callbackDestination,
   destinationOf,
   destinationOfQueue,
+  isQueueId,
   type OwnProvider,
   type QueueId,
+  queueIdCharsMax,
   queueIdOf,
   type ReceivedEvent,
   sizeOfEvent,
@@ -47,7 +49,7 @@ export interface HandOffOffer {
   readonly number: number
   readonly leaseMs: number
   /** Tenant queues whose deliveries the forwarder does not accept, or `all`. */
-  readonly refused: readonly string[] | 'all'
+  readonly refused: readonly QueueId[] | 'all'
 }
 
 /** Maximum tenant queues that an offer refuses one by one. */
@@ -76,12 +78,11 @@ export function decodeOffer(message: string): HandOffOffer | undefined {
   if (typeof leaseToken !== 'string' || !tokenForm.test(leaseToken)) return undefined
   if (!isOfferNumber(number) || !isLeaseMs(leaseMs)) return undefined
   const isList = Array.isArray(refused) && refused.length <= refusedMax
-  if (refused !== 'all' && !(isList && refused.every(isQueueText))) return undefined
+  if (refused !== 'all' && !(isList && refused.every(isQueueId))) return undefined
   return { leaseToken, number, leaseMs, refused }
 }
 
 const tokenForm = /^[\w-]{22}$/
-const queueIdCharsMax = 64
 
 function isOfferNumber(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 1
@@ -90,10 +91,6 @@ function isOfferNumber(value: unknown): value is number {
 /** Bounds the lease, since no other forwarder can claim the delivery until it ends. */
 function isLeaseMs(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= leaseMsMax
-}
-
-function isQueueText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= queueIdCharsMax
 }
 
 export function encodeHandOff(
@@ -233,7 +230,7 @@ export interface HandOffsOptions {
 
 interface KnownForwarder {
   readonly offer: HandOffOffer
-  readonly refused: ReadonlySet<string>
+  readonly refused: ReadonlySet<QueueId>
   readonly atMs: number
 }
 
@@ -317,7 +314,8 @@ const queueIdsMax = 50
 /** Prefix of a tenant queue whose new events were all handed to a forwarder, so that only readers of its feed need the message. */
 const handedMark = '='
 const everyone = '*'
-const dueMessageCharsMax = 4_096
+/** Room for each id with its mark, quotes and comma, and for the brackets. */
+const dueMessageCharsMax = queueIdsMax * (queueIdCharsMax + 4) + 2
 
 /**
  * Notifies all forwarders that these tenant queues have work. Call it after the commit. Safe to repeat.
@@ -355,13 +353,13 @@ export class HandedNews {
   }
 }
 
-/** Returns the tenant queues of a message that have work for forwarders. */
-export function dueOf(news: DueNews): DueNews {
-  return news === 'all' ? news : news.filter((id) => !id.startsWith(handedMark))
+/** Returns the tenant queues of a decoded message that have work for forwarders. */
+export function dueOf(news: readonly string[] | 'all'): DueNews {
+  return news === 'all' ? news : news.filter(isQueueId)
 }
 
-/** Returns the tenants of a message, including those whose events were handed to a forwarder. */
-export function storedOf(news: DueNews): readonly TenantId[] | 'all' {
+/** Returns the tenants of a decoded message, including those whose events were handed to a forwarder. */
+export function storedOf(news: readonly string[] | 'all'): readonly TenantId[] | 'all' {
   const ids: readonly string[] = news === 'all' ? [everyone] : news
   if (ids.includes(everyone) || ids.includes(`${handedMark}${everyone}`)) return 'all'
   return ids.map((id) => destinationOfQueue(id.startsWith(handedMark) ? id.slice(1) : id).tenantId)
@@ -372,18 +370,24 @@ export function encodeDue(queueIds: readonly string[]): string {
   return queueIds.length > queueIdsMax ? everyone : JSON.stringify(queueIds)
 }
 
-/** Decodes a message about new work. Returns `all` for an invalid message, since an unnecessary claim does no harm. */
-export function decodeDue(message: string): DueNews {
+/**
+ * Decodes a message about new work, for `dueOf` and `storedOf`. Returns `all` for an invalid message, since an unnecessary claim does no
+ * harm.
+ */
+export function decodeDue(message: string): readonly string[] | 'all' {
   if (message === everyone || message.length > dueMessageCharsMax) return 'all'
   try {
     const ids: unknown = JSON.parse(message)
     const isList = Array.isArray(ids) && ids.length <= queueIdsMax
-    return isList && ids.every(isQueueId) ? ids : 'all'
+    return isList && ids.every(isDueText) ? ids : 'all'
   } catch {
     return 'all'
   }
 }
 
-function isQueueId(id: unknown): id is QueueId {
-  return typeof id === 'string'
+function isDueText(value: unknown): value is string {
+  if (typeof value !== 'string') return false
+  return (
+    isQueueId(value.startsWith(handedMark) ? value.slice(1) : value) || value === `${handedMark}${everyone}`
+  )
 }

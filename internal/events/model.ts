@@ -1,4 +1,12 @@
-import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import {
+  createEventId,
+  type Day,
+  dayAfter,
+  type EventId,
+  isTenantId,
+  type TenantId,
+  tenantIdChars,
+} from '#internal/base/index.ts'
 import { type ProviderName, type RetentionDays, reservedProviderName } from '#internal/tenants/index.ts'
 
 /** `accepted`: to be delivered. `verified`: stored but not delivered, while the tenant only verifies events of this provider. */
@@ -126,8 +134,11 @@ export function originOf(kind: OriginKind, by: string | null): EventOrigin {
   return kind === 'simulation' ? { kind, simulationId: by ?? '' } : { kind, actor: by ?? '' }
 }
 
-/** Name of one of a tenant's destinations, unique within the tenant: lowercase letters, digits and `-`. */
+/** Name of one of a tenant's destinations, unique within the tenant: 1 to 32 lowercase letters, digits and `-`. */
 export type DestinationName = string
+
+const destinationCharsMax = 32
+const destinationForm = new RegExp(`^[a-z0-9-]{1,${destinationCharsMax}}$`)
 
 /** Destination that `spec.callback` configures. */
 export const callbackDestination: DestinationName = 'callback'
@@ -150,6 +161,16 @@ export interface DestinationKey {
 
 /** Text form of a `DestinationKey`, `<tenant id>/<destination>`, for messages and for keys in memory. */
 export type QueueId = string & { readonly __brand: 'QueueId' }
+
+/** Maximum characters of a `QueueId`. */
+export const queueIdCharsMax = tenantIdChars + '/'.length + destinationCharsMax
+
+/** Recognizes the form of a `QueueId`. */
+export function isQueueId(value: unknown): value is QueueId {
+  if (typeof value !== 'string') return false
+  const { tenantId, destination } = destinationOfQueue(value)
+  return isTenantId(tenantId) && destinationForm.test(destination)
+}
 
 /** Returns the id of the tenant queue of a destination. */
 export function queueIdOf({ tenantId, destination }: DestinationKey): QueueId {
