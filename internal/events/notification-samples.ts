@@ -4,6 +4,7 @@ import type { NotificationType } from '#internal/tenants/index.ts'
 
 /** Type of the notification that tests a receiver. It is sent regardless of the types that the tenant chose. */
 export const testNoticeType = 'latchkey.test'
+/** Type of a notification, including the one that tests a receiver. */
 export type NoticeType = NotificationType | typeof testNoticeType
 
 export interface NoticeSample<Schema extends TSchema = TSchema> {
