@@ -1,7 +1,13 @@
 import { expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { callbackQueueOf, notificationsDestination, queueIdOf } from '#internal/events/index.ts'
-import { Capacity, tenantDeliveriesMax } from './capacity.ts'
+import {
+  callbackQueueOf,
+  type DestinationName,
+  notificationsDestination,
+  type QueueId,
+  queueIdOf,
+} from '#internal/events/index.ts'
+import { Capacity, queueDeliveriesMax, tenantDeliveriesMax } from './capacity.ts'
 
 const tenant = (name: string) => name as TenantId
 const queue = (name: string) => callbackQueueOf(tenant(name))
@@ -15,41 +21,47 @@ const take = (capacity: Capacity, name: string) => capacity.take(tenant(name), q
 const takeNotification = (capacity: Capacity, name: string) =>
   capacity.take(tenant(name), notificationsQueue(name))
 
-test('capacity: the queues of a tenant share its 64 places, and another tenant keeps its own', () => {
+test('capacity: a queue has 64 places, regardless of how many other queues of its tenant and of other tenants use', () => {
   const capacity = createCapacity()
-  for (let each = 0; each < 40; each += 1) take(capacity, 'a')
-  for (let each = 0; each < 23; each += 1) takeNotification(capacity, 'a')
+  for (let each = 0; each < queueDeliveriesMax; each += 1) take(capacity, 'a')
+  takeNotification(capacity, 'a')
   take(capacity, 'b')
-  const ofB = [queue('b'), tenantDeliveriesMax - 1] as const
-  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 1], [notificationsQueue('a'), 1], ofB]))
-  const last = takeNotification(capacity, 'a')
-  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 0], [notificationsQueue('a'), 0], ofB]))
-  expect(capacity.roomOf(tenant('a'), queue('a'))).toBe(0)
-  expect(capacity.roomOf(tenant('b'), notificationsQueue('b'))).toBe(tenantDeliveriesMax - 1)
-  expect([capacity.count, capacity.room]).toEqual([65, 1_024 - 65])
-  capacity.give(last, true)
-  expect(capacity.queueRooms()).toEqual(new Map([[queue('a'), 1], [notificationsQueue('a'), 1], ofB]))
+  const almostAll = queueDeliveriesMax - 1
+  expect(capacity.queueRooms()).toEqual(
+    new Map([
+      [queue('a'), 0],
+      [notificationsQueue('a'), almostAll],
+      [queue('b'), almostAll],
+    ]),
+  )
+  expect([capacity.count, capacity.room]).toEqual([66, 1_024 - 66])
 })
 
-test('capacity: a full tenant has no room in a queue without deliveries', () => {
-  const capacity = createCapacity()
-  for (let each = 1; each < tenantDeliveriesMax; each += 1) take(capacity, 'a')
-  expect([...capacity.queueRooms()]).toEqual([[queue('a'), 1]])
-  take(capacity, 'a')
-  const none = new Map([queue('a'), notificationsQueue('a')].map((id) => [id, 0]))
-  expect(capacity.queueRooms()).toEqual(none)
-  take(capacity, 'a')
-  expect(capacity.queueRooms()).toEqual(none)
+test('capacity: the queues of a tenant share a quarter of the places, and another tenant keeps its own', () => {
+  const queues = Array.from({ length: 6 }, (_, at) =>
+    queueIdOf({ tenantId: tenant('a'), destination: `to-${at}` as DestinationName }),
+  )
+  const capacity = new Capacity(() => queues)
+  const places = queues
+    .slice(0, 4)
+    .flatMap((id) => Array.from({ length: queueDeliveriesMax - 1 }, () => capacity.take(tenant('a'), id)))
+  take(capacity, 'b')
+  const roomOf = (id: QueueId) => capacity.queueRooms().get(id)
+  // 4 × 63 deliveries leave 4 places, also to the queues without a delivery.
+  expect(queues.map(roomOf)).toEqual([1, 1, 1, 1, 4, 4])
+  for (const id of queues.slice(0, 4)) places.push(capacity.take(tenant('a'), id))
+  expect(places).toHaveLength(tenantDeliveriesMax)
+  expect(queues.map(roomOf)).toEqual([0, 0, 0, 0, 0, 0])
+  expect(capacity.roomOf(tenant('a'), queues[5] as QueueId)).toBe(0)
+  expect(roomOf(queue('b'))).toBe(queueDeliveriesMax - 1)
+  expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, true])
+  expect(queues.map(roomOf)).toEqual([0, 0, 1, 1, 2, 2])
 })
 
-test('capacity: `give` returns whether all queues of the tenant together were full, and forgets a queue without deliveries', () => {
+test('capacity: `give` returns whether the queue was full, and forgets a queue without deliveries', () => {
   const capacity = createCapacity()
-  const places = Array.from({ length: tenantDeliveriesMax - 1 }, () => take(capacity, 'a'))
-  const notification = takeNotification(capacity, 'a')
-  expect([notification, ...places.splice(-1)].map((place) => capacity.give(place, true))).toEqual([
-    true,
-    false,
-  ])
+  const places = Array.from({ length: queueDeliveriesMax }, () => take(capacity, 'a'))
+  expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
   expect(capacity.give(take(capacity, 'b'), true)).toBe(false)
   expect([...capacity.queueRooms().keys()]).toEqual([queue('a')])
 })

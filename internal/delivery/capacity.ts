@@ -13,8 +13,10 @@ const answerMs = 2_000
 const heldMax = 2_048
 /** Maximum callbacks whose responsiveness is remembered. */
 export const rememberedMax = 10_000
-/** Maximum deliveries of one tenant in all its queues: 640 per second and process at 100 ms per response. */
-export const tenantDeliveriesMax = 64
+/** Maximum deliveries of one tenant queue: 640 per second and process at 100 ms per response. */
+export const queueDeliveriesMax = 64
+/** Maximum deliveries of one tenant in all its queues, so that no number of destinations takes the places of other tenants. */
+export const tenantDeliveriesMax = sharedMax / 4
 /** Payload memory of a process. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
 /** Time for which a tenant queue is not claimed after this process opened its circuit breaker, while the breaker is written to Postgres. */
@@ -78,15 +80,16 @@ export class Capacity {
   }
 
   /**
-   * Returns the free places of tenant queues with deliveries in this process, which are those of their tenant. Returns 0 for all queues of
-   * a tenant without free places, and for queues passed to `holdBack` in the last 2 s.
+   * Returns the free places of tenant queues that have less than `queueDeliveriesMax`: those with deliveries in this process, all queues of a
+   * tenant that is almost full, and with 0 the queues passed to `holdBack` in the last 2 s.
    */
   queueRooms(): Map<QueueId, number> {
     const rooms = new Map<QueueId, number>()
     for (const queueId of this.#heldByQueue.keys())
-      rooms.set(queueId, this.#tenantRoomOf(destinationOfQueue(queueId).tenantId))
+      rooms.set(queueId, this.#roomIn(destinationOfQueue(queueId).tenantId, queueId))
     for (const [tenantId, held] of this.#heldByTenant)
-      if (held >= tenantDeliveriesMax) for (const queueId of this.#queuesOf(tenantId)) rooms.set(queueId, 0)
+      if (held > tenantDeliveriesMax - queueDeliveriesMax)
+        for (const queueId of this.#queuesOf(tenantId)) rooms.set(queueId, this.#roomIn(tenantId, queueId))
     for (const [queueId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(queueId, 0)
       else this.#heldBackUntilMs.delete(queueId)
@@ -96,11 +99,13 @@ export class Capacity {
 
   roomOf(tenantId: TenantId, queueId: QueueId): number {
     const isHeldBack = this.#now() < (this.#heldBackUntilMs.get(queueId) ?? 0)
-    return isHeldBack ? 0 : this.#tenantRoomOf(tenantId)
+    return isHeldBack ? 0 : this.#roomIn(tenantId, queueId)
   }
 
-  #tenantRoomOf(tenantId: TenantId): number {
-    return Math.max(0, tenantDeliveriesMax - (this.#heldByTenant.get(tenantId) ?? 0))
+  #roomIn(tenantId: TenantId, queueId: QueueId): number {
+    const ofQueue = queueDeliveriesMax - (this.#heldByQueue.get(queueId) ?? 0)
+    const ofTenant = tenantDeliveriesMax - (this.#heldByTenant.get(tenantId) ?? 0)
+    return Math.max(0, Math.min(ofQueue, ofTenant))
   }
 
   /** Sets the free places of a tenant queue to 0 for 2 s, while its open circuit breaker is being written to Postgres. */
@@ -109,8 +114,8 @@ export class Capacity {
   }
 
   /**
-   * Takes a place without a check of the limits. They can be exceeded by the rows of one claim: events are handed off during a claim, each
-   * queue of a tenant can get all of the tenant's free places, and `queueRooms` omits queues without deliveries until their tenant is full.
+   * Takes a place without a check of the limits. They can be exceeded by the rows of one claim: events are handed off during a claim, and
+   * each queue of a tenant can get all of the tenant's free places.
    */
   take(tenantId: TenantId, queueId: QueueId): Place {
     const place: Place = {
@@ -126,15 +131,17 @@ export class Capacity {
     return place
   }
 
-  /** Returns true if the tenant had no other free place. @param called whether the callback was called */
+  /** Returns true if the queue had no other free place. @param called whether the callback was called */
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { tenantId, queueId } = place
     this.#young.delete(place)
     if (called && this.#now() - place.sinceMs < answerMs) this.#note(queueId, 'responsive')
     this.#counts[place.kind] -= 1
+    const wasFull = this.#roomIn(tenantId, queueId) === 0
     decrement(this.#heldByQueue, queueId)
-    return decrement(this.#heldByTenant, tenantId) >= tenantDeliveriesMax
+    decrement(this.#heldByTenant, tenantId)
+    return wasFull
   }
 
   /** Returns false if too little memory is free or the tenant has used its quarter. A single payload may exceed the quarter. */
@@ -164,10 +171,9 @@ export class Capacity {
   }
 }
 
-/** Subtracts 1 from a count, removes a count of 0, and returns the count before. */
-function decrement<Key>(counts: Map<Key, number>, key: Key): number {
+/** Subtracts 1 from a count, and removes a count of 0. */
+function decrement<Key>(counts: Map<Key, number>, key: Key): void {
   const count = counts.get(key) ?? 0
   if (count > 1) counts.set(key, count - 1)
   else counts.delete(key)
-  return count
 }

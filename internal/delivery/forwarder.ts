@@ -29,7 +29,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory, KeyRingGate, RetentionDays } from '#internal/tenants/index.ts'
-import { Capacity, tenantDeliveriesMax } from './capacity.ts'
+import { Capacity, queueDeliveriesMax } from './capacity.ts'
 import { Deliverer } from './deliverer.ts'
 import { HandOffReceiver } from './hand-off-receiver.ts'
 import { DestinationSignals } from './health.ts'
@@ -93,7 +93,7 @@ const gatherMs = 6
 const gatherMsMax = 50
 const claimRowsMax = 200
 /** If fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
-const tightRoom = tenantDeliveriesMax
+const tightRoom = queueDeliveriesMax
 /** Minimum rows of a claim for all callbacks while few places are free: a single row would always go to the queue with the longest wait. */
 const tightRowsMin = 8
 /** Above this number of unwritten outcomes, which means that Postgres is slow or unavailable, the forwarder claims nothing. */
@@ -297,7 +297,7 @@ export class Forwarder {
     const graceMs = this.#leases.graceMs(startedMs)
     const sentAtMs = this.#leases.postgresMs(startedMs)
     try {
-      const request = { ...more, lease, graceMs, sentAtMs, notified, queueRowsMax: tenantDeliveriesMax }
+      const request = { ...more, lease, graceMs, sentAtMs, notified, queueRowsMax: queueDeliveriesMax }
       const { claimed, hasMore, ranAtMs } = await claimDue(this.#options.pool, request)
       this.#leases.succeeded(startedMs, performance.now())
       if (ranAtMs !== undefined) this.#leases.seen(ranAtMs, performance.now())

@@ -8,7 +8,7 @@ import {
   refusedMax,
 } from '#internal/events/index.ts'
 import { BatchWriter } from '#internal/storage/index.ts'
-import { type Capacity, tenantDeliveriesMax } from './capacity.ts'
+import { type Capacity, queueDeliveriesMax } from './capacity.ts'
 import type { Deliverer } from './deliverer.ts'
 
 /** The callbacks must not throw. */
@@ -28,10 +28,10 @@ export interface HandOffReceiverOptions {
   onFull(): void
 }
 
-/** Below this number of free places, a tenant's further events are claimed instead of handed off; claims divide places fairly. */
-const tenantRoomMin = tenantDeliveriesMax / 4
+/** Below this number of free places of a queue, its further events are claimed instead of handed off; claims divide places fairly. */
+const queueRoomMin = queueDeliveriesMax / 4
 /** Below this number of free shared places, all events are claimed instead of handed off. */
-const roomMin = 2 * tenantDeliveriesMax
+const roomMin = 2 * queueDeliveriesMax
 /** Maximum offers whose times are kept. An offer is made each second, and when a tenant has few free places left. */
 const offersKept = 256
 const releasesMax = 500
@@ -103,7 +103,7 @@ export class HandOffReceiver {
       if (!this.#isClosed && deliverer.takeHanded(claim, content, leaseEndsMs)) accepted += 1
       else this.#releases.add(claim)
       const queueId = queueIdOf(claim)
-      isFull ||= !this.#isRefused(queueId) && capacity.roomOf(claim.tenantId, queueId) < tenantRoomMin
+      isFull ||= !this.#isRefused(queueId) && capacity.roomOf(claim.tenantId, queueId) < queueRoomMin
     }
     if (accepted > 0) onAccepted(accepted)
     if (isFull) onFull()
@@ -118,7 +118,7 @@ export class HandOffReceiver {
     const known = refused()
     if (known === 'all' || capacity.room < roomMin) return 'all'
     const all = new Set(known)
-    for (const [queueId, room] of capacity.queueRooms()) if (room < tenantRoomMin) all.add(queueId)
+    for (const [queueId, room] of capacity.queueRooms()) if (room < queueRoomMin) all.add(queueId)
     return all.size > refusedMax ? 'all' : [...all]
   }
 }

@@ -119,33 +119,45 @@ function startHeldReceiver() {
   return { held, release }
 }
 
-test.each([
-  ['deliveries', { count: 64, payloadBytes: 100, claimed: 64 }],
-  ['payload memory', { count: 1, payloadBytes: 16 * mib, claimed: 2 }],
-])(
-  'loader: the callback and the notifications of a tenant share its maximum of %s, and another tenant is served',
-  async (_what, { count, payloadBytes, claimed }) => {
-    const { held, release } = startHeldReceiver()
-    const owner = startReceiver()
-    const { forwarder, stop } = lab.forwarder()
-    const tenant = await lab.addTenant({ url: held.url, notifications: { url: owner.url } })
-    await lab.accept(tenant.id, count, { payloadBytes })
-    forwarder.notify([callbackQueueOf(tenant.id)])
-    await held.received(count)
-    await lab.accept(tenant.id, 1, { payloadBytes: 100, origin: { kind: 'notification' } })
-    forwarder.notify([queueIdOf({ tenantId: tenant.id, destination: notificationsDestination })])
-    const other = await lab.addTenant({ url: receiver.url })
-    for (let each = 1; each <= 2; each += 1) {
-      await lab.accept(other.id, 1)
-      forwarder.notify([callbackQueueOf(other.id)])
-      await receiver.received(each)
-    }
-    const isInFlight = () => forwarder.stats().inFlight === claimed || undefined
-    expect(await poll(isInFlight, { deadlineMs: 10_000 })).toBe(true)
-    expect(owner.calls).toHaveLength(0)
-    release()
-    await owner.received(1)
-    await stop()
-    await Promise.all([held.stop(), owner.stop()])
-  },
-)
+test('forwarder: a hanging callback with 64 deliveries leaves places to the notifications of its tenant', async () => {
+  const { held, release } = startHeldReceiver()
+  const owner = startReceiver()
+  const { forwarder, stop } = lab.forwarder()
+  const tenant = await lab.addTenant({ url: held.url, notifications: { url: owner.url } })
+  await lab.accept(tenant.id, 65, { payloadBytes: 100 })
+  forwarder.notify([callbackQueueOf(tenant.id)])
+  await held.received(64)
+  await lab.accept(tenant.id, 1, { payloadBytes: 100, origin: { kind: 'notification' } })
+  forwarder.notify([queueIdOf({ tenantId: tenant.id, destination: notificationsDestination })])
+  await owner.received(1)
+  expect(held.calls).toHaveLength(64)
+  release()
+  await held.received(65)
+  await stop()
+  await Promise.all([held.stop(), owner.stop()])
+})
+
+test('loader: the callback and the notifications of a tenant share its payload memory, and another tenant is served', async () => {
+  const { held, release } = startHeldReceiver()
+  const owner = startReceiver()
+  const { forwarder, stop } = lab.forwarder()
+  const tenant = await lab.addTenant({ url: held.url, notifications: { url: owner.url } })
+  await lab.accept(tenant.id, 1, { payloadBytes: 16 * mib })
+  forwarder.notify([callbackQueueOf(tenant.id)])
+  await held.received(1)
+  await lab.accept(tenant.id, 1, { payloadBytes: 100, origin: { kind: 'notification' } })
+  forwarder.notify([queueIdOf({ tenantId: tenant.id, destination: notificationsDestination })])
+  const other = await lab.addTenant({ url: receiver.url })
+  for (let each = 1; each <= 2; each += 1) {
+    await lab.accept(other.id, 1)
+    forwarder.notify([callbackQueueOf(other.id)])
+    await receiver.received(each)
+  }
+  const isInFlight = () => forwarder.stats().inFlight === 2 || undefined
+  expect(await poll(isInFlight, { deadlineMs: 10_000 })).toBe(true)
+  expect(owner.calls).toHaveLength(0)
+  release()
+  await owner.received(1)
+  await stop()
+  await Promise.all([held.stop(), owner.stop()])
+})

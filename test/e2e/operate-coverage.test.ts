@@ -71,7 +71,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
     'architecture/delivery.md',
     'at most 64 deliveries',
     'internal/delivery/capacity.ts',
-    'tenantDeliveriesMax',
+    'queueDeliveriesMax',
     1,
   ],
   [
@@ -163,7 +163,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
   ['operate/capacity.md', '16 MiB for calls', 'cmd/api/app.ts', 'keyedBodiesBytes', 1024 ** 2],
   ['operate/capacity.md', '2 048 incomplete bodies', 'internal/http/body-budget.ts', 'bodiesMaxDefault', 1],
   ['operate/capacity.md', 'up to 128 keys', 'internal/records/durable-queue.ts', 'batchStepsMax', 1],
-  ['operate/failures.md', '64 per', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
+  ['operate/failures.md', '64 per', 'internal/delivery/capacity.ts', 'queueDeliveriesMax', 1],
   ['operate/failures.md', 'last 3.5 s', 'internal/delivery/lease-times.ts', 'leastMs', 1000],
   [
     'operate/tenants.md',
@@ -173,7 +173,7 @@ const figures: readonly (readonly [string, string, string, string, number])[] = 
     3_600_000,
   ],
   ['operate/operating.md', 'at most 10 lines', 'internal/http/observe.ts', 'unverifiedLinesPerSecondMax', 1],
-  ['operate/security.md', 'by 64 places', 'internal/delivery/capacity.ts', 'tenantDeliveriesMax', 1],
+  ['operate/security.md', 'by 64 places', 'internal/delivery/capacity.ts', 'queueDeliveriesMax', 1],
 ]
 
 test.each(['guides/webhooks.md', 'architecture/delivery.md'])(
