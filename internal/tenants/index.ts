@@ -57,7 +57,12 @@ export {
   moveRecordStores,
 } from './record-stores.ts'
 export type { NotificationType } from './spec-destinations.ts'
-export { notificationTypes, parseDurationMs, retryScheduleDefault } from './spec-destinations.ts'
+export {
+  notificationFormats,
+  notificationTypes,
+  parseDurationMs,
+  retryScheduleDefault,
+} from './spec-destinations.ts'
 export { dnsLabel, type FieldRule } from './spec-fields.ts'
 export type { AnyLimitName, LimitName, Limits } from './spec-limits.ts'
 export {

@@ -1,6 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Problem } from './parse-tenant.ts'
+import { notificationFormats } from './spec-destinations.ts'
 import { dnsLabel } from './spec-fields.ts'
 import type { TenantManifest } from './tenant-source.ts'
 
@@ -117,7 +118,7 @@ export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace
 /** Returns the Secret that signs notifications; undefined if they are not signed. */
 export function notificationsSecretPlace({ name, spec }: TenantManifest): SecretPlace | undefined {
   const { notifications } = spec
-  if (notifications?.format !== 'event') return undefined
+  if (notifications === undefined || !notificationFormats[notifications.format].isSigned) return undefined
   const reference = notifications.signingSecretRef
   return reference === undefined
     ? { name: `${name}-notifications`, generated: true }

@@ -170,6 +170,26 @@ export const notificationTypes = [
 /** Type of a notification; one of `notificationTypes`. */
 export type NotificationType = (typeof notificationTypes)[number]
 
+/** Formats of notifications. Each has a kind of destinations: `event` is the kind `webhook`, and any other has its kind's name. */
+export const notificationFormats = {
+  event: {
+    title: 'event',
+    isSigned: true,
+    description: 'signed events, like those of the callback',
+  },
+  slack: {
+    title: 'Slack message',
+    isSigned: false,
+    description: 'unsigned messages for a Slack webhook',
+  },
+} as const satisfies Readonly<
+  Record<string, { readonly title: string; readonly isSigned: boolean; readonly description: string }>
+>
+const formatNames = Object.keys(notificationFormats) as (keyof typeof notificationFormats)[]
+const signedFormats = formatNames.filter((name) => notificationFormats[name].isSigned)
+const unsignedFormats = formatNames.filter((name) => !notificationFormats[name].isSigned)
+const quotedNames = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(' or ')
+
 export const notifications = ruled(
   strict(
     {
@@ -188,10 +208,11 @@ export const notifications = ruled(
           'Secret whose only value is the URL, for a URL that is itself a secret, such as that of a Slack webhook.',
         ),
       ),
-      format: oneOf(['event', 'slack'], {
+      format: oneOf(formatNames, {
         default: 'event',
-        description:
-          'event: signed events, like those of the callback. slack: unsigned messages for a Slack webhook.',
+        description: formatNames
+          .map((name) => `${name}: ${notificationFormats[name].description}.`)
+          .join(' '),
       }),
       signingSecretRef: t.Optional(
         secretRef(
@@ -221,11 +242,12 @@ export const notifications = ruled(
     holds: ({ url, urlSecretRef }) => (url === undefined) !== (urlSecretRef === undefined),
   },
   {
-    rule: "!has(self.signingSecretRef) || self.format == 'event'",
-    message: 'needs the format `event`: messages of the format `slack` are not signed',
+    rule: `!has(self.signingSecretRef) || ${signedFormats.map((name) => `self.format == '${name}'`).join(' || ')}`,
+    message: `needs the format ${quotedNames(signedFormats)}: messages of the format ${quotedNames(unsignedFormats)} are not signed`,
     fieldPath: '.signingSecretRef',
     reason: 'FieldValueForbidden',
-    holds: ({ signingSecretRef, format }) => signingSecretRef === undefined || format === 'event',
+    holds: ({ signingSecretRef, format }) =>
+      signingSecretRef === undefined || notificationFormats[format].isSigned,
   },
   { ...schemeRule, rule: `!has(self.url) || ${schemeRule.rule}` },
 )

@@ -1,5 +1,10 @@
 import type { Blocker, Outcome, TenantDetail } from '#internal/backoffice/index.ts'
-import { type Condition, providerAcceptance, type WebhookUrl } from '#internal/tenants/index.ts'
+import {
+  type Condition,
+  notificationFormats,
+  providerAcceptance,
+  type WebhookUrl,
+} from '#internal/tenants/index.ts'
 import type { LimitsReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
@@ -231,6 +236,7 @@ function Notifications({ tenant, may, blockers, context: { nowMs } }: TenantPart
   const { notifications } = tenant
   if (spec === undefined || notifications === undefined) return null
   const { last } = notifications
+  const { title, isSigned } = notificationFormats[spec.format]
   return (
     <Card
       title="Notifications"
@@ -251,7 +257,7 @@ function Notifications({ tenant, may, blockers, context: { nowMs } }: TenantPart
             'State',
             <StateBadge state={notificationsState(tenant.suspended, blockers) ?? notifications.state} />,
           ],
-          ['Format', spec.format === 'slack' ? 'Slack message, unsigned' : 'event, signed'],
+          ['Format', `${title}, ${isSigned ? 'signed' : 'unsigned'}`],
           ['Types', spec.events?.join(', ') ?? 'all'],
           [
             'Last notification',
