@@ -128,9 +128,10 @@ export class HistogramSeries implements Series {
   }
 }
 
-/** Latchkey's own metrics. The second word is the folder of `internal` that owns the metric. */
-const ownNames =
-  /^latchkey_(?:config|telemetry|process|storage|kube|http|tenants|access|settings|usage|records|events|replays|intake|delivery|simulations|backoffice|dashboard|dev)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/
+/** Second words of the names of Latchkey's own metrics: the folder of `internal` that owns the metric. */
+const modules =
+  'access|backoffice|base|config|dashboard|delivery|dev|egress|events|http|intake|kube|openapi|process|providers|records|redaction|replays|settings|simulations|storage|subscriptions|telemetry|tenants|usage'
+const ownNames = new RegExp(`^latchkey_(?:${modules})_[a-z0-9_]*[a-z0-9]_([a-z]+)$`)
 const units = {
   counter: ['total'],
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
@@ -143,13 +144,15 @@ const targetLabels = /^(?:job|instance|namespace|pod|container|service|endpoint|
 /** Labels with unbounded values, or with values that could contain a secret. */
 const openLabels = /^(?:tenant_id|key|scope|request_id|path|url|error|message|le)$/
 
-/** Requires a name `latchkey_<room>_<noun>_<unit>` or of controller-runtime, and labels with closed sets of values. @throws RangeError */
+/** Requires a name `latchkey_<module>_<noun>_<unit|total>` or of controller-runtime, and labels with closed sets of values. @throws RangeError */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
   for (const label of labels) checkLabel(name, label)
   if (adoptedNames.test(name)) return
   const unit = ownNames.exec(name)?.[1]
   if (unit === undefined)
-    throw new RangeError(`the metric name ${name} does not have the form latchkey_<room>_<noun>_<unit>`)
+    throw new RangeError(
+      `the metric name ${name} does not have the form latchkey_<module>_<noun>_<unit|total>; modules: ${modules.replaceAll('|', ', ')}`,
+    )
   if (!units[type].includes(unit))
     throw new RangeError(
       `the metric name ${name} of a ${type} must end in one of _${units[type].join(', _')}`,

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { readdirSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { createMetrics, type Metrics } from './metrics.ts'
 
 const buckets = [0.1, 1]
@@ -183,4 +185,14 @@ describe('a name', () => {
       create().histogram({ name: 'latchkey_http_call_seconds', help: 'x', labels: [], buckets: bounds }),
     ).toThrow(RangeError)
   })
+})
+
+test('metric name: its second word is a folder of internal, and the error for another word names the folders', () => {
+  const folders = readdirSync(resolve(import.meta.dir, '..'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .toSorted()
+  expect(() => create().counter({ name: 'latchkey_unknown_calls_total', help: 'x', labels: [] })).toThrow(
+    `latchkey_<module>_<noun>_<unit|total>; modules: ${folders.join(', ')}`,
+  )
 })

@@ -11,7 +11,7 @@ import {
 
 /** Metric whose label values must come from closed sets. */
 export interface MetricOptions<Labels extends readonly string[]> {
-  /** Name of the form `latchkey_<room>_<noun>_<unit>`, with `_total` for a counter. */
+  /** Name of the form `latchkey_<module>_<noun>_<unit|total>`, with `_total` for a counter. */
   readonly name: string
   readonly help: string
   readonly labels: Labels
