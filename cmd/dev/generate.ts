@@ -28,17 +28,19 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     [providerCrdPath, providerCrdText()],
     [tenantCrdPath, tenantCrdText()],
   ])
-  const crds = readdirSync(resolve(root, 'crds')).map((name) => {
-    const text = definitions.get(`crds/${name}`) ?? readFileSync(resolve(root, 'crds', name), 'utf8')
-    return [`charts/latchkey/files/crds/${name}`, kept(text)] as const
-  })
+  const crds = new Map(
+    readdirSync(resolve(root, 'crds')).map((name) => {
+      const path = `crds/${name}`
+      return [path, definitions.get(path) ?? readFileSync(resolve(root, path), 'utf8')]
+    }),
+  )
   return new Map([
     ...definitions,
-    ...crds,
+    ...[...crds].map(([path, text]) => [`charts/latchkey/files/${path}`, kept(text)] as const),
     [configPagePath, configPageText()],
     ...apiPages(),
     ...errorPages(),
-    [crdPagePath, crdPageText(readdirSync(resolve(root, 'crds')).map((name) => `crds/${name}`))],
+    [crdPagePath, crdPageText(crds)],
     [chartPagePath, chartPageText()],
     [metricsPagePath, metricsPageText()],
     [refusedPagePath, refusedPageText()],

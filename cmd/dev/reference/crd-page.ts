@@ -1,19 +1,13 @@
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { isJsonObject } from '#internal/base/index.ts'
 import { fieldTable, type Schema } from './schema-text.ts'
 
-const root = resolve(import.meta.dir, '../../..')
-
 export const crdPagePath = 'docs/reference/crds.md'
 
-/** @param files paths of the definitions from the root */
-export function crdPageText(files: readonly string[]): string {
-  const sections = files.flatMap((file) => {
-    const [definition = {}] = parseAllDocuments(readFileSync(resolve(root, file), 'utf8')).map(
-      (each) => each.toJSON() as Schema,
-    )
+/** @param files texts of the definitions by their paths from the root */
+export function crdPageText(files: ReadonlyMap<string, string>): string {
+  const sections = [...files].flatMap(([file, text]) => {
+    const [definition = {}] = parseAllDocuments(text).map((each) => each.toJSON() as Schema)
     return definition['kind'] === 'CustomResourceDefinition' ? [sectionOf(file, definition)] : []
   })
   return `# Custom resources
