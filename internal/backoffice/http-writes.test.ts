@@ -451,7 +451,7 @@ describe('test event', () => {
     await receiver.stop()
     const { result } = (await done('POST', mine('callback/test'))).json as { result: Record<string, unknown> }
     expect(result).toMatchObject({ kind: 'failed', cause: 'connect_failed', message: expect.any(String) })
-    receiver = startReceiver(undefined, Number(new URL(url).port))
+    receiver = startReceiver({ port: Number(new URL(url).port) })
   })
 })
 

@@ -69,7 +69,7 @@ describe('poison messages', () => {
 
   test('poison message: stored texts that are not JSON reach the callback', async () => {
     await receiver.stop()
-    receiver = startReceiver(undefined, 0, { accepts: 'anything' })
+    receiver = startReceiver({ accepts: 'anything' })
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
     await lab.accept(tenant.id, 1, { headers: 'no JSON "latchkey-hops":"', payload: '\\' })
     const { stop } = lab.forwarder()

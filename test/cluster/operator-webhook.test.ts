@@ -112,7 +112,7 @@ async function shell(command: string) {
 }
 
 test('webhook: a signed call to the URL in the sample’s status is delivered to its callback', async () => {
-  const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
+  const receiver = startReceiver({ secret: 'whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=' })
   // Replaces the sample's callback with the callback of the test.
   await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
   const { status } = await stage.lab.ready(shops, 'acme')
@@ -140,7 +140,7 @@ test('delivery: is signed with the generated secret if the user provides no sign
   await stage.lab.ready(stage.shops, 'hooked')
   await silent.stop()
   const secret = entryOf(await stage.lab.secret(stage.shops, 'hooked-callback'), 'signingSecret')
-  const receiver = startReceiver(secret, Number(new URL(silent.url).port))
+  const receiver = startReceiver({ secret, port: Number(new URL(silent.url).port) })
   expect(await callAsStripe('/v1/t/hooked/webhooks/stripe', 'a-card-secret-of-ours')).toEqual([
     200,
     '{"ok":true}',

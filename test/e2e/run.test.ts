@@ -18,7 +18,7 @@ let database: TestDatabase
 let dir: string
 let env: Record<string, string>
 const started: TestProcess[] = []
-const receiver = startReceiver(undefined, 0, { accepts: 'anything' })
+const receiver = startReceiver({ accepts: 'anything' })
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'latchkey-run-'))

@@ -38,7 +38,7 @@ export async function recordWebhooks({ marked, functions }: Sources): Promise<Re
   await Bun.write(markedPath, JSON.stringify(marked))
   const database = await createMigratedDatabase()
   const { redisUrl } = await testStores()
-  const receiver = startReceiver(undefined, 0, { accepts: 'anything' })
+  const receiver = startReceiver({ accepts: 'anything' })
   const bounds = { connectionsMax: 1, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: database.url, applicationName: 'test path', ...bounds })
   const tenants = await openTenants(database.url, redisUrl)

@@ -31,18 +31,18 @@ export interface CallbackReceiver {
 /** Signing secret in the operator's format. */
 export const callbackSecret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`
 
-/** Options of a receiver. */
-export interface ReceiverOptions {
-  /** `events`, the default: a call that does not fit the published contract fails its test. `anything`: the test says what it delivers. */
-  readonly accepts?: 'events' | 'anything'
-}
-
 /** Starts a receiver, by default on a free port. The caller stops it. */
-export function startReceiver(
+export function startReceiver({
   secret = callbackSecret,
   port = 0,
-  { accepts = 'events' }: ReceiverOptions = {},
-): CallbackReceiver {
+  accepts = 'events',
+}: {
+  /** Secret with which `verified` checks signatures. */
+  readonly secret?: string
+  readonly port?: number
+  /** `events`, the default: a call that does not fit the published contract fails its test. `anything`: the test says what it delivers. */
+  readonly accepts?: 'events' | 'anything'
+} = {}): CallbackReceiver {
   const webhook = new Webhook(secret)
   const calls: CallbackCall[] = []
   let answer: Answer = () => new Response(null, { status: 204 })
