@@ -70,7 +70,7 @@ export async function startDemo(
   await noteHistory()
   if (!config.devDemo) return
   say(
-    'Demo traffic: generated events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false turns it off)',
+    'Demo traffic: generated events of the sample tenant arrive continuously; some are refused or fail, which logs warnings (LATCHKEY_DEV_DEMO=false turns it off)',
   )
   const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false

@@ -75,7 +75,8 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
   signing_unavailable: {
     title: 'No signing secret',
-    means: 'The callback has no usable signing secret, and nothing is sent unsigned.',
+    means:
+      'The destination has no usable signing secret, and nothing is sent unsigned; or the Secret with the URL of notifications is missing.',
     todo: 'Check the tenant’s conditions.',
   },
   internal_error: {

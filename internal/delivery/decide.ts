@@ -14,7 +14,7 @@ export type FailedCause = SuspendedCause | 'attempts_exhausted' | 'aborted' | 'p
 
 /**
  * Reason for an attempt without a call. `worker_lost`: several processes claimed the delivery and none completed it. `signing_unavailable`:
- * the tenant has no usable signing secret. `internal_error`: code of this service threw an exception.
+ * the destination has no usable signing secret, or the Secret with its URL is missing. `internal_error`: code of this service threw an exception.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 
