@@ -1,11 +1,11 @@
 import { Shares, setNewest, type TenantId } from '#internal/base/index.ts'
 import { destinationOfQueue, type QueueId } from '#internal/events/index.ts'
 
-/** Shared places of a process. A delivery of any tenant occupies one from its claim to its response. */
+/** Number of delivery slots ("places") of a process, shared by all tenants. A delivery holds a place from its claim to its response. */
 const sharedMax = 1_024
-/** Additional places for responsive and uncalled callbacks. They stay free while hanging callbacks occupy all shared places. */
+/** Additional places for callbacks that are responsive or not called yet, for when hanging callbacks occupy all shared places. */
 const reservedMax = 512
-/** A longer delivery loses its reserved place, and its callback counts as unresponsive until a response arrives within `answerMs`. */
+/** A delivery that takes longer loses its reserved place. Its callback is then unresponsive until a response arrives within `answerMs`. */
 const responsiveMs = 500
 /** Maximum time from claim to response of a responsive callback. Above `responsiveMs`, since all responses are late on a busy machine. */
 const answerMs = 2_000
@@ -15,17 +15,17 @@ const heldMax = 2_048
 export const rememberedMax = 10_000
 /** Maximum deliveries of one tenant queue: 640 per second and process at 100 ms per response. */
 export const queueDeliveriesMax = 64
-/** Maximum deliveries of one tenant in all its queues, so that no number of destinations takes the places of other tenants. */
+/** Maximum deliveries of one tenant over all its queues, so that a tenant with many destinations cannot occupy all places. */
 export const tenantDeliveriesMax = sharedMax / 4
 /** Payload memory of a process. A tenant can use a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** Time for which a tenant queue is not claimed after this process opened its circuit breaker, while the breaker is written to Postgres. */
+/** Time for which this process claims nothing from a tenant queue whose circuit breaker it opened, while that is written to Postgres. */
 const holdBackMs = 2_000
 
 /** `responsive`: the last call ended in time. `unresponsive`: a call is late, or the last one ended late. `unknown`: not called yet. */
 export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
-/** Place that a delivery occupies from `take` to `give`. */
+/** Slot that a delivery occupies from `take` to `give`. */
 export interface Place {
   readonly tenantId: TenantId
   readonly queueId: QueueId
@@ -60,7 +60,7 @@ export class Capacity {
     return this.#counts.shared + this.#counts.reserved + this.#counts.overdue
   }
 
-  /** Free shared places. */
+  /** Number of free shared places. */
   get room(): number {
     return Math.max(0, Math.min(sharedMax - this.#counts.shared, heldMax - this.count))
   }
@@ -80,8 +80,8 @@ export class Capacity {
   }
 
   /**
-   * Returns the free places of tenant queues that have less than `queueDeliveriesMax`: those with deliveries in this process, all queues of a
-   * tenant that is almost full, and with 0 the queues passed to `holdBack` in the last 2 s.
+   * Returns the number of free places of each tenant queue with fewer than `queueDeliveriesMax`: queues with deliveries in this process,
+   * and all queues of a tenant that is almost full. The number is 0 for queues passed to `holdBack` in the last 2 s.
    */
   queueRooms(): Map<QueueId, number> {
     const rooms = new Map<QueueId, number>()
@@ -114,7 +114,7 @@ export class Capacity {
   }
 
   /**
-   * Takes a place without a check of the limits. They can be exceeded by the rows of one claim: events are handed off during a claim, and
+   * Takes a place without checking the limits. The rows of one claim can exceed them: events are handed off during a claim, and
    * each queue of a tenant can get all of the tenant's free places.
    */
   take(tenantId: TenantId, queueId: QueueId): Place {

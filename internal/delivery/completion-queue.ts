@@ -29,7 +29,7 @@ export interface CompletionQueueOptions {
 }
 
 const rowsMax = 500
-/** One statement commits while the next batch is gathered; a second one starts only if many outcomes wait. */
+/** Maximum concurrent statements. Usually one commits while the next batch is gathered; a second one starts only if many outcomes wait. */
 const statementsMax = 2
 const secondStatementRows = 256
 /**
@@ -37,7 +37,7 @@ const secondStatementRows = 256
  * outcomes are repeated after a kill. An outcome costs Postgres 51 µs with 10 rows, 22 µs with 64 and 18 µs with 500 (2 cores, 2026-11).
  */
 const gather = { ms: 100, items: 64 }
-/** Maximum tries, about one minute, in which leases are renewed. Afterwards they expire, and other processes repeat the deliveries. */
+/** Maximum tries to write outcomes, over about a minute. Then the leases are not renewed but expire, and the deliveries are repeated. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
@@ -78,7 +78,7 @@ export class CompletionQueue {
     return this.#suspending
   }
 
-  /** The caller must renew the lease of the delivery until `onEnded`. */
+  /** Queues the outcome of a delivery. The caller must renew the lease of the delivery until `onEnded`. */
   add(delivery: Delivery, ending: Ending, queueChange?: QueueChange): void {
     delivery.to('concluded')
     delivery.ending = ending

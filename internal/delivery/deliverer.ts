@@ -44,7 +44,7 @@ export interface DelivererOptions extends SendParts {
   readonly signals: DestinationSignals
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Called when a delivery releases its place. `tenantWasFull`: until then, its tenant had no free place. */
+  /** Called when a delivery releases its slot. `tenantWasFull`: before that, the tenant of the delivery had no free slot. */
   readonly onRoom: (tenantWasFull: boolean) => void
 }
 
@@ -53,11 +53,11 @@ type Plan =
   | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly target: PreparedTarget }
 
-/** Above this number of claims without a completion, a delivery is a poison message: its attempt fails without a call. */
+/** Maximum claims of a delivery without a completion. A delivery with more is a poison message: its attempt fails without a call. */
 const claimsMax = 5
-/** Snooze for an unknown tenant. Longer than it takes until the tenant directory of this process contains a new tenant. */
+/** Snooze of deliveries of an unknown tenant. By its end, the tenant directory of this process contains a tenant that was just created. */
 const unknownTenantMs = 5_000
-/** Snooze while the tenant is suspended or has no callback. */
+/** Snooze of deliveries whose tenant is suspended or has no callback. */
 const suspendedTenantMs = 10_000
 /** Snooze of deliveries that were claimed before this process found that it cannot decrypt the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
@@ -65,7 +65,7 @@ const unreadableTenantMs = 10_000
 const unreadableQueuesMax = 256
 /** Snooze of deliveries that were claimed just before their tenant was paused. Later claims exclude the tenant. */
 const pausedMs = 1_000
-/** Attempt from which on a failure is a sign of trouble, even if a callback has too few attempts to open its circuit breaker. */
+/** Number of the attempt from which a failure signals trouble, even if the callback has too few attempts to open its circuit breaker. */
 const alarmingAttempt = 3
 
 /** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
@@ -120,8 +120,8 @@ export class Deliverer {
   }
 
   /**
-   * Starts a delivery that was handed over with its event, which is not read again if payload memory is free. Returns false if the tenant
-   * has no free place; the caller must then release the delivery. Ignores a delivery in progress.
+   * Starts a delivery that intake handed over with its event. If payload memory is free, the event is not read again. Returns false if the
+   * tenant has no free slot; the caller must then release the delivery. Ignores a delivery in progress.
    */
   takeHanded(claim: ClaimedDelivery, content: EventContent, leaseEndsMs: number): boolean {
     if (this.#deliveries.has(deliveryIdOf(claim))) return true
@@ -133,7 +133,7 @@ export class Deliverer {
     return true
   }
 
-  /** Returns at most 256 tenant queues whose signing secrets this process could not decrypt. A change of its tenant removes a queue. */
+  /** Returns at most 256 tenant queues whose signing secrets this process could not decrypt. A queue is removed when its tenant changes. */
   unreadableQueues(): readonly QueueId[] {
     const { directory } = this.#options
     for (const [id, tenant] of this.#unreadable)

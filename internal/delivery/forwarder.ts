@@ -92,7 +92,7 @@ const quietClaimMs = 1.5
 const gatherMs = 6
 const gatherMsMax = 50
 const claimRowsMax = 200
-/** If fewer shared places than this are free, deliveries to responsive callbacks are claimed separately. */
+/** Number of free shared places (delivery slots) below which deliveries to responsive callbacks are claimed separately. */
 const tightRoom = queueDeliveriesMax
 /** Minimum rows of a claim for all callbacks while few places are free: a single row would always go to the queue with the longest wait. */
 const tightRowsMin = 8
@@ -118,7 +118,7 @@ export class Forwarder {
   readonly #deliverer: Deliverer
   readonly #handOffs: HandOffReceiver | undefined
   #notified = new Set<QueueId>()
-  /** True if the last claim left due rows, since places were short or a tenant queue reached its maximum of rows. */
+  /** True if the last claim left due rows, since too few delivery slots were free or a tenant queue reached its maximum of rows. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0

@@ -16,29 +16,29 @@ export interface HandOffReceiverOptions {
   readonly leaseToken: string
   readonly capacity: Capacity
   readonly deliverer: Deliverer
-  /** Publishes an offer to receive messages on this channel. May reject. */
+  /** Publishes an offer: a message by which this process offers to take events from intake on this channel. May reject. */
   publishOffer(message: string, channel: string): Promise<unknown>
   leaseMs(): number
   /** Returns the tenant queues whose deliveries are not accepted, or `all`. */
   refused(): ReadonlySet<QueueId> | 'all'
-  /** Releases deliveries for which no place is free. Never rejects. */
+  /** Releases deliveries for which no delivery slot is free. Never rejects. */
   release(deliveries: readonly ClaimedDelivery[]): Promise<void>
   onAccepted(count: number): void
   /** Called when a tenant that the last offer accepts has few free places left. Call `offer` soon. */
   onFull(): void
 }
 
-/** Below this number of free places of a queue, its further events are claimed instead of handed off; claims divide places fairly. */
+/** Minimum free delivery slots of a queue for hand-offs. With fewer, its events are claimed, since claims divide the slots fairly. */
 const queueRoomMin = queueDeliveriesMax / 4
-/** Below this number of free shared places, all events are claimed instead of handed off. */
+/** Minimum free shared delivery slots for hand-offs. With fewer, all events are claimed. */
 const roomMin = 2 * queueDeliveriesMax
-/** Maximum offers whose times are kept. An offer is made each second, and when a tenant has few free places left. */
+/** Maximum number of offers whose times are kept. An offer is made each second, and when a tenant has few free delivery slots left. */
 const offersKept = 256
 const releasesMax = 500
 
 /**
- * Receives events that intake handed to this process under its lease. Its offers accept each tenant that has free places and is not paused
- * or in trouble. Claims divide places fairly among tenants that have more work than places.
+ * Receives events that intake handed to this process under its lease. Accepts events of tenants that have free delivery slots and are
+ * neither paused nor in trouble. Claims divide the slots fairly among tenants that have more work than slots.
  */
 export class HandOffReceiver {
   readonly #options: HandOffReceiverOptions

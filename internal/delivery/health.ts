@@ -22,7 +22,7 @@ const slices = 10
 const attemptsMin = 10
 const failureShare = 0.7
 
-/** Counts this process's attempts of the last 5 minutes per destination, at most 10 000. Forgets the one that was added first. */
+/** Counts this process's attempts of the last 5 minutes, for at most 10 000 destinations. Above that, forgets the one added first. */
 export class CallbackHealth {
   readonly #callbacks = new Map<
     string,
@@ -56,7 +56,7 @@ export class CallbackHealth {
     if (known) known.openedAtMs = nowMs
   }
 
-  /** Call it for a claim that is no probe. After the open time, such a claim shows that another process closed the breaker: resets. */
+  /** Call it for a claim that is no probe. After the open time, it shows that another process closed the breaker: forgets the counts. */
   seenClosed(queueId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(queueId)?.openedAtMs
     if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(queueId)

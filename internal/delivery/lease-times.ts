@@ -1,6 +1,6 @@
 import { leaseMsMax } from '#internal/events/index.ts'
 
-/** Minimum lease. With the poll interval of 1 s, other processes claim the deliveries of a killed process within 5 s. */
+/** Minimum duration of a lease. With the poll interval of 1 s, other processes claim the deliveries of a killed process within 5 s. */
 const leastMs = 3_500
 /** A lease lasts this many times as long as the last statement on leases, so that no lease ends during a slow renewal. */
 const statementShare = 5

@@ -75,7 +75,7 @@ export interface OutboundOptions extends CallbackBounds {
   readonly ca?: string | undefined
   /** Default: /etc/hosts and DNS. */
   readonly resolve?: Resolve | undefined
-  /** Bounds resolving, connecting and TLS together; default 5 000. */
+  /** Bounds the total time of resolving, connecting and TLS; default 5 000. */
   readonly connectMs?: number | undefined
 }
 
@@ -320,7 +320,7 @@ async function exchange(
     /** Time of `performance.now()` at which `timeoutMs` begins. */
     readonly startedAtMs: number
     readonly resolvedAtMs: number
-    /** Bounds resolving, connecting and TLS together, over all addresses. Part of `timeoutMs`. */
+    /** Bounds the total time of resolving, connecting and TLS, over all addresses. Part of `timeoutMs`. */
     readonly connectMs: number
   },
 ): Promise<Exchanged> {

@@ -48,7 +48,7 @@ export function requestHeaders(
 /** Name in lower case and value of one header. */
 export type HeaderLine = readonly [name: string, value: string]
 
-/** Headers of a response, to show to people, in the order received: at most 32, with at most 4 096 characters together. */
+/** Headers of a response, to show to people, in the order received: at most 32, with at most 4 096 characters in total. */
 export interface KeptHeaders {
   readonly lines: readonly HeaderLine[]
   /** Number of omitted headers, which exceed a limit. No header is truncated, because redaction could miss a part of a secret. */

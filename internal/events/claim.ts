@@ -73,7 +73,7 @@ export interface ClaimResult {
 }
 
 const queuesMax = 50
-/** Tenant queues that a claim tries to lock: more than `queuesMax`, since other processes can have locked the first ones. */
+/** Maximum tenant queues that a claim tries to lock: more than `queuesMax`, since other processes can have locked the first ones. */
 const candidatesMax = 200
 /** Time for which a probe blocks further probes, unless it completes earlier. */
 const probeMs = 30_000

@@ -202,7 +202,7 @@ export interface AttemptExchange extends CallTrace {
   readonly traceparent?: string | undefined
   /** Explanation of a missing response. */
   readonly problem?: string | undefined
-  /** Headers of the response, at most 32 with 4 096 characters together. */
+  /** Headers of the response, at most 32 with 4 096 characters in total. */
   readonly headers: readonly HeaderLine[]
   readonly headersOmitted: number
   readonly isAnswerCut: boolean

@@ -41,7 +41,7 @@ export function handOffChannelOf(leaseToken: string): string {
   return `latchkey:handed:${leaseToken}`
 }
 
-/** Deliveries that a forwarder accepts. */
+/** Offer: the message by which a forwarder announces to intake which deliveries it accepts. */
 export interface HandOffOffer {
   /** Owner token of the forwarder's leases. */
   readonly leaseToken: string
@@ -52,11 +52,11 @@ export interface HandOffOffer {
   readonly refused: readonly QueueId[] | 'all'
 }
 
-/** Maximum tenant queues that an offer refuses one by one. */
+/** Maximum number of tenant queues that an offer can name as refused. A forwarder that refuses more sends an offer that refuses all. */
 export const refusedMax = 256
 /** Maximum payload and headers of a handed-off event. Larger events would displace others in the memory of Redis. */
 const eventBytesMax = 16 * 1024
-/** Maximum bytes of a batch's handed-off events, for all forwarders together. JSON makes them at most six times as long. */
+/** Maximum bytes of a batch's handed-off events, over all forwarders. JSON makes them at most six times as long. */
 const batchBytesMax = 256 * 1024
 /** Maximum events of one tenant in a batch. More events are a backlog, which claims divide fairly. */
 const tenantEventsMax = 32
@@ -217,7 +217,7 @@ function parsedArray(message: string): unknown[] | undefined {
 
 export interface HandOffPlan {
   readonly leaseTokens: ReadonlyMap<EventId, string>
-  /** Offers of the plan's time, by lease token. With a later offer's number, the forwarder would assume that its lease ends later. */
+  /** Number of each offer at the time of the plan, by lease token. With a later one, a forwarder would assume a later end of its lease. */
   readonly offerNumbers: ReadonlyMap<string, number>
   readonly leaseMs: number
 }
@@ -314,7 +314,7 @@ const queueIdsMax = 50
 /** Prefix of a tenant queue whose new events were all handed to a forwarder, so that only readers of its feed need the message. */
 const handedMark = '='
 const everyone = '*'
-/** Room for each id with its mark, quotes and comma, and for the brackets. */
+/** Maximum characters of a message: each id with its prefix, quotes and comma, and the brackets. */
 const dueMessageCharsMax = queueIdsMax * (queueIdCharsMax + 4) + 2
 
 /**

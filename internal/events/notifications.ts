@@ -118,7 +118,7 @@ export async function notifyOwner(
   return queueId
 }
 
-/** Interval with at most one test notification per tenant, for all users together. */
+/** Interval in which a tenant gets at most one test notification, no matter how many users request one. */
 export const testNoticeEveryMs = 10_000
 
 /**

@@ -86,7 +86,7 @@ export async function readEvent(
   }
 }
 
-/** Place of an attempt among those of its event. */
+/** Position of an attempt among the attempts of its event: delivery cycle and number. */
 export type AttemptPlace = Pick<AttemptView, 'cycle' | 'attempt'>
 
 /**

@@ -145,7 +145,7 @@ const invalidTexts = {
 } as const
 const invalidErrors = Object.values(invalidTexts)
 
-/** All other causes are an invalid signature. */
+/** Kinds of invalid calls by cause. A cause that is missing here counts as an invalid signature. */
 const invalidOutcomes: Partial<Record<RefusalCause, keyof typeof invalidTexts>> = {
   headers_conflict: 'conflicting_headers',
   event_id_missing: 'missing_event_id',

@@ -332,7 +332,7 @@ function invalidAnswer(cause: RefusalCause, caller: Caller): Answer {
   return withVendorBody({ ...answer, status }, caller)
 }
 
-/** Removes the body for a vendor that accepts none. */
+/** Removes the body of a response to a vendor that accepts none. */
 function withVendorBody(answer: Answer, { provider }: Caller): Answer {
   return provider.answers?.isEmpty ? { ...answer, body: '' } : answer
 }
@@ -358,7 +358,7 @@ function noteRefusal(
 }
 
 /**
- * Causes of refusing a call whose body is unverified. Only of such a body a sample is stored: a verified body is the tenant's data and is
+ * Causes of refusing a call whose body is unverified. A sample is stored of such bodies only: a verified body is the tenant's data and is
  * stored only as an event.
  */
 const unsignedCauses: ReadonlySet<RefusedCause> = new Set([

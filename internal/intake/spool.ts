@@ -20,7 +20,7 @@ export const spoolKeys = {
   lease: '{latchkey:spool}:lease',
 } as const
 
-/** Keys of the scripts that read or change the byte counts. */
+/** Redis keys that scripts need to read or change the byte counts. */
 export const countedKeys: readonly string[] = [
   spoolKeys.events,
   spoolKeys.dead,
@@ -242,7 +242,7 @@ export class Spool {
     })
   }
 
-  /** Appends a batch. Returns one reply of the script per event, or the reason why no event was kept. */
+  /** Appends a batch. Returns the Redis script's reply for each event, or the reason why no event was kept. */
   async #append(batch: readonly Waiting[]): Promise<readonly number[] | Refusal> {
     if (performance.now() < this.#restUntilMs) return { reason: 'unconfirmed' }
     try {

@@ -14,7 +14,7 @@ export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'recordStore
 
 /** Dependencies of the record routes. */
 export interface Records {
-  /** Returns the store of a tenant's records as this process knows it now. It can be another one after a wait. */
+  /** Returns the store of a tenant's records that this process knows now. After a wait, it can be another store. */
   storeOf(tenant: RecordTenant): RecordStore
   readonly waiters: Waiters
   /** Maximum ttl for all tenants; a tenant can only set a lower maximum. */

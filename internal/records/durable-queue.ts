@@ -30,7 +30,7 @@ const writesMax = 2
 const parallelSteps = 16
 const readsMax = 2
 /**
- * Parts (stripes) of a tenant's meters. Concurrent transactions use different stripes, so that they do not wait for each other. A fence
+ * Number of parts (stripes) of a tenant's meters. Concurrent transactions use different stripes, so that none waits for another. A fence
  * modulo 16 is the stripe that granted it, or 15 for Redis.
  */
 const stripes = 15

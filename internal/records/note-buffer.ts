@@ -3,9 +3,9 @@ import type { LockNote } from './lock-history.ts'
 import type { RecordAddress } from './record.ts'
 
 export interface NoteBufferBounds {
-  /** Maximum notes of all tenants together. */
+  /** Maximum number of notes, over all tenants. */
   readonly notesMax: number
-  /** Maximum bytes of all tenants together. A note counts as 200 bytes plus two per character of its scope and key. */
+  /** Maximum bytes of notes, over all tenants. A note counts as 200 bytes plus two per character of its scope and key. */
   readonly bytesMax: number
 }
 

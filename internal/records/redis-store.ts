@@ -34,7 +34,7 @@ interface Step {
   readonly address: RecordAddress
   readonly entry: string
   readonly args: readonly string[]
-  /** Arguments with which the script returns a long record; undefined if its size is enough. */
+  /** Arguments with which the Redis script returns a long record; undefined if the caller needs only its size. */
   readonly wholeArgs?: (() => readonly string[]) | undefined
   /** First argument of a script, which is the same for all entries in one script call. */
   readonly shared?: string
@@ -55,7 +55,7 @@ interface ReadCall extends Batchable {
 /** Value of an entry, and of the tenant's meters. */
 type ReadReply = readonly [entry: string | null, meta: string | null]
 
-/** Maximum entries of one script, which blocks Redis for about 8 µs an entry, and of one read. */
+/** Maximum entries of one script call or one read. A script blocks Redis for about 8 µs per entry. */
 const scriptCallsMax = 16
 const readCallsMax = 32
 const scriptCharsMax = 64 * 1024
@@ -339,7 +339,7 @@ function acquireArgs(
   return [lockToken, `${ttlMs}\n${lockMs}\n${waits ? 1 : 0}\n${whole ? 1 : 0}\n${attemptId}\n${fingerprint}`]
 }
 
-/** Formats a place for the scripts: see `place.lua`. */
+/** Formats the place of a tenant's records for the Redis scripts: see `place.lua`. */
 function placeText({ generation, isCurrent, fence, isTakeover = false }: RecordPlace): string {
   return isCurrent ? `${generation}h:${fence ?? 0}${isTakeover ? 't' : ''}` : `${generation}p`
 }

@@ -27,7 +27,7 @@ export function schemaCheck(pool: Pool): Check {
   }
 }
 
-/** Below the time limit of a health check, so that while Redis hangs the check returns its last result and does not time out. */
+/** Maximum wait for Redis. Below the time limit of a health check, so that the check returns its last result while Redis hangs. */
 const lookMsMax = 400
 
 /**

@@ -18,7 +18,7 @@ export interface KeptReply {
   readonly durability: RedisDurability
 }
 
-/** Read the durability. CONFIG must not be first: managed servers often forbid it, and an error reply to the first command is thrown. */
+/** Commands that read the durability. CONFIG must not be first: managed servers often forbid it, and an error of the first is thrown. */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
   ['CONFIG', 'GET', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'],

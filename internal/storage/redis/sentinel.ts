@@ -49,7 +49,7 @@ export class SentinelDriver implements RedisDriver {
     this.#candidate?.close()
   }
 
-  /** Polls the Sentinels until `close`, at most fifty times per second, and this often only while connections change. */
+  /** Polls the Sentinels until `close`, at most 50 times per second. This rate is reached only while connections change. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const votes = await Promise.all(this.#sentinels.map((sentinel) => this.#ask(sentinel)))

@@ -42,7 +42,7 @@ export interface RedisServers extends RedisAddress {
 }
 
 const connectMsMax = 1000
-/** Bounds connecting and signing in together. */
+/** Maximum total time for connecting and signing in. */
 const openMsMax = 1500
 const heartbeatMs = 300
 /** Heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
