@@ -55,7 +55,7 @@ export interface ForwarderOptions {
   /** Returns the paused deliveries; called for each claim and each delivery. Call `notify` when a pause ends. Default: no pauses. */
   readonly paused?: () => PausedForwarding
   /**
-   * Publishes an offer of this process to intake, which hands events to each process that makes offers. Must first subscribe `receive` to
+   * Publishes an offer, the message by which this process offers to take events from intake. Must first subscribe `receive` to
    * `channel`, and reject if that fails. Default: no events are handed to this process.
    */
   readonly publishOffer?: (message: string, channel: string) => Promise<unknown>
@@ -94,7 +94,7 @@ const gatherMsMax = 50
 const claimRowsMax = 200
 /** Number of free shared places (delivery slots) below which deliveries to responsive callbacks are claimed separately. */
 const tightRoom = queueDeliveriesMax
-/** Minimum rows of a claim for all callbacks while few places are free: a single row would always go to the queue with the longest wait. */
+/** Minimum rows of a claim for all callbacks while few slots are free: a single row would always go to the queue with the longest wait. */
 const tightRowsMin = 8
 /** Above this number of unwritten outcomes, which means that Postgres is slow or unavailable, the forwarder claims nothing. */
 const uncompletedMax = 2_048
@@ -252,7 +252,7 @@ export class Forwarder {
 
   /**
    * Claims deliveries of notified tenants whose callbacks are responsive, and one delivery for each callback that this process has not
-   * called yet. Tenants without free places stay in the set of notified tenants.
+   * called yet. Tenants without free delivery slots stay in the set of notified tenants.
    */
   async #claimForResponsive(completionsMax: number): Promise<void> {
     const rowsMax = Math.min(completionsMax, this.#capacity.reservedRoom)

@@ -24,7 +24,7 @@ export interface HandOffReceiverOptions {
   /** Releases deliveries for which no delivery slot is free. Never rejects. */
   release(deliveries: readonly ClaimedDelivery[]): Promise<void>
   onAccepted(count: number): void
-  /** Called when a tenant that the last offer accepts has few free places left. Call `offer` soon. */
+  /** Called when a tenant that the last offer accepts has few free delivery slots left. Call `offer` soon. */
   onFull(): void
 }
 

@@ -90,7 +90,7 @@ export async function insertEvents(
 
 const noHandOff: HandOffPlan = { leaseTokens: new Map(), offerNumbers: new Map(), leaseMs: 0 }
 
-/** Stores events like `insertEvents`. Deliveries in the plan get the leases of its forwarders if their tenant queues are clear. */
+/** Stores events like `insertEvents`. A planned delivery gets the lease of its forwarder, unless its queue has a backlog or is blocked. */
 export async function insertAndHandOff(
   pool: Queryable,
   events: readonly ReceivedEvent[],

@@ -74,7 +74,7 @@ export interface WaitingPull extends PullRequest {
   readonly waitMs: number
   /** Ends the wait when it aborts. */
   readonly gone: AbortSignal
-  /** Called to run each wait, during which the call does not count as under way. Resolves to false if the pull must then end. */
+  /** Runs each wait. Meanwhile, the pull does not count as a call in progress. Resolves to false if the pull must then end. */
   aside(wait: () => Promise<unknown>): Promise<boolean>
 }
 
