@@ -72,16 +72,16 @@ export interface AccessOptions {
   readonly observer?: AccessObserver
 }
 
-/** Maximum namespaces of a list request. */
+/** Maximum number of namespaces in a list request. */
 export const namespacesMax = 50
-/** Maximum time for which the result of a review is used again. */
+/** Maximum time for which a cached review result is used. */
 export const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** Maximum pending reviews of one user, more than a page of the dashboard needs. */
+/** Maximum number of pending reviews of one user. A page of the dashboard needs fewer. */
 const pendingPerUserMax = 20
-/** Maximum pending reviews of tokens that no earlier review has accepted. Low, because any caller can invent tokens. */
+/** Maximum number of pending reviews of tokens that no earlier review has accepted. Low, because any caller can invent tokens. */
 const pendingUnprovenMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
@@ -155,7 +155,7 @@ export function createAccess(options: AccessOptions) {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Returns the namespaces that the reviews allow, or `unavailable` if one of the reviews is. */
+/** Returns the namespaces that the reviews allow, or `unavailable` if any review got no decision. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,
@@ -285,7 +285,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Finds the key of an actor. Returns undefined if the key has no scope of `actor.api`, or if its tenant is suspended. */
+/** Finds the key of an actor. Returns undefined if the key has no scope for the API `actor.api`, or if its tenant is suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

@@ -10,7 +10,7 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** API in which a tenant's key is used. Each API has its own scopes. */
+/** API that is called with a tenant's key. The two APIs accept different scopes. */
 export type KeyApi = 'backoffice' | 'public'
 
 /** API key of a tenant. Contains the digest, never the key. */
@@ -145,7 +145,7 @@ export function authenticateApiKey(
   return scopeError(`scope ${scope}`)
 }
 
-/** Returns the error of a key without what a call needs, such as `scope records` or `scopes events and payloads:read`. */
+/** Returns the error for a key that lacks scopes. `needed` is, for example, `scope records` or `scopes events and payloads:read`. */
 export function scopeError(needed: string): ApiError {
   const them = needed.startsWith('scopes ') ? 'them' : 'it'
   return apiError(

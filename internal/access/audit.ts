@@ -17,13 +17,13 @@ const auditSubjects = {
   usage: ['committed', 'emitted', 'override_cleared', 'override_set', 'soft_limit_crossed'],
 } as const
 
-/** Subject in the plural, and what was done: `replays.started`. */
+/** Audited action: a subject in the plural and what was done to it, such as `replays.started`. */
 export type AuditAction = {
   [Subject in keyof typeof auditSubjects]: `${Subject}.${(typeof auditSubjects)[Subject][number]}`
 }[keyof typeof auditSubjects]
 /** Action, or all actions of a subject, written as the subject and a dot, such as `replays.`. */
 export type AuditActionFilter = AuditAction | `${keyof typeof auditSubjects}.`
-/** All values of the filter by action. */
+/** All values that the filter by action accepts. */
 export const auditActionFilters = Object.entries(auditSubjects).flatMap(([subject, done]) => [
   `${subject}.`,
   ...done.map((each) => `${subject}.${each}`),
@@ -62,7 +62,7 @@ export interface AuditFilter {
   readonly beforeId?: number | undefined
   /** Entries per page: 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Maximum examined entries: at least `limit` + 1; default and maximum 50 000. */
+  /** Maximum number of entries to examine: at least `limit` + 1; default and maximum 50 000. */
   readonly examinedMax?: number | undefined
 }
 
@@ -70,7 +70,7 @@ const removedMax = 5_000
 /** Days after which an entry is deleted: more than a year, and longer than all other retention times. */
 export const auditKeptDays = 400
 const limitMax = 200
-/** Maximum examined entries per page. */
+/** Maximum number of entries examined for one page. */
 export const auditExaminedMax = 50_000
 /** Maximum time by which an entry can be newer than one with a higher id, because of long transactions and clock skew. */
 const outOfStepMs = 600_000
@@ -146,7 +146,7 @@ function limitOf({ limit = pageItemsDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** Returns the maximum examined entries: at least one more than a page contains, to detect whether a next page exists. */
+/** Returns the maximum number of entries to examine: at least one more than a page contains, to detect whether a next page exists. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))

@@ -11,7 +11,7 @@ export interface SavedView {
   readonly query: string
 }
 
-/** Maximum saved views of an actor. */
+/** Maximum number of saved views of an actor. */
 export const savedViewsMax = 50
 /** Maximum length of a view's name. */
 export const viewNameCharsMax = 60
@@ -19,7 +19,7 @@ export const viewNameCharsMax = 60
 export const viewQueryCharsMax = 2_000
 
 const dayMs = 86_400_000
-/** Time since the owner last opened the event list, after which a view is deleted. */
+/** Time for which a view is kept after its owner last opened the event list. */
 const keptMs = 365 * dayMs
 const removedMax = 5_000
 /** Serializes the writes of each owner (advisory lock). */
@@ -55,7 +55,7 @@ export function saveView(
   pool: Pool,
   view: SavedView & {
     readonly owner: string
-    /** Deletion of this tenant's data deletes the view. */
+    /** Tenant whose deletion also deletes the view; null for no tenant. */
     readonly tenantId: TenantId | null
   },
   nowMs: number,

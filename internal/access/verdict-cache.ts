@@ -3,13 +3,13 @@ import { type Clock, setNewest } from '#internal/base/index.ts'
 export interface VerdictCacheOptions {
   readonly clock: Clock
   readonly msMax: number
-  /** Maximum results in the cache; the oldest result is evicted first. */
+  /** Maximum number of results in the cache; the oldest result is evicted first. */
   readonly entriesMax: number
-  /** Maximum pending reviews of all callers. */
+  /** Maximum number of pending reviews of all callers in total. */
   readonly pendingMax: number
 }
 
-/** Result, and the time until which the cache may keep it; 0 to not keep it. */
+/** Result, and the time until which it may be cached; 0: it is not cached. */
 export interface Verdict<T> {
   readonly value: T
   readonly keepUntilMs: number
@@ -20,7 +20,7 @@ export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** Number of pending reviews by the name of their `share`. */
+  /** Number of pending reviews in each group of callers; the key is the `share` of `get`. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -28,8 +28,8 @@ export class VerdictCache<T> {
   }
 
   /**
-   * Returns undefined if too many reviews are pending, in total or for `share`. A share is a group of callers with a maximum of its own, so
-   * that no group can use up the maximum of all callers. @throws errors of `ask`
+   * Returns undefined if too many reviews are pending, in total or in the group of callers that `share` names. Each group has a maximum, so
+   * that no group can use up the total. @throws errors of `ask`
    */
   async get(
     key: string,

@@ -72,7 +72,7 @@ export function idPattern(prefix: string): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 }
 
-/** Characters of a tenant id. */
+/** Number of characters in a tenant id. */
 export const tenantIdChars = 'ten_'.length + 26
 const tenantIdForm = new RegExp(idPattern('ten'))
 

@@ -1,6 +1,6 @@
-/** Maximum items on a page of a list. */
+/** Maximum number of items on a page of a list. */
 export const pageItemsMax = 100
-/** Items on a page whose request states no limit. */
+/** Number of items on a page if the request states no limit. */
 export const pageItemsDefault = 50
 
 /** Checks that a page limit is from 1 to 100. @throws RangeError whose message contains `listed`, the name of the listed items */

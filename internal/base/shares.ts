@@ -1,4 +1,4 @@
-/** Divisor of the total for the maximum share of one owner. */
+/** Divisor: one owner gets at most the total divided by this number. */
 const ownersShare = 4
 
 /** Bounds a resource that many owners share, in total and per owner, so that one owner leaves room for the others. */
@@ -8,7 +8,7 @@ export class Shares {
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
-  /** @param amountMax maximum of all owners together; one owner gets at most a quarter */
+  /** @param amountMax maximum of all owners in total; one owner gets at most a quarter */
   constructor(amountMax: number) {
     this.#amountMax = amountMax
   }
@@ -17,7 +17,7 @@ export class Shares {
     return this.#taken
   }
 
-  /** Returns false, and takes nothing, above the total or the owner's quarter. Only an owner that holds nothing can exceed its quarter. */
+  /** Returns false, and takes nothing, above the total or the owner's quarter of it. An owner that holds nothing may exceed its quarter. */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
     const owned = this.#owners.get(owner)
@@ -28,7 +28,7 @@ export class Shares {
     return true
   }
 
-  /** Gives back one take. Must be called once per successful take. */
+  /** Releases the amount of a successful `take`. Must be called once for each. */
   give(amount: number, owner: string): void {
     const owned = this.#owners.get(owner)
     if (!owned) return

@@ -69,7 +69,7 @@ export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () =>
   })
 }
 
-/** Call in a list, which is ordered by the start of the calls and so by their deadlines. */
+/** Call with a deadline. The list of calls is ordered by their start, and therefore also by their deadline. */
 interface Waiting {
   readonly dueAtMs: number
   readonly onLate: () => void
@@ -80,7 +80,7 @@ interface Waiting {
 /** Maximum delay before a passed deadline is noticed. */
 const sweepMs = 50
 
-/** Deadlines of calls with the same time limit. They pass in the order of the starts, so one timer serves all, at most 50 ms late. */
+/** Deadlines of calls with the same time limit. The first call expires first, so one timer serves all, at most 50 ms late. */
 export class Deadlines {
   readonly #afterMs: number
   #first: Waiting | undefined
@@ -156,7 +156,7 @@ export class Deadlines {
   }
 }
 
-/** Names of timestamps, which are sent as RFC 3339 text under the name without `Ms`. Durations keep their names. */
+/** Names of fields with a timestamp. It is sent as RFC 3339 text under the name without `Ms`. Fields with a duration stay unchanged. */
 const timestampName = /^(from|to|hour|searchedTo|.*At)Ms$/
 
 /** Converts to the JSON of the contract: timestamps become text, `undefined` is omitted. Not for payloads, whose text must not change. */

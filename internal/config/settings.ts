@@ -49,7 +49,7 @@ export interface Setting {
   readonly defaultIn?: Partial<Readonly<Record<ProcessName, string>>>
   readonly defaultNote?: string
   readonly doc: string
-  /** True if the variable with `_FILE` at the end of its name may name a file with the value. */
+  /** True if the value may be in a file, whose path is in the variable with the suffix `_FILE`. */
   readonly fromFile?: true
   /** Must never be printed. */
   readonly secret?: true

@@ -10,19 +10,19 @@ import {
 
 export const smallBytes: number = 64 * 1024
 const longBytes = 1024 * 1024
-/** Divisor of the budget for the small bodies of one owner, and for its large bodies. One large body can exceed this limit. */
+/** Divisor of the budget. This part limits the small bodies of one owner and, separately, its large ones. One large body can exceed it. */
 const ownersShare = 4
-/** Divisor of the budget. While one large body exceeds the limit of its owner, the owner's other large bodies together get this part. */
+/** Divisor of the budget. While one large body exceeds its owner's limit, this part limits the owner's other large bodies in total. */
 const besideShare = 64
-/** Divisor of the budget for the part reserved for small bodies. */
+/** Divisor of the budget. This part is kept free for small bodies. */
 const reserveShare = 6
-/** Divisor of the budget for all bodies over `longBytes` together. A single body can exceed this limit. */
+/** Divisor of the budget. This part limits all bodies over `longBytes` in total. A single body can exceed it. */
 const longShare = 2
-/** Divisor of an exceeded limit. The bodies of a source that takes more than this part, not counting its largest, are evicted first. */
+/** Divisor of an exceeded limit. If a source without its largest body takes more than this part, its bodies are evicted first. */
 const sourcesShare = 16
 /** Divisor of an exceeded limit. One eviction frees at least this part, if possible, so that bodies are ranked only rarely. */
 const evictShare = 64
-/** Default maximum of unfinished bodies. Each costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
+/** Default maximum number of unfinished bodies. Each costs about 10 KB in addition to its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const gatheredBytesDefault = 4 * 1024
 const sweepMs = 100
@@ -63,7 +63,7 @@ export interface Arrival extends Progress {
   giveUp(why: GivenUp): void
 }
 
-/** Lets all calls of one iteration of the event loop continue together in the next iteration, with one timer. */
+/** Resumes all callers of one iteration of the event loop in the next iteration, with one timer. */
 class LoopTurns {
   #next: PromiseWithResolvers<void> | undefined
 
@@ -99,7 +99,7 @@ export interface Holding {
 interface Pool {
   readonly counts: 'all' | 'small' | 'large' | 'long'
   readonly limit: number
-  /** Owner to which the limit applies; undefined for all owners together. */
+  /** Owner to which the limit applies; undefined if it applies to all owners in total. */
   readonly owner?: string
   /** Maximum bytes of all other bodies while one body exceeds the limit. Absent: no body can exceed it. */
   readonly besideMax?: number
@@ -114,9 +114,9 @@ interface Lack {
 }
 
 export interface BudgetBounds {
-  /** Maximum of all bodies together. */
+  /** Maximum bytes of all bodies in total. */
   readonly bytesMax: number
-  /** Maximum of unfinished bodies; default 2 048. */
+  /** Maximum number of unfinished bodies; default 2 048. */
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
   /**
@@ -127,9 +127,9 @@ export interface BudgetBounds {
 }
 
 /**
- * Memory budget for the request bodies of one process. Bytes are charged when they arrive, or when the body is complete if the runtime
- * buffers it (`gatheredBytesMax`), until the response is sent. When further bytes or a further unfinished body would exceed a limit, the
- * unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
+ * Memory budget for the request bodies of one process. Bytes are charged when they arrive; those of a body that the runtime buffers
+ * (`gatheredBytesMax`), when the body is complete. They stay charged until the response is sent. When further bytes or a further unfinished
+ * body would exceed a limit, the unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
  */
 export class BodyBudget {
   readonly pace: Pace

@@ -38,14 +38,14 @@ export interface Need {
   readonly needed: number
   /** Weight to evict if there are enough candidates; at least `needed`. */
   readonly wanted: number
-  /** Maximum weight of a source, not counting its heaviest body. The bodies of a source above it are evicted first. */
+  /** Maximum weight of a source without its heaviest body. If a source exceeds it, its bodies are evicted first. */
   readonly sourceShare: number
   readonly nowMs: number
   /** Body that requests memory. Undefined: any body can be evicted, whatever its progress. */
   readonly requester: Requester | undefined
 }
 
-/** Divisor of a requester's score for the maximum score of its victims. Two equally fast bodies then do not evict each other. */
+/** Divisor: a victim has at most the requester's score divided by it, so that two equally fast bodies do not evict each other. */
 const requesterShare = 2
 
 /**

@@ -211,7 +211,7 @@ export class Pages {
   #pageUsed = 0
   readonly #bytesMax: number
   length = 0
-  /** Bytes of memory: at most twice the stored length plus 1 KiB, and at most `bytesMax`. */
+  /** Allocated bytes: at most twice the stored length plus 1 KiB, and at most `bytesMax`. */
   held = 0
 
   constructor(bytesMax: number) {

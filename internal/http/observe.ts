@@ -9,10 +9,10 @@ import {
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
-/** Bounds in seconds: fine around the latency of a healthy store, coarse up to the longest wait for a lock. */
+/** Bounds of the histogram in seconds: fine around the latency of a healthy store, coarse up to the longest wait for a lock. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Maximum log lines per outcome for responses that any caller can cause without credentials. */
+/** Maximum number of log lines per outcome and second for responses that any caller can cause without credentials. */
 const unverifiedLinesPerSecondMax = 10
 
 /** Dependencies of the request observer. */

@@ -165,7 +165,7 @@ export function bindRoutes<Parts, Bound>(
 
 /**
  * Compiles the schemas of a route into a parser of its requests. Without a schema, the body or the query is not parsed.
- * @param isBodyOptional true: a request without a body means an object without fields
+ * @param isBodyOptional true: a missing body counts as `{}`
  */
 export function createCallParser<Body extends TSchema, Query extends TSchema>(
   body: Body | undefined,

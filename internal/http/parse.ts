@@ -133,7 +133,7 @@ export function createParser<Schema extends TSchema>(
 }
 
 const problemsMax = 10
-/** Maximum errors examined. A schema can have several errors about one field. */
+/** Maximum number of errors examined. A schema can have several errors about one field. */
 const errorsMax = 200
 
 /** Describes each invalid field once, and skips a field within an invalid field. */

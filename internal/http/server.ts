@@ -77,8 +77,8 @@ type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
 const idleTimeoutSeconds = 30
 /**
- * Disables the limit of Bun, which would send 413 without a body. The server enforces the limit of each route and sends the error envelope.
- * Bun does not buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
+ * Disables Bun's own limit, because Bun would send 413 without a body. The server enforces the limit of each route and sends the error
+ * envelope. Bun does not buffer a body that no handler reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
  */
 const noBound = Number.MAX_SAFE_INTEGER
 
@@ -154,7 +154,7 @@ function answerCall(runtime: Runtime, served: ServedRoute, head: Head): Promise<
   return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, served, head))
 }
 
-/** Runs authorization, query, body and handler in one function, because each async function costs time in every request. */
+/** Authorizes a request, reads its query and body, and calls the handler: in one function, because each async call costs time. */
 async function serve(runtime: Runtime, served: ServedRoute, received: Head): Promise<Response> {
   const { request, requestId } = received
   const { path: route, unverified } = served
@@ -311,7 +311,7 @@ function joined(some: LogFields | undefined, more: LogFields | undefined): LogFi
 
 const requestIdForm = /^[\w.:-]{1,128}$/
 
-/** Keeps an `X-Request-Id` of 1–128 letters, digits or `_ . : -`, else generates an id that is unique across processes. */
+/** Creates a function that returns an `X-Request-Id` of 1–128 letters, digits or `_ . : -`, otherwise a new id, unique across processes. */
 export function createRequestIds(): (request: Request) => string {
   const prefix = randomToken(9)
   let count = 0

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import type { Head } from './route.ts'
 
-/** Maximum forwarded addresses that are checked. */
+/** Maximum number of forwarded addresses that are checked. */
 const hopsMax = 20
 
 /**

@@ -22,7 +22,7 @@ export interface ObjectList<T> {
 export interface ListBounds<T extends KubeObject = KubeObject> {
   /** Objects per page; default 500. */
   readonly pageSize?: number
-  /** Maximum objects; default 100 000. A longer list fails. */
+  /** Maximum number of objects; default 100 000. A longer list fails. */
   readonly objectsMax?: number
   /** Removes unneeded fields from each object before the next page is read; by default, objects are kept whole. */
   readonly keep?: ((object: T) => T) | undefined
@@ -47,7 +47,7 @@ export interface KubeClient {
     of: Resource<T>,
     object: { readonly [Name in keyof T]?: unknown } & Pick<KubeObject, 'metadata'>,
     options: {
-      /** Owner of the applied fields. Each writer uses one constant name. */
+      /** Name of the writer, which becomes the owner of the applied fields. Each writer uses one constant name. */
       readonly fieldManager: string
       /** Takes ownership of fields from other managers. By default (false), a field with another manager's value causes `conflict`. */
       readonly force?: boolean

@@ -35,7 +35,7 @@ export interface EventRecorderOptions {
   readonly clock?: Clock
 }
 
-/** Maximum calls per second. It is low because events have the lowest priority on a busy server. */
+/** Maximum number of calls per second: low, because events have the lowest priority on a busy server. */
 const callsPerTurn = 20
 const turnMs = 1000
 const triesMax = 5
@@ -72,7 +72,7 @@ export function startEventRecorder(options: EventRecorderOptions) {
     },
     /** Writes at most 20 due events. Never rejects. */
     flush: () => loop.runOnce().catch(() => undefined),
-    /** Occurrences dropped at a limit or refused by the server. */
+    /** Number of occurrences dropped at a limit or refused by the server. */
     dropped: () => book.dropped,
     /** Stops the recorder after one last write of at most 20 events. Idempotent; never rejects. */
     async stop(): Promise<void> {
@@ -188,7 +188,7 @@ export interface EventSeries {
 export const seriesBounds = {
   /** At the maximum, a new series evicts the least recently seen one. */
   seriesMax: 2000,
-  /** Occurrences that would start another series are dropped. */
+  /** Maximum number of series per object. Occurrences that would start a further series are dropped. */
   perObjectMax: 20,
   /** After this time without an occurrence, the next one starts a new event. */
   silentMsMax: 600_000,
@@ -250,7 +250,7 @@ export class EventBook {
     })
   }
 
-  /** Series without an event come first. A changed count is due `countEveryMs` after the last write, or immediately with `all`. */
+  /** Lists series without an event first. A changed count is due `countEveryMs` after the last write, or immediately with `all`. */
   due(nowMs: number, max: number, all = false): EventSeries[] {
     const fresh: EventSeries[] = []
     const counts: EventSeries[] = []
@@ -277,7 +277,7 @@ export class EventBook {
     series.name = this.#newName(series.occurrence)
   }
 
-  /** Occurrences that were not written count as dropped. */
+  /** Removes a series. Its occurrences that were not written count as dropped. */
   drop(series: EventSeries): void {
     if (!this.#series.delete(series.key)) return
     this.#dropped += series.count - series.sentCount

@@ -21,7 +21,7 @@ export interface Leadership {
   readonly fence: number
   /** Fires when the leadership ends. All work must then stop immediately. */
   readonly signal: AbortSignal
-  /** Correct even if the process was blocked until after the lease expired. */
+  /** Returns whether the leadership lasts. Correct even if the process was blocked until after the lease expired. */
   isHeld(): boolean
 }
 
@@ -40,11 +40,11 @@ export interface ElectionOptions {
   readonly name: string
   /** Prefix of the candidate's identity, such as the pod's name. A random suffix distinguishes processes with the same prefix. */
   readonly host: string
-  /** Must end soon after its signal fires; if it ends earlier, the lease is released. */
+  /** Work of the leader. Must end soon after its signal fires. If it ends before that, the lease is released. */
   readonly lead: (leadership: Leadership) => Promise<void>
   /** Must not throw. */
   readonly onEvent: (event: ElectionEvent) => void
-  /** Fence to exceed, in case the Lease was deleted; default 0. Must settle within two seconds; an exception fails the attempt. */
+  /** Fence that a term must exceed even if the Lease is new; default 0. Must settle within two seconds; an exception fails the attempt. */
   readonly fenceFloor?: () => Promise<number>
   /** Time for which an unrenewed lease stays valid; default 15 s. */
   readonly leaseMs?: number

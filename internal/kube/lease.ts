@@ -43,7 +43,7 @@ function hasSameHolding(one: Lease, other: Lease): boolean {
 /** Maximum lease duration accepted from another holder. */
 const durationMsMax = 3_600_000
 
-/** 0 if the lease was released, or not renewed within its duration. */
+/** Returns the time until the lease is free: 0 if it was released, or was not renewed within its duration. */
 export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): number {
   if (!lease.spec?.holderIdentity) return 0
   const { leaseDurationSeconds } = lease.spec

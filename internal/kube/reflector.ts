@@ -26,7 +26,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly onTrouble: (trouble: ReflectorTrouble) => void
   /** Trims each object before it is cached; default `withoutManagedFields`. The result must contain name, uid and resourceVersion. */
   readonly keep?: (object: T) => T
-  /** Maximum objects; default 100 000. A longer list fails. */
+  /** Maximum number of objects; default 100 000. A longer list fails. */
   readonly objectsMax?: number
   readonly pageSize?: number
   /** Range of the duration of a watch in seconds; each watch gets a random duration. Default 300 to 600. */

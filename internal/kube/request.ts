@@ -12,7 +12,7 @@ export interface KubeRequest {
   readonly secret?: boolean
   /** Timeout that includes the wait for a slot; default 30 s. A list can wait another 60 s for its slot. */
   readonly msMax?: number
-  /** Limit after decompression; default 64 MiB. */
+  /** Maximum bytes of the response after decompression; default 64 MiB. */
   readonly bytesMax?: number
   readonly share?: CallShare
   readonly signal?: AbortSignal | undefined
@@ -20,7 +20,7 @@ export interface KubeRequest {
 
 export type WatchRequest = Pick<KubeRequest, 'path' | 'query' | 'secret' | 'msMax' | 'signal'>
 
-/** Has one reader, which must close it. */
+/** Body of a response as a stream. It has one reader, which must close it. */
 export interface KubeStream {
   /** Returns undefined at the end of the stream. @throws when the connection breaks */
   read(): Promise<Uint8Array | undefined>
@@ -28,7 +28,7 @@ export interface KubeStream {
   close(): Promise<void>
 }
 
-/** Includes the question mark; '' if there are no parameters. */
+/** Returns the query with its question mark; '' if there are no parameters. */
 export function queryOf(query: KubeRequest['query']): string {
   if (!query || Object.keys(query).length === 0) return ''
   return `?${new URLSearchParams(query).toString()}`

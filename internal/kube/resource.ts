@@ -37,7 +37,7 @@ export interface Resource<T extends KubeObject> {
   readonly namespaced: boolean
   /** Whether the objects contain secrets; errors then never contain the server's messages. */
   readonly secret: boolean
-  /** Pool of concurrent calls for single objects; lists have their own pool. */
+  /** Pool of concurrent calls for single objects. Lists use a separate pool. */
   readonly share: Exclude<CallShare, 'list'>
   /** Type marker for the compiler; never set. */
   readonly objects?: T

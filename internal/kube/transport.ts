@@ -39,14 +39,14 @@ const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
 /** Maximum wait of a list for a slot: long, because every watch lists once when the process starts. */
 const listWaitMsMax = 60_000
-/** Maximum waiting calls per pool: more than two for each of at most 3 000 watches. */
+/** Maximum number of waiting calls per pool: more than two for each of at most 3 000 watches. */
 const waitersMax = 8_192
-/** Maximum streams over plain http (`kubectl proxy`), which has no HTTP/2. Each counts towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. */
+/** Maximum number of streams over plain http (`kubectl proxy`), which has no HTTP/2. Each counts towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. */
 const plainStreamsMax = 32
 
 /**
  * Creates a transport. Calls use fetch, with a maximum of concurrent calls per pool. Streams use HTTP/2 connections, which do not count
- * towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. Without a stream the transport holds no connection, so callers do not have to close it.
+ * towards `BUN_CONFIG_MAX_HTTP_REQUESTS`. While no stream is open, it holds no connection, so callers need not close it.
  */
 export function createTransport(options: TransportOptions): Transport {
   const slots: Readonly<Record<CallShare, Slots>> = {

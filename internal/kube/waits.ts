@@ -1,6 +1,6 @@
 import { type Sleep, sleep } from '#internal/process/index.ts'
 
-/** Replaced in tests. */
+/** Clock and timers; replaced in tests only. */
 export interface Timing {
   /** Monotonic, because a correction of the wall clock must not end a lease or a wait. */
   now(): number

@@ -19,11 +19,11 @@ import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } fr
  */
 export const watchBounds = {
   watchesMax: 3_000,
-  /** Includes those that drain after a GOAWAY. */
+  /** Maximum number of connections, including those that drain after a GOAWAY. */
   connectionsMax: 40,
-  /** Maximum concurrent attempts to open a watch. An API server responds with 429 to a thousand. */
+  /** Maximum number of concurrent attempts to open a watch. An API server refuses a thousand of them with 429. */
   opensMax: 64,
-  /** The connection ends after two PINGs without a response. */
+  /** Interval of PINGs. A connection ends after two PINGs without a response. */
   pingMs: 5_000,
 }
 
@@ -42,7 +42,7 @@ export class WatchPool {
   readonly #pathPrefix: string
   readonly #opens: Slots
   readonly #sessions = new Set<WatchSession>()
-  /** Connections with another identity accept no new stream. */
+  /** TLS identity of the newest connection. Connections with another identity get no new stream. */
   #newestIdentity: string | undefined
   #watches = 0
   #connecting: Promise<KubeFailure | undefined> | undefined
@@ -131,7 +131,7 @@ export class WatchPool {
     return undefined
   }
 
-  /** Closes a draining connection or one with an earlier TLS identity, fewest watches first. False if there is none. */
+  /** Closes one draining connection, or one with an earlier TLS identity: the one with the fewest watches. Returns false without one. */
   #endOneWithoutUse(): boolean {
     const unused = [...this.#sessions].filter(
       (session) => session.isDraining() || session.identity !== this.#newestIdentity,

@@ -15,13 +15,13 @@ export interface WatchSessionOptions {
   /** `https://host:port` */
   readonly origin: string
   readonly credentials: Credentials
-  /** The session ends after two PINGs without a response. */
+  /** Interval of PINGs. The session ends after two PINGs without a response. */
   readonly pingMs: number
   readonly onClosed: (session: WatchSession) => void
 }
 
 const connectMsMax = 10_000
-/** Streams of a connection left unused, because the server counts a reset stream until it has received the reset. */
+/** Number of streams kept free on each connection, because the server counts a reset stream until it has received the reset. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
@@ -76,7 +76,7 @@ function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionO
   }
 }
 
-/** Ends with its last stream, after two PINGs without a response, or when destroyed. After a GOAWAY, open streams continue. */
+/** HTTP/2 connection. Ends with its last stream, on `destroy`, or after two unanswered PINGs. After a GOAWAY, open streams continue. */
 export class WatchSession {
   readonly identity: string
   readonly #session: ClientHttp2Session
@@ -119,7 +119,7 @@ export class WatchSession {
     return !this.isDraining() && this.#streams.size < this.#streamsMax
   }
 
-  /** Undefined if the session has no free stream. Calls `onFinished` once. @throws when the headers cannot be sent */
+  /** Opens a stream. Returns undefined if none is free. Calls `onFinished` once. @throws when the headers cannot be sent */
   begin(headers: OutgoingHttpHeaders, onFinished: () => void): WatchStream | undefined {
     if (!this.hasRoom()) return undefined
     try {

@@ -35,10 +35,10 @@ const graceMs = 30_000
 /** Maximum silence after a bookmark. The server sends a bookmark each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/** Maximum line. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size. */
+/** Maximum bytes of a line. etcd limits an object to 1.5 MiB by default; JSON and managed fields can double that size. */
 const lineBytesMax = 16 * 1024 * 1024
 
-/** Never rejects; always closes its stream. `stalled`: after `timeoutSeconds` + 30 s, or 3 min without data after a bookmark. */
+/** Runs one watch. Never rejects. `stalled`: after `timeoutSeconds` + 30 s, or after 3 min without data that follow a bookmark. */
 export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>): Promise<WatchEnd> {
   const { transport, of, selection, resourceVersion, timeoutSeconds, signal } = options
   const opened = await transport.open({

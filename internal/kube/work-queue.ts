@@ -14,13 +14,13 @@ export interface WorkQueueOptions {
   readonly onError: (key: string, error: unknown, failures: number) => void
   /** Time after which the signal of a run fires; default 60 s. The queue still waits for the run to end. */
   readonly workMsMax?: number
-  /** Default 200 ms to 5 min. */
+  /** Delays after failures; default 200 ms to 5 min. */
   readonly backoff?: BackoffBounds
-  /** Default 200 000. */
+  /** Maximum number of keys; default 200 000. */
   readonly keysMax?: number
   readonly hooks?: {
     added(): void
-    /** Keys that wait for a worker, without delayed keys. */
+    /** Called with the number of keys that wait for a worker, without delayed keys. */
     depth(count: number): void
     started(waitedSeconds: number): void
     finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void

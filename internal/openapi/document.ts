@@ -62,7 +62,7 @@ export class DocumentBuilder {
 
   /**
    * @param headers names of the header components; error responses omit all other headers
-   * @param limits limits in force; required if a route documents one
+   * @param limits of the process that serves the document; required if a route documents a limit
    */
   constructor(headers: readonly string[], limits?: LimitsInDocument) {
     this.#headers = new Set(headers)

@@ -11,7 +11,7 @@ export interface LoopOptions {
    * overlap.
    */
   readonly turnMsMax: number
-  /** Does the work of one run, which must be limited. Errors are passed to `onError`. */
+  /** Does a bounded amount of work. Errors are passed to `onError`. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>
   /** Called after a failed run with the number of consecutive failures. Must not throw. */
   readonly onError: (error: unknown, failures: number) => void
