@@ -19,7 +19,7 @@ export interface TypeRow {
   readonly without?: readonly string[]
 }
 
-/** Entry of a provider's `samples.yaml`: a vendor's payload for a raw type, whole or as changes of an earlier one. */
+/** Entry of a provider's `samples.yaml`: the vendor's payload for a raw type, either whole or as changes to an earlier entry's payload. */
 export interface Sample {
   readonly raw: string
   /** Set if only the payloads of this normalized type have this shape. */

@@ -39,7 +39,7 @@ export class KnownProviders {
   readonly #onUnusable: OnUnusable | undefined
   #found = new Map<string, KnownProvider | typeof unusable>()
 
-  /** @param current returns the declarations in force; called for every webhook call */
+  /** @param current returns the active declarations of Provider resources; called for every webhook call */
   constructor(current: () => Declarations, onUnusable?: OnUnusable) {
     this.#current = current
     this.#onUnusable = onUnusable
@@ -89,7 +89,7 @@ export function adapterOf(text: string): AnyProvider {
   return compileDeclaration(parseStored(text))
 }
 
-/** Returns the names of all declared providers (built in, in force as resources, and shipped) in alphabetical order. */
+/** Returns the names of all declared providers in alphabetical order: built-in ones, active Provider resources, and shipped ones. */
 export function declaredNames(declarations: Declarations): readonly string[] {
   return [
     ...new Set([
@@ -100,18 +100,18 @@ export function declaredNames(declarations: Declarations): readonly string[] {
   ].toSorted()
 }
 
-/** Returns the names, without aliases, of providers in force as resources, in alphabetical order. */
+/** Returns the names of active Provider resources in alphabetical order, without aliases. */
 export function ownNames(declarations: Declarations): readonly string[] {
   return [...new Set([...declarations.values()].map(({ name }) => name))].toSorted()
 }
 
-/** Returns the provider's own name, under which its events are stored, for its name or an alias; undefined for an unknown provider. */
+/** Converts a name or alias to the name under which the provider's events are stored. Returns undefined for an unknown provider. */
 export function findProviderName(name: string, declarations: Declarations): ProviderName | undefined {
   const own = findProvider(name)?.name ?? findStored(name, declarations)?.name
   return own === undefined ? undefined : parseProviderName(own)
 }
 
-/** Returns the names and aliases of all providers: built in, in force as resources, and shipped. */
+/** Returns the names and aliases of all providers: built-in ones, active Provider resources, and shipped ones. */
 export function allProviderNames(declarations: Declarations): readonly string[] {
   const shipped = shippedNamesAndAliases.filter((name) => findStored(name, declarations) !== undefined)
   return [...new Set([...acceptedProviderNames, ...declarations.keys(), ...shipped])]

@@ -8,7 +8,7 @@ import type { TrustedSigner } from './vendor-keys/chain.ts'
 import type { KeyLocation, PublishedKeys } from './vendor-keys/published-keys.ts'
 import type { ParsedKeys } from './vendor-keys/store.ts'
 
-/** Names are read in any case. Repeated headers are one value joined by ", ". */
+/** Headers of a call. Names are case-insensitive. The values of a repeated header are joined by ", ". */
 export interface CallHeaders {
   get(name: string): string | null
 }
@@ -160,7 +160,7 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
    * that no key can verify. Never throws.
    */
   locate?(call: ProviderCall, keys: Keys): KeyLocation | Refused | undefined
-  /** Address that confirms the subscription of a verified call, made of checked parts. Such a call makes no event. Never throws. */
+  /** Returns the address that confirms a subscription for which a verified call asks. Such a call makes no event. Never throws. */
   confirmationUrl?(call: ProviderCall): string | undefined
   /** Absent for a vendor that does not check URLs. */
   readonly handshakes?: Handshakes<Keys>
@@ -170,7 +170,9 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
 
 /** Provider that signs with a certificate. The caller fetches it, since an adapter makes no network calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Finds the address of the certificate. Callers must check it before they fetch. Refuses a call that none can verify. Never throws. */
+  /**
+   * Finds the certificate's address. Callers must check it before they fetch. Refuses a call that no certificate can verify. Never throws.
+   */
   locate(
     call: ProviderCall,
   ): { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment } | Refused

@@ -29,7 +29,7 @@ export function hideSpans(
   return shown + text.slice(copiedTo)
 }
 
-/** Returns the index itself if the sticky pattern does not match there. */
+/** Returns the end of the sticky pattern's match at an index, or the index itself without a match. */
 export function endOf(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return at + (pattern.exec(text)?.[0].length ?? 0)

@@ -5,7 +5,7 @@ import { endOf, hiddenMark, hideSpans } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** Maximum words of a name that contains spaces. */
+/** Maximum number of words of a name that contains spaces. */
 const wordsMax = 3
 /** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
@@ -23,7 +23,7 @@ const punctuation = new Set([44, 46, 41, 93, 125])
 /** Names whose value extends to the end of the line. */
 const wholeLine = /(?:authorization|cookies?)$/i
 
-/** Covers `name=value` (forms, queries, logs), `Name: value` (headers), quoted or not, and `<name>value</name>`. Linear time. */
+/** Hides secrets in `name=value` (forms, queries, logs), `Name: value` (headers), quoted or not, and `<name>value</name>`. Linear time. */
 export function hidePairs(text: string, hides: HidesValue): string {
   const hasPairs = text.includes('=') || text.includes(':')
   const shown = hasPairs
@@ -110,7 +110,7 @@ function valueAt(text: string, start: number, name: string, isInQuotes: boolean)
   return { start, end }
 }
 
-/** The closing quote has at most the backslashes of the opening quote. Without one, the value extends to the end of the text. */
+/** A closing quote has at most as many backslashes as the opening one. Without one, the value extends to the end of the text. */
 function endOfQuoted(text: string, start: number, opening: string): number {
   const from = start + opening.length
   const quote = opening.slice(-1)

@@ -29,10 +29,10 @@ export interface Redactor {
 export const shownCharsMax = 65_536
 /** Nested encodings to decode. Content that is encoded more deeply is redacted. */
 const depthMax = 6
-/** Work limit: processed characters per character of input, including decoded content. */
+/** Maximum number of processed characters per character of input, including decoded content. */
 const readsPerChar = 24
 const readsMin = 65_536
-/** Maximum characters removed from the end of a truncated text, since they may be the first part of a secret. */
+/** Maximum number of characters removed from the end of a truncated text, since they may be the first part of a secret. */
 const cutBackMax = 4_096
 
 /**
@@ -69,7 +69,7 @@ export function createRedactor(fields: readonly string[] = []): Redactor {
 
 interface Reading {
   readonly hides: HidesValue
-  /** Remaining characters that can be processed, shared by all nested content of one text. */
+  /** Number of characters that can still be processed, shared by all nested content of one text. */
   readonly reads: { left: number }
   readonly depth: number
   readonly isCut: boolean

@@ -157,7 +157,7 @@ function isFixedName(name: string): name is FixedSettingName {
   return Object.hasOwn(settingDefinitions, name)
 }
 
-/** Returns the emitted kind that a setting limits, and which limit it sets; undefined for any other name. */
+/** Returns the emitted kind (usage that other services report) that a setting limits, and which limit it sets; else undefined. */
 export function emittedOf(
   name: string,
 ): { readonly kind: string; readonly end: 'soft' | 'hard' } | undefined {
@@ -306,7 +306,7 @@ function emittedLimits(values: ReadonlyMap<string, SettingValue>): NonNullable<L
 
 /** Looks up providers by name. The caller passes it, because `settings` must not import `intake`. */
 export interface KnownProviderNames {
-  /** Returns the own name of a provider, given this name or an alias; undefined if there is no such provider. */
+  /** Converts a name or alias of a provider to its name. Returns undefined if there is no such provider. */
   nameOf(given: string): ProviderName | undefined
   /** All names and aliases, from which a suggestion for a misspelled name is chosen. */
   all(): readonly string[]

@@ -41,10 +41,10 @@ export interface SettingsRead {
   readonly settings: readonly StoredSetting[]
 }
 
-/** Maximum tenants with an own value per setting. Every process keeps these values in memory, and claims exclude the paused tenants. */
+/** Maximum number of tenants with their own value of a setting. Each process keeps them in memory; claims exclude paused tenants. */
 export const tenantsPerSettingMax = 200
 
-/** Maximum stored pauses of all declared providers. New ones can always be declared, so a limit for each one does not limit the total. */
+/** Maximum number of stored pauses of declared providers in total. A limit per provider is no bound: new ones can always be declared. */
 export const declaredPausesMax = 1000
 
 const versionOnly = { version: settingsVersion.version }

@@ -12,7 +12,7 @@ const membersMax = 64
 const textMax = 8192
 const namesRememberedMax = 2000
 const censored = '[redacted]'
-/** Names of the members of a log line, so that no field can replace its time or level. `__proto__` cannot be set as a member. */
+/** Reserved members of a log line: no field can replace its time or level. `__proto__` cannot be set as a member. */
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
 export function createNameJudge(): JudgeName {

@@ -120,7 +120,7 @@ export function createLineLimit({
   clock,
   onSuppressed,
 }: {
-  /** Maximum per cause. */
+  /** Maximum number of lines per cause and second. */
   readonly perSecondMax: number
   readonly clock: { now(): number }
   /** Called for each suppressed line. Must not throw. */

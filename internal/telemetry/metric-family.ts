@@ -11,7 +11,7 @@ export interface Series {
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[]
 }
 
-/** Maximum series per metric. Labels come from closed sets, so more series mean a bug, which must not exhaust memory. */
+/** Maximum number of series per metric. Labels come from closed sets, so more series mean a bug, which must not exhaust memory. */
 const seriesMax = 2000
 const overflow = 'other'
 
@@ -144,7 +144,7 @@ const targetLabels = /^(?:job|instance|namespace|pod|container|service|endpoint|
 /** Labels with unbounded values, or with values that could contain a secret. */
 const openLabels = /^(?:tenant_id|key|scope|request_id|path|url|error|message|le)$/
 
-/** Requires a name `latchkey_<module>_<noun>_<unit|total>` or of controller-runtime, and labels with closed sets of values. @throws RangeError */
+/** Requires a name `latchkey_<module>_<noun>_<unit|total>` or of controller-runtime, and labels with closed value sets. @throws RangeError */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
   for (const label of labels) checkLabel(name, label)
   if (adoptedNames.test(name)) return

@@ -147,7 +147,7 @@ export function unlabelled(metrics: Metrics) {
   }
 }
 
-/** Maximum tenants with series of their own. With five values of other labels each, they reach 2 000 series, the maximum per metric. */
+/** Maximum number of tenants with their own series. Five series for each of them make 2 000, the maximum per metric. */
 const slugsMax = 400
 
 /**

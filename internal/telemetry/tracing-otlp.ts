@@ -35,7 +35,7 @@ const kinds = {
   producer: SpanKind.PRODUCER,
 }
 
-/** Maximum spans in the queue for a slow receiver. Further spans are dropped. */
+/** Maximum number of spans in the queue for a slow receiver. Further spans are dropped. */
 const queueMax = 4096
 const batchMax = 512
 const batchAfterMs = 1000

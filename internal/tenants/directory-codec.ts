@@ -8,7 +8,7 @@ export interface RecordStoreOfTenant {
   /** Earlier store, while it can still contain records or locks of the tenant; otherwise null. */
   readonly before: RecordDurability | null
   readonly generation: number
-  /** Highest fence of the earlier stores whose last record and lock of the tenant have ended. */
+  /** Highest fence of those earlier stores in which all of the tenant's records and locks have ended. */
   readonly fence: number
 }
 
@@ -116,7 +116,7 @@ function sharing<T>(parse: (text: string) => T): (text: string) => T {
   }
 }
 
-/** Parses a part of the rules. An absent part, which no supported version stores, becomes null. */
+/** Parses one part of the rules. Returns null for a missing part, which does not occur: every supported version stores all parts. */
 function parseFrozen(json: string): object {
   return Object.freeze(JSON.parse(json || 'null') as object)
 }

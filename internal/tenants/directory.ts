@@ -70,7 +70,7 @@ export interface DirectoryOptions {
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** Maximum interval between two reads; default 1 s. */
   readonly pollMs?: number
-  /** Maximum tenants; default 100 000 of about 1 KB each. Further tenants are not served, and an error is logged. */
+  /** Maximum number of tenants; default 100 000 of about 1 KB each. Further tenants are not served, and an error is logged. */
   readonly tenantsMax?: number
   /** Rows per page of a complete read; default 1 000. */
   readonly pageRows?: number
@@ -128,7 +128,7 @@ export class Directory {
     return this.#index?.tenants() ?? []
   }
 
-  /** Returns the declarations in force by name and alias. Returns another object after any declaration has changed. */
+  /** Returns the active declarations by name and alias; after any declaration has changed, another object. */
   declarations(): Declarations {
     return this.#declarations
   }
@@ -362,7 +362,7 @@ class DirectoryIndex implements DirectorySink {
     return this.#byKey.size
   }
 
-  /** Never becomes false again, because the index does not record skipped tenants. */
+  /** True after a tenant was skipped. Never becomes false again, because the index does not record skipped tenants. */
   get overfull(): boolean {
     return this.#overfull
   }

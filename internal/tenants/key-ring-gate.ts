@@ -28,7 +28,7 @@ export interface KeyRingGateOptions {
 }
 
 const pageRows = 100
-/** Maximum pages per call; 20 pages of 100 secrets need about 20 ms of CPU time. */
+/** Maximum number of pages per call; 20 pages of 100 secrets need about 20 ms of CPU time. */
 const pagesMax = 20
 const keyIdsMax = 16
 

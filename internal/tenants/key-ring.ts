@@ -132,7 +132,7 @@ export const notificationsField = 'notifications'
 /** The `field` value for the URL of notifications that a Secret contains. */
 export const notificationsUrlField = 'notifications:url'
 
-/** Maximum tenants counted by `countUnreadableTenants`. `onUnreadable` also reports tenants beyond it. */
+/** Maximum number of tenants that `countUnreadableTenants` counts. `onUnreadable` also reports tenants beyond it. */
 const unreadableTenantsMax = 10_000
 
 export interface SecretOpenerOptions {

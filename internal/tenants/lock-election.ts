@@ -36,7 +36,7 @@ interface Term {
 
 const intervalMsDefault = 2_000
 const turnMsMax = 10_000
-/** How long a leader may write after the last successful check of its connection. */
+/** Maximum time for which a leader may write after the last successful check of its connection. */
 const heldMsMax = 10_000
 
 /**

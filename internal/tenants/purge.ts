@@ -2,7 +2,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PurgeStep, RemovedRows } from '#internal/storage/index.ts'
 
 const purgeRowsMax = 5_000
-/** Maximum batches per call. It is limited because other tenants wait for the same worker. */
+/** Maximum number of batches per call: limited, because other tenants wait for the same worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 

@@ -11,7 +11,7 @@ export type OwnKind = (typeof ownKinds)[number]
 export const usageKindPattern = '^[a-z][a-z0-9_]*([.][a-z0-9_]+)*$'
 /** Maximum length of a kind of usage. */
 export const usageKindCharsMax = 64
-/** Maximum emitted kinds with limits in one place: a Tenant, the runtime settings, or the overrides of a tenant. */
+/** Maximum number of emitted kinds with limits in a Tenant; also in the runtime settings, and in the overrides of a tenant. */
 export const emittedKindsMax = 50
 
 /** Name of the monthly limit on an emitted kind, such as `exports.rowsPerMonth`. */

@@ -46,8 +46,8 @@ export function neutralProviderName(name: string): BuiltInProviderName | undefin
 const providerNameForm = new RegExp(providerNamePattern)
 
 /**
- * Returns the neutral name of a built-in provider, or a name that a declared provider can have, whether or not there is one; undefined for
- * any other text.
+ * Returns the neutral name of a built-in provider, or a name that a declared provider can have, even if no such provider exists; undefined
+ * for any other text.
  */
 export function parseProviderName(name: string): ProviderName | undefined {
   const neutral = neutralProviderName(name)

@@ -14,7 +14,7 @@ export interface TenantManifest {
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Decides between two claimants of a slug. Undefined if a manifest in a folder does not state its creation time. */
+  /** Creation time, which decides between two claimants of a slug. Undefined if a manifest in a folder does not state its creation time. */
   readonly createdAtMs: number | undefined
   readonly spec: TenantSpec
 }
@@ -29,7 +29,7 @@ export type SecretRead =
   | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
-/** Reason of an `unreadable` Secret whose namespace is not watched because of the maximum of watches. */
+/** Reason of an `unreadable` Secret whose namespace is not watched, because the maximum number of watches is reached. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
 export interface GeneratedSecret {
@@ -74,7 +74,7 @@ export interface TenantSource {
   settled(signal: AbortSignal): Promise<void>
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): Iterable<TenantObject>
-  /** Lists the Tenants that claim a slug, also one that already holds it. */
+  /** Lists the Tenants that claim a slug, including the Tenant that holds it. */
   claimants(slug: string): Iterable<TenantObject>
   /** True if a Tenant of this namespace that `tenants` does not contain can be treated as absent. */
   isComplete(namespace: string): boolean

@@ -67,7 +67,7 @@ export async function listSealedSecrets(
     .limit(rowsMax)
 }
 
-/** Includes ids of deleted tenants. */
+/** Returns whether the id is that of a tenant, deleted or not. */
 export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean> {
   const rows = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.id, id)).limit(1)
   return rows.length > 0
@@ -169,7 +169,7 @@ export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<L
   return row
 }
 
-/** Includes deleted tenants. */
+/** Finds the id of the tenant with a uid, deleted or not. */
 export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<TenantId | undefined> {
   const [row] = await orm(pool).select({ id }).from(tenants).where(eq(uid, wanted)).limit(1)
   return row?.id

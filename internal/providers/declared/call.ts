@@ -35,16 +35,16 @@ export function readHeader(headers: CallHeaders, { names }: Pick<ProviderHeader,
 /** Counts the bytes and characters that are read. Only tests set it, to check the bound `workMax`. */
 export type CountUnits = (units: number) => void
 
-/** Maximum bytes and characters that `verify`, `normalize` and `answer` read together. Linear in the body's size. */
+/** Maximum bytes and characters that `verify`, `normalize` and `answer` read in total. Grows linearly with the body's size. */
 export function workMax(bodyBytes: number): number {
   return 64 * (bodyBytes + templateTextCharsMax)
 }
 
-/** Maximum characters that a template adds to the body. */
+/** Maximum number of characters that a template adds to the body. */
 export const templateTextCharsMax: number = 65_536
 
 export type VerificationStep =
-  /** A scheme was selected by the call's signature. `position` counts the schemes of the declaration. */
+  /** A scheme was selected by the call's signature. `position` is the index of the scheme in the declaration. */
   | { readonly kind: 'chosen'; readonly position: number; readonly value: string }
   | { readonly kind: 'parsed'; readonly texts: readonly string[]; readonly decodedCount: number }
   /** Signed time as sent; undefined if it is no time of the declared unit. */
@@ -166,7 +166,7 @@ function isForm({ headers }: ProviderCall): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
 }
 
-/** Returns undefined for another Content-Type, over 1000 fields and undecodable text. */
+/** Parses a form. Returns undefined for another Content-Type, for more than 1000 fields, and for undecodable text. */
 function readForm(call: ProviderCall, meter: CountUnits | undefined): FormFields | undefined {
   if (!isForm(call)) return undefined
   meter?.(call.body.length)

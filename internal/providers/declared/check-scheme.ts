@@ -54,7 +54,7 @@ function publishedProblems({ handshakes = [], body }: Declaration, scheme: Schem
   ]
 }
 
-/** Maximum body that contains a signature by a fetched key, because such a body is parsed on the event loop before the fetch. */
+/** Maximum bytes of a body that contains its signature by a fetched key, since it is parsed on the event loop before the fetch. */
 const locatedBytesMax = 1_048_576
 
 /** Fields that depend on the algorithm. */

@@ -9,7 +9,7 @@ import type { Declaration, Vector } from './schema.ts'
 import { placeText } from './scheme.ts'
 import { hashVariables } from './template.ts'
 
-/** Maximum cases of a raw type, which are tried one after another. */
+/** Maximum number of cases of a raw type. Cases are tried one after another. */
 const casesPerTypeMax = 64
 
 /** Checks the rules between fields of a declaration that satisfies the schema. */

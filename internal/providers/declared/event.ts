@@ -266,7 +266,7 @@ export function readIsoTime(value: unknown): number | undefined {
   return typeof value === 'string' ? inRange(parseTimestamp(value) ?? -1) : undefined
 }
 
-/** Allows fractions. Returns undefined in the same cases as `readIsoTime`. */
+/** Reads Unix seconds, also with a fraction. Returns undefined in the same cases as `readIsoTime`. */
 export function readUnixSeconds(value: unknown): number | undefined {
   return typeof value === 'number' ? inRange(Math.round(value * 1000)) : undefined
 }
@@ -275,7 +275,7 @@ function inRange(ms: number): number | undefined {
   return ms >= 0 && ms <= timestampMsMax ? ms : undefined
 }
 
-/** `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
+/** Returns `<provider>.<raw>` in lower case: `-` becomes `_`, and other special characters become dots. At most 255 characters. */
 export function unlistedType(provider: string, rawType: string): string {
   const segments = rawType
     .toLowerCase()
@@ -304,7 +304,7 @@ export function parseTime(text: string, unit: TimeUnit): number | undefined {
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** A number of seconds or milliseconds, or an RFC 3339 text. */
+/** Reads a number of seconds or milliseconds, or an RFC 3339 text. */
 export function readTime(value: unknown, unit: TimeUnit): number | undefined {
   if (unit === 'iso') return readIsoTime(value)
   return readUnixSeconds(unit === 'ms' && typeof value === 'number' ? value / 1000 : value)

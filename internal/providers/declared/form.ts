@@ -30,7 +30,7 @@ function decodeComponent(text: string): string | undefined {
   }
 }
 
-/** Returns undefined for over 1000 fields and undecodable text. */
+/** Parses a form. Returns undefined for more than 1000 fields, and for undecodable text. */
 export function parseForm(form: string): FormFields | undefined {
   const fields: (readonly [string, string])[] = []
   let at = 0

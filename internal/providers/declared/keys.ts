@@ -21,7 +21,7 @@ export type SchemeKeys =
   /** The vendor publishes the keys. It must have signed for one of the identities. */
   | { readonly kind: 'published'; readonly identities: readonly Identity[] }
 
-/** Maximum keys of a scheme, because each key costs a pass over the signed text. */
+/** Maximum number of keys of a scheme, because each key costs a pass over the signed text. */
 const keyObjectsMax = 8
 const rsaBitsMin = 2048
 
@@ -79,7 +79,7 @@ export function compileKeys(scheme: Scheme): (secrets: readonly string[]) => Sch
   })
 }
 
-/** Maximum members of a secret that is a JSON object. */
+/** Maximum number of members of a secret that is a JSON object. */
 const membersMax = 16
 
 function identityOf(text: string): Identity {

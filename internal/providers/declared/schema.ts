@@ -20,7 +20,7 @@ function list<S extends TSchema>(item: S, bounds: readonly [min: number, max: nu
 const text = (charsMax: number, description: string) =>
   t.String({ minLength: 1, maxLength: charsMax, description })
 
-/** Bound of a path, a template, a header's name and other short texts. */
+/** Maximum length of a path, a template, a header's name and other short texts. */
 const shortTextCharsMax = 255
 
 const headerKey = t.String({

@@ -30,7 +30,7 @@ import {
 } from './signature.ts'
 
 export interface CompiledScheme {
-  /** Place of the signature as text, equal for schemes that read the same place. */
+  /** Place of the signature, written as a text. Schemes that read the same place have equal texts. */
   readonly place: string
   readonly read: (view: CallView) => HeaderReading
   applies(view: CallView): boolean
@@ -41,7 +41,7 @@ export interface CompiledScheme {
   verify(view: CallView, keys: SchemeKeys, value: string): Verification
 }
 
-/** Maximum public-key signatures of a call. Each costs a pass over the signed text for each key. */
+/** Maximum number of public-key signatures of a call. Each costs a pass over the signed text for each key. */
 const publicSignaturesMax = 2
 
 export interface SchemeContext {

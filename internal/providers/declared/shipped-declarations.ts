@@ -39,7 +39,7 @@ export interface RunningDeclaration extends Declaration {
 }
 
 const samplesMax = 20
-/** Maximum length of one sample and, below, of all samples of a declaration. */
+/** Maximum characters of one sample (`sampleCharsMax`), and of all samples of a declaration in total (`allCharsMax`). */
 const sampleCharsMax = 16_384
 const allCharsMax = 65_536
 

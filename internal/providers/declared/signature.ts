@@ -99,7 +99,7 @@ export function sha256(content: string | Uint8Array): Buffer {
   return createHash('sha256').update(content).digest()
 }
 
-/** Maximum signatures of a call. Senders use two while they rotate a secret. */
+/** Maximum number of signatures of a call. Senders use two while they rotate a secret. */
 const signaturesMax = 20
 export const signatureCharsMax = 4096
 
@@ -137,7 +137,7 @@ function wholeParser(prefix: string, decode: Decode): ParseSignature {
 }
 
 /**
- * Skips pairs with other names and undecodable signatures. A pair must contain the assigning character once, except that base64 padding may
+ * Skips pairs with other names and undecodable signatures. A pair must contain the assigning character once. Exception: base64 padding may
  * repeat `=` at the end.
  */
 function pairsParser(

@@ -10,9 +10,9 @@ export interface TrustedSigner {
   readonly validToMs: number
 }
 
-/** Maximum certificates of a chain, including signer and root. Public authorities issue shorter chains. */
+/** Maximum number of certificates in a chain, including signer and root. Public authorities issue shorter chains. */
 const chainMax = 5
-/** Maximum certificates per file. Some files also contain the root or a cross-signed path. */
+/** Maximum number of certificates in a file. Some files also contain the root or a cross-signed path. */
 const certificatesMax = 10
 const rsaBitsMin = 2048
 
@@ -148,7 +148,7 @@ function signerOf(leaf: X509Certificate, chain: readonly X509Certificate[]): Tru
 
 /** Extensions that the runtime does not expose. Object identifiers are the lower-case hex of their content bytes. */
 export interface CertificateExtensions {
-  /** Intermediate certificates below this authority (RFC 5280, 4.2.1.9); undefined without a limit. */
+  /** Maximum number of intermediate certificates below this authority (RFC 5280, 4.2.1.9); undefined without a limit. */
   readonly pathLengthMax: number | undefined
   /** Extended key usages (4.2.1.12) as object identifiers in hex; undefined without a restriction. */
   readonly purposes: ReadonlySet<string> | undefined

@@ -2,17 +2,17 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 
 const inFlightMax = 16
 const tenantInFlightMax = 2
-/** Maximum failed fetches per tenant and minute. Anyone who knows the tenant's slug can cause them with invented addresses. */
+/** Maximum number of failed fetches per tenant and minute. Anyone who knows the tenant's slug can cause them with invented addresses. */
 const tenantFailuresMax = 30
 const failingTenantsMax = 10_000
-/** Maximum concurrent fetches of known addresses. A vendor has a handful of certificates, and one key set. */
+/** Maximum number of concurrent fetches of known addresses. A vendor has a handful of certificates, and one key set. */
 const knownInFlightMax = 8
 const knownPerMinuteMax = 120
 const minuteMs = 60_000
 
 /**
- * Limits fetches to 16 in flight and 2 per tenant. After 30 failures, a tenant gets no fetch for the rest of the minute. Known addresses
- * (refreshes, key sets) have separate slots, 8 in flight and 120 per minute, so that invented addresses cannot starve them.
+ * Limits fetches in flight to 16 in total and 2 per tenant. After 30 failures, a tenant gets no fetch for the rest of the minute. Known
+ * addresses (refreshes, key sets) have separate slots, 8 in flight and 120 per minute, so that invented addresses cannot starve them.
  */
 export class FetchSlots {
   readonly #clock: Clock

@@ -11,7 +11,7 @@ export type FetchedText =
 export type FetchText = (url: string) => Promise<FetchedText>
 
 const fetchMsMax = 5000
-/** Maximum fetched text: enough for ten certificates of usual size, or for 32 keys with their certificates. */
+/** Maximum bytes of a fetched text: enough for ten certificates of usual size, or for 32 keys with their certificates. */
 const textBytesMax = 65_536
 
 /** Fetches from a validated and pinned address: GET, status 200 only, no redirects, at most 64 KiB within 5 s. Never rejects. */
@@ -23,7 +23,7 @@ export function createKeyFetch(
   }: {
     /** Non-public networks that may be called. Default: none. */
     readonly allowedCIDRs?: readonly string[]
-    /** Port of an address without a port. Default: 443. */
+    /** Port to connect to if an address names none. Default: 443. */
     readonly port?: number | undefined
   } = {},
 ): FetchText {

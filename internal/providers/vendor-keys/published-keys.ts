@@ -27,7 +27,7 @@ export interface KeyLocation {
   readonly keyId?: string | undefined
 }
 
-/** Maximum keys of a key set. Vendors publish up to a dozen. */
+/** Maximum number of keys in a key set. Vendors publish up to a dozen. */
 const keySetMax = 32
 
 /** Parses the fetched text of a source. Never throws. */

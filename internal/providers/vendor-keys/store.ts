@@ -30,12 +30,12 @@ export const keyFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held
 /** One of `keyFetchOutcomes`. */
 export type KeyFetchOutcome = (typeof keyFetchOutcomes)[number]
 
-/** Maximum cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
+/** Maximum number of cached addresses. A vendor uses only a few, and serves each certificate from two hosts. */
 const keptMax = 256
 const troubledMax = 1000
 const refreshAgainMs = 60_000
 const troubleMs = { unavailable: 10_000, refused: 60_000 } as const
-/** Time since its last use after which a certificate is no longer reported as expiring. */
+/** Time after its last use during which a certificate is still reported as expiring. */
 const inUseMs = 24 * 3_600_000
 
 interface Kept<Keys> {

@@ -39,7 +39,7 @@ function isCertificateUrl(text: string, { origins, path }: CertificateSources[Ve
   return nameForm.test(text.slice(origin.length + path.length))
 }
 
-/** Fetched contents; a metric label. `sns_confirmation`: confirmation of a subscription of Amazon SNS, `trusted` if confirmed. */
+/** Fetched contents; values of a metric label. `sns_confirmation`: confirmation of a subscription of Amazon SNS, `trusted` if confirmed. */
 export const fetchedSources = ['wallet', 'jwks', 'sns', 'sns_confirmation'] as const
 /** One of `fetchedSources`. */
 export type FetchedSource = (typeof fetchedSources)[number]
@@ -51,7 +51,7 @@ const lives = {
   jwks: { refreshAfterMs: hourMs, freshMs: 6 * hourMs, staleMs: 3 * 24 * hourMs },
 }
 
-/** Finds the keys and certificates that vendors publish. All fetches of a process share its limits. */
+/** Finds the keys and certificates that vendors publish. All fetches of a process count towards the same limits. */
 export class VendorKeys {
   readonly #options
   readonly #slots: FetchSlots

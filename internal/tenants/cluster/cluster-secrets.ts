@@ -41,7 +41,7 @@ export interface ClusterSecretsOptions {
 const writtenMs = 10_000
 const writtenMax = 10_000
 
-/** Secrets of a cluster. Remembers recent writes, so that a process reads its own although the cache lags behind. Holds no connection. */
+/** Secrets of a cluster. Remembers recent writes, so that a process sees its own writes although the cache lags. Holds no connection. */
 export class ClusterSecrets {
   readonly #options: ClusterSecretsOptions
   readonly #written = new Map<
@@ -51,7 +51,7 @@ export class ClusterSecrets {
       readonly untilMs: number
     }
   >()
-  /** Keys of Secrets whose creation failed, because they exist without the tenant label. Clearing the set costs one failed attempt each. */
+  /** Keys of Secrets whose creation failed, because they exist without the tenant label. Clearing it costs one failed attempt each. */
   readonly #taken = new Set<string>()
 
   constructor(options: ClusterSecretsOptions) {

@@ -26,13 +26,13 @@ export interface ClusterViewOptions {
   readonly onSecretDeleted: (place: ObjectPlace) => void
   /** Default: the maximum of the process. Only tests set it. */
   readonly watchesMax?: number
-  /** Consecutive `exhausted` failures until a namespace counts as not watched; default 8, about a minute. Replaced in tests only. */
+  /** Number of `exhausted` failures in a row until a namespace is not watched; default 8, about a minute. Replaced in tests only. */
   readonly exhaustedTimes?: number
 }
 
 const settleLookMs = 50
 const troubleLogEvery = 20
-/** Consecutive `forbidden` failures that count as lasting: a starting API server forbids all requests until it has read its roles. */
+/** Number of `forbidden` failures in a row that count as lasting. A starting API server forbids all requests until it knows its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
 
@@ -48,7 +48,7 @@ export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
-  /** Namespaces not watched because of the maximum of watches; the one that has waited longest comes first. */
+  /** Namespaces not watched, because the maximum number of watches is reached. The one that has waited longest comes first. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
   /** Consecutive `exhausted` failures by reflector name. The cache of a reflector counts as valid until its failures are lasting. */
@@ -73,7 +73,7 @@ export class ClusterView {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
   }
 
-  /** Lists the Tenants that claim a slug, also one that already holds it. */
+  /** Lists the Tenants that claim a slug, including the Tenant that holds it. */
   *claimants(slug: string): IterableIterator<TenantObject> {
     for (const key of this.#claims.get(slug) ?? []) {
       const object = this.tenant(parseObjectKey(key))

@@ -39,7 +39,7 @@ export interface FolderOptions {
   readonly pollMs?: number
   readonly health?: Health
   /**
-   * `production`: a tenant without a manifest stays in force, so that an empty or wrong folder deletes nothing. A tenant is deleted only if
+   * `production`: a tenant without a manifest stays active, so that an empty or wrong folder deletes nothing. A tenant is deleted only if
    * its manifest has the annotation `latchkey.dev/delete: "true"`. A generated Secret whose file is missing is not generated again. A file
    * with a Secret that other users can read is refused. `development` (default): a tenant without a manifest is deleted as its policy says.
    */
@@ -94,7 +94,7 @@ export class FolderSource implements TenantSource {
   #held: ReadonlySet<string> = new Set()
   /** Keys of the tenants whose manifests ask for their deletion. */
   readonly #deleted = new Set<string>()
-  /** Keys of tenants in force without a manifest, which the rules of production keep. */
+  /** Keys of tenants that have no manifest, but stay active under the rules `production`. */
   readonly #kept = new Set<string>()
   #problems: readonly SourceProblem[] = []
   #complete = false
@@ -113,7 +113,7 @@ export class FolderSource implements TenantSource {
     return read
   }
 
-  /** Returns the number of tenants without a manifest that `isAbsent` has kept in force since `settled`. */
+  /** Returns the number of tenants without a manifest that `isAbsent` has kept active since `settled`. */
   keptCount(): number {
     return this.#kept.size
   }

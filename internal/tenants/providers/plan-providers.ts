@@ -29,7 +29,7 @@ export interface ProviderPlan {
   readonly releases: boolean
   /** Status to write; undefined if it is unchanged or the finalizer is removed. */
   readonly status: ProviderStatus | undefined
-  /** Number of passed test vectors if the manifest is in force after this plan; otherwise undefined. */
+  /** Number of passed test vectors if the manifest is active after this plan; otherwise undefined. */
   readonly vectorsPassed: number | undefined
   /** Log line for the platform team; undefined if there is nothing to report. */
   readonly problem: string | undefined

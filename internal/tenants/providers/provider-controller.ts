@@ -36,7 +36,7 @@ export interface ProviderControllerOptions {
   onChanged(users: readonly ResourceName[]): Promise<void>
 }
 
-/** Interval of the passes, and so the maximum delay until a deletion notices that no tenant uses the Provider any more. */
+/** Interval of the passes. Also the maximum delay of a deletion after the last tenant stopped using the Provider. */
 const intervalMs = 5_000
 /** Timeout of one pass over at most 500 Providers with 20 test vectors each, which are validated once per change. */
 const turnMsMax = 300_000
@@ -133,7 +133,7 @@ export class ProviderController {
     return validated
   }
 
-  /** Returns whether the declaration in force changed. */
+  /** Returns whether the active declaration changed. */
   async #apply({ object, step, holds, releases, status }: ProviderPlan): Promise<boolean> {
     const { source } = this.#options
     // The finalizer is added before the declaration is in force, so that no deletion is missed.

@@ -2,7 +2,7 @@ import { type KubeObject, resource } from '#internal/kube/index.ts'
 import { tenantApiVersion } from '../model.ts'
 import type { ProviderStatus } from '../status-schemas.ts'
 
-/** A declaration in force. `text` is its JSON, which only intake reads and compiles. */
+/** An active declaration. `text` is its JSON, which only intake reads and compiles. */
 export interface StoredDeclaration {
   readonly name: string
   readonly aliases: readonly string[]
@@ -40,7 +40,7 @@ export interface DeclarationRules {
   validate(name: string, spec: unknown): ValidatedProvider
   /** Accepts a name or an alias. Shipped declarations are part of the program. */
   findShipped(name: string): StoredDeclaration | undefined
-  /** Includes aliases. */
+  /** Names and aliases of all shipped declarations. */
   readonly shippedNames: readonly string[]
 }
 

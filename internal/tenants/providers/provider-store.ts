@@ -30,7 +30,7 @@ export async function listStoredProviders(pool: Pool): Promise<StoredProvider[]>
     .limit(providersMax)
 }
 
-/** `text` is null if a declaration is no longer in force. */
+/** `text` is null if a declaration is no longer active. */
 type DeclarationChange = Omit<StoredDeclaration, 'text'> & { readonly text: string | null }
 
 /** Lists declarations that changed after a version. */
@@ -42,7 +42,7 @@ export async function listDeclarationChanges(pool: Pool, sinceVersion: number): 
     .where(gt(version, sinceVersion))
 }
 
-/** Declarations in force by name and alias. A change of any declaration creates another map. */
+/** Active declarations by name and alias. A change of any declaration creates another map. */
 export type Declarations = ReadonlyMap<string, StoredDeclaration>
 
 /** Declarations of an installation without Providers. */
@@ -75,7 +75,7 @@ export async function findStoredProviders(
     .where(and(isNotNull(declaration), sql`(${name} = ANY(${wanted}) OR ${aliases} && ${wanted})`))
 }
 
-/** Includes aliases. */
+/** Lists the names and aliases of all active declarations. */
 export async function listProviderNames(pool: Pool): Promise<string[]> {
   const { name, aliases, declaration } = providers
   const rows = await orm(pool)
@@ -86,7 +86,7 @@ export async function listProviderNames(pool: Pool): Promise<string[]> {
   return rows.flatMap((each) => [each.name, ...each.aliases])
 }
 
-/** Stores a declaration in force, and raises the version of the directory. Idempotent. */
+/** Stores a declaration, which becomes active, and raises the version of the directory. Idempotent. */
 export async function putProvider(client: PoolClient, provider: StoredProvider): Promise<void> {
   const { name, uid, generation, isUnverified, text } = provider
   const aliases = [...provider.aliases]
@@ -98,7 +98,7 @@ export async function putProvider(client: PoolClient, provider: StoredProvider):
     .onConflictDoUpdate({ target: providers.name, set: next })
 }
 
-/** Stores a newer generation whose declaration is the one in force. Does not publish a version, since directories do not read this. */
+/** Stores a newer generation of a Provider whose declaration is unchanged. Raises no version, since directories do not read it. */
 export async function noteGeneration(
   client: PoolClient,
   { name, uid, generation }: StoredProvider,
@@ -106,7 +106,7 @@ export async function noteGeneration(
   await orm(client).update(providers).set({ uid, generation }).where(eq(providers.name, name))
 }
 
-/** Puts a declaration out of force, and raises the version of the directory. Idempotent. */
+/** Deactivates a declaration, and raises the version of the directory. Idempotent. */
 export async function removeProvider(client: PoolClient, name: string): Promise<void> {
   const version = await raiseDirectoryVersion(client)
   await orm(client)

@@ -36,7 +36,7 @@ export interface Complaint {
 /** Reason of a True condition when a secret is shorter than recommended. */
 export const weakSecretReason = 'WeakSecret'
 
-/** Longer messages are cut. */
+/** Maximum length of a message. Longer messages are truncated. */
 export const messageCharactersMax = 1_024
 
 /** Returns a False condition with the reason of the first complaint and all distinct messages; without complaints, a True one. Pure. */

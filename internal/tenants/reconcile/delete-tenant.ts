@@ -106,7 +106,7 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** Maximum events that are counted; more are shown as `100000 or more`. */
+/** Maximum number of events that are counted; more are shown as `100000 or more`. */
 const eventsCountMax = 100_000
 const namesMax = 5
 

@@ -139,7 +139,7 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/** Returns what becomes of a stored key: it gets the scopes and expiry of its entry in the spec, or is undefined if it is invalid now. */
+/** Returns a stored key with the scopes and expiry of its entry in the spec; undefined if the key is invalid from now on. */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

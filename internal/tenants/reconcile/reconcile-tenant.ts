@@ -23,7 +23,7 @@ import { gatherTenant, type ResourceName, type TenantFacts } from './gather-tena
 import { planTenant, type TenantPlan } from './plan-tenant.ts'
 import { occurrence, refusedStatus, statusOf, writeStatus } from './write-status.ts'
 
-/** Maximum attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
+/** Maximum number of attempts to plan and apply if writes conflict. Each attempt gathers the facts again. */
 const conflictsMax = 3
 /** Delay before a retry if the Tenant has changed, in case the event of that change is missed. */
 const behindAgainMs = 1_000
@@ -31,7 +31,7 @@ const behindAgainMs = 1_000
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 const resyncJitter = 0.2
-/** Maximum repeated plans per attempt. Each repetition leaves out one more Secret that cannot be written. */
+/** Maximum number of repeated plans per attempt. Each repetition leaves out one more Secret that cannot be written. */
 const replansMax = 32
 
 /**

@@ -19,7 +19,7 @@ export interface TenantControllerOptions extends TenantParts {
   readonly leadership?: Leadership
   readonly metrics?: KubeMetrics
   readonly health?: Health
-  /** Called when a Provider is in force as its manifest says. Must not throw. */
+  /** Called when a Provider is active as declared in its manifest. Must not throw. */
   readonly onProviderInForce?: ((name: string, vectorsPassed: number) => void) | undefined
   /** Default 8. */
   readonly concurrency?: number
@@ -98,7 +98,7 @@ export class TenantController {
     this.#providers = this.#createProviders()
   }
 
-  /** Returns true from the moment on at which every tenant was reconciled successfully; later failures do not change the result. */
+  /** Returns whether every tenant has been reconciled successfully. Once true, later failures do not change the result. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0

@@ -17,7 +17,7 @@ import { readXml, type XmlElement } from './xml.ts'
 /** SHA-1 digest of each private key, which the vendor uses as HMAC key. */
 export type GatewayKeys = readonly Uint8Array[]
 
-/** Maximum pairs of public key and signature in a call. A real account has fewer public keys. */
+/** Maximum number of pairs of public key and signature in a call. A real account has fewer public keys. */
 const pairsMax = 20
 const signatureCharsMax = 4096
 
@@ -53,7 +53,7 @@ function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[]
   return wellFormed.filter(([key]) => key === publicKey).map(([, hex = '']) => Buffer.from(hex, 'hex'))
 }
 
-/** The vendor signs with or without a final line feed. Constant time: compares every pair of key and signature. */
+/** Accepts a signature over the payload with or without its final line feed. Constant time: compares every pair of key and signature. */
 function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8Array[]): boolean {
   let matches = 0
   for (const key of keys) {
@@ -85,7 +85,7 @@ function normalize(call: ProviderCall): ProviderEvent | Refused {
 const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
 const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
 
-/** Reads fields by their neutral or vendor's names. Refuses two different values of a field, of which one could escape verification. */
+/** Reads each field by its neutral or its vendor's name. Refuses a field with two different values: one could escape verification. */
 function readForm(
   body: Uint8Array,
 ): { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused {
