@@ -74,8 +74,8 @@ const keyedBodiesBytes = 16 * 1024 * 1024
 /** Maximum length of a body that the runtime buffers for a caller with an API key. */
 const keyedGatheredBytesMax = 16 * 1024
 /**
- * Pool of records and intake. Turns sequential scans off, because a session caches its plans: one that scans a small table would stay in
- * use after the table has grown.
+ * Pool of records and intake. Turns sequential scans off, because a session caches query plans: a plan that scans a small table would stay
+ * in use after the table has grown.
  */
 export const apiStores = {
   connectionsMax: 10,

@@ -17,7 +17,7 @@ const pool = {
   queryTimeoutMs: 2_000,
   ...eventReads,
 }
-/** Maximum calls in flight per process; one tenant may have a quarter of them. */
+/** Maximum number of calls in flight per process; one tenant may have a quarter of them. */
 const callsMax = 32
 
 /** Opens the connections of the routes about tenants' events until the scope closes. */

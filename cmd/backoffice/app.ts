@@ -24,8 +24,8 @@ const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, quer
 const drainMs = 2_000
 
 /**
- * Starts the backoffice: what every process has, then queue statistics, API server, port. The backoffice exposes the queue statistics,
- * because they control the number of forwarders: while there is none, no forwarder could expose them.
+ * Starts the backoffice in this order: resources of every process, queue statistics, API server, port. The queue statistics control the
+ * number of forwarders. The backoffice exposes them, because that number can be 0.
  */
 export async function startBackoffice(host: Host, config: BackofficeConfig): Promise<ServingPorts> {
   const { log, metrics } = host

@@ -16,7 +16,7 @@ const root = resolve(import.meta.dir, '../..')
 /**
  * Empties a folder. Builds the documentation, then writes the archive of each target and the hashes (`SHA256SUMS`) to the folder.
  * @returns the names of the archives, sorted
- * @throws if one cannot be built
+ * @throws if an archive cannot be built
  */
 export async function buildRelease(folder: string, targets: readonly BuildTarget[]): Promise<string[]> {
   rmSync(folder, { recursive: true, force: true })

@@ -135,7 +135,7 @@ function keywordsOf(schema: Schema, names: readonly string[]): Schema {
   )
 }
 
-/** Rules with an expression, without the function that makes the same check for a manifest in a folder. */
+/** Returns the rules that have an expression, without the functions that make the same checks for manifests in a folder. */
 function rulesOf(schema: Schema): Schema {
   const all = (schema['x-kubernetes-validations'] ?? []) as readonly FieldRule<never>[]
   const rules = all.filter(({ rule }) => rule !== undefined).map(({ holds: _holds, ...rest }) => rest)
@@ -153,7 +153,7 @@ function listTypeOf(schema: Schema): Schema {
   return { 'x-kubernetes-list-type': schema['uniqueItems'] === true ? 'set' : 'atomic' }
 }
 
-/** Bounds and the default as text, which `kubectl explain` does not show otherwise. */
+/** Returns bounds and default as text, because `kubectl explain` does not show them otherwise. */
 function factsOf(schema: Schema): string {
   const { minimum, maximum, minItems, maxItems, maxLength, default: value } = schema
   const bound = (each: unknown) => Number(each).toLocaleString('en-US')

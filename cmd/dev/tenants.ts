@@ -24,8 +24,8 @@ const inForceMsMax = 5000
 const sinkHost = 'sink.localhost'
 
 /**
- * Waits until the tenants of the folder are in force, at most 5 s, and returns them. Readiness fails until all of them have been applied
- * once.
+ * Waits at most 5 s until the tenants of the folder are applied, and returns the tenants. Readiness fails until all of them have been
+ * applied once.
  */
 export async function awaitTenants(
   { health }: Host,

@@ -163,7 +163,7 @@ export class ApiClient<Name extends ApiName> {
     }
   }
 
-  /** Derives 32 bytes from the credential and a purpose, always the same ones. They do not reveal the credential. */
+  /** Derives 32 bytes from the credential and a purpose. Equal inputs give equal bytes, which do not reveal the credential. */
   deriveSecret(purpose: string): Buffer {
     return createHmac('sha256', this.#connection.credential).update(purpose).digest()
   }

@@ -20,7 +20,7 @@ const optionsOf = Object.freeze(filterOptions())
 
 export const parseReplayId = parseId('rpl', (text) => (/^rpl_[0-9a-z]{26}$/.test(text) ? text : undefined))
 
-/** Parsers of texts that the command checks itself; the API checks the others. */
+/** Parsers of texts that the command checks itself; the API checks all other texts. */
 const parsers: Readonly<Record<string, (text: string) => string>> = {
   provider: parseProvider,
   type: parseType,

@@ -3,7 +3,7 @@ import { type ApiClient, reasonText } from './api-client.ts'
 import { exitCodes, type Problem } from './cli.ts'
 
 export interface StreamedEvent {
-  /** Id that acknowledges the event and all before it. */
+  /** Id that acknowledges this event and all earlier events. */
   readonly streamId: string
   /** JSON of the event, as a callback receives it. */
   readonly text: string
@@ -15,14 +15,14 @@ const eventCharsMax = 32 * 1024 * 1024
 const silenceMsMax = 60_000
 const firstPauseMs = 500
 const pauseMsMax = 15_000
-/** Problems that another attempt does not solve. A lease that another process holds is not one, because it ends by itself. */
+/** Problems that another attempt does not solve. Excludes a lease of another process, because the lease ends by itself. */
 const lasting: ReadonlySet<Problem['exitCode']> = new Set([exitCodes.notFound, exitCodes.refused])
 
 /** Yields events of a subscription, reconnecting until the signal aborts. @returns the problem that ends it; undefined after the signal */
 export async function* followEvents(options: {
   readonly api: ApiClient<'public'>
   readonly subscription: string
-  /** Called with the reason when the connection is lost, and without one when it is open. */
+  /** Called with the reason when the connection is lost, and with undefined when it is open. */
   onState(problem: (Problem & { readonly code?: string | undefined }) | undefined): void
   readonly signal: AbortSignal
 }): AsyncGenerator<StreamedEvent, Problem | undefined> {

@@ -4,9 +4,9 @@ import type { JsonOption, Problem, Result } from './cli.ts'
 import { printable } from './tables.ts'
 import { parseWhole } from './values.ts'
 
-/** Maximum printed items of a list. */
+/** Maximum number of printed items of a list. */
 const itemsMax = 1_000
-/** Maximum pages that a command reads. Even a page with fewer items than its limit can be followed by another page. */
+/** Maximum number of pages that a command reads. Even a page with fewer items than its limit can be followed by another page. */
 const pagesMax = 100
 
 export const limitOption = [

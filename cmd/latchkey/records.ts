@@ -99,7 +99,7 @@ async function get({ tables }: Cli, api: ApiClient<'public'>, query: Address): P
 
 const lockSeconds = 30
 
-/** Saves a response under a lock of its own, so that it cannot get ahead of a running attempt. */
+/** Acquires the lock of a key and saves a response, so that the save cannot overtake a running attempt. */
 async function save(
   api: ApiClient<'public'>,
   { scope, key, status, body }: Address & { readonly status: number; readonly body: unknown },

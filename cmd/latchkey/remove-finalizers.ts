@@ -21,7 +21,7 @@ const leaseName = 'latchkey-operator'
 /** Milliseconds until no operator holds the lease. Longer than 15 s, after which the lease of a killed leader expires. */
 const leaderMsMax = 60_000
 const lookAgainMs = 500
-/** Maximum attempts to write an object while writes of other clients conflict. */
+/** Maximum number of attempts to write an object while writes of other clients conflict. */
 const triesMax = 5
 
 const afterHelp = `

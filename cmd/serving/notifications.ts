@@ -76,7 +76,7 @@ async function repeat(write: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Notifications of one limit and period have the same id; for a limit per minute the period is the hour. Pure. */
+/** Returns a notification whose id is the same within a limit and period; for a limit per minute the period is the hour. Pure. */
 export function limitNoticeOf(
   { tenantId, limit, periodMs, used, soft }: SoftCrossing,
   nowMs: number,

@@ -34,8 +34,8 @@ export interface OpsPort {
 }
 
 /**
- * Opens the ops port until the scope closes. Call this function before adding other readiness checks: its own check then comes first, so
- * that the port never reports "ready" without any check.
+ * Opens the ops port until the scope closes. Call this function before adding other readiness checks. The start-up check is then the first
+ * one, so that the port never reports "ready" without any check.
  */
 export async function openOpsPort(
   { health, metrics, scope }: Pick<Host, 'health' | 'metrics' | 'scope'>,

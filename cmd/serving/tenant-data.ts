@@ -43,7 +43,7 @@ export const tenantData: TenantData = {
   writeAudit,
 }
 
-/** Parts of a tenant controller that write to Redis and to the tables of other modules. */
+/** Returns the parts of a tenant controller that write to Redis and to the tables of other modules. */
 export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
   return {
     pool,

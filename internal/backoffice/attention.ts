@@ -33,9 +33,9 @@ export interface AttentionList {
   readonly isCut: boolean
 }
 
-/** Maximum items per kind of problem. */
+/** Maximum number of items per kind of problem. */
 const rowsMax = 20
-/** Maximum tenants whose limits are read. Each tenant costs two statements and a call of Redis. */
+/** Maximum number of tenants whose limits are read. Each tenant costs two statements and a call of Redis. */
 const limitTenantsMax = 10
 /** Fraction of a hard limit from which usage counts as near the limit. */
 const nearShare = 0.8

@@ -198,7 +198,7 @@ export interface HeldEvents {
   readonly isCut: boolean
 }
 
-/** Counts due events that a pause, a suspension or a breaker holds back. With `isAnyDue`, counts all due events, for use after its end. */
+/** Counts due events that a pause, a suspension or a breaker holds back. With `isAnyDue`, counts all due events, also those not held back. */
 async function held(
   parts: DeskParts,
   actor: Actor,

@@ -44,7 +44,7 @@ export type FilterName =
   | 'replayId'
   | 'outcome'
 
-/** Filter of events in all interfaces. A member is null where the filter does not apply, so that none can be forgotten. */
+/** Filter of events in all interfaces. A member is null where the filter does not apply, so that no interface can be forgotten. */
 export interface EventFilterDefinition {
   readonly param: Param<unknown>
   /** Form field. Null if the field of another filter also takes the values of this one. */

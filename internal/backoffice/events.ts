@@ -143,7 +143,7 @@ const tooManyTenants = invalid(
   `A search by the provider’s id covers at most ${sourceTenantsMax} tenants: name the tenant or namespaces, too`,
 )
 
-/** With `withoutPayload` the payload is not read: a caller that already shows it needs no new copy, because a payload never changes. */
+/** With `withoutPayload`, does not read the payload, for callers that already show it. A payload never changes. */
 async function read(
   parts: SharedDeskParts,
   actor: Actor,
@@ -199,7 +199,7 @@ async function readAttempt(
 /** One attempt of an event, and another one to compare. Secrets are redacted. */
 export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' | 'redactedPayload'> {
   readonly attempt: AttemptDetail
-  /** Requested attempt, or else the one before. */
+  /** Requested attempt to compare, or else the previous attempt. */
   readonly compared: AttemptDetail | undefined
   /** Keys of the latest 200 attempts, oldest first. */
   readonly places: readonly AttemptPlace[]
@@ -208,7 +208,7 @@ export interface InspectedAttempt extends Pick<EventDetail, 'event' | 'headers' 
 const isSamePlace = (one: AttemptPlace) => (other: AttemptPlace) =>
   one.cycle === other.cycle && one.attempt === other.attempt
 
-/** Reads two attempts of an event, and of all others only the keys. */
+/** Reads two attempts of an event, and only the keys of other attempts. */
 async function inspectAttempt(
   parts: SharedDeskParts,
   actor: Actor,

@@ -66,7 +66,7 @@ const scopeSets: Readonly<Record<KeyApi, readonly ScopeSet[]>> = {
   ],
 }
 
-/** Returns the smallest set of scopes with the right of a route. Undefined if no key can have it. */
+/** Returns the smallest set of scopes with the right of a route. Undefined if no key can have that right. */
 function scopesFor(api: KeyApi, { right, isForAllTenants }: RouteRight): ScopeSet | undefined {
   if (isForAllTenants) return undefined
   return scopeSets[api].find(({ scopes }) => keyActions(new Set(scopes), api).has(right))

@@ -135,7 +135,7 @@ export const EventReplayed = answer(
   }),
 )
 
-/** Explanation of where an event is on its way, and why. */
+/** Explanation of the position of an event between receipt and delivery, and of the reason. */
 export const Explanation = answer(
   'Explanation',
   objectOf(

@@ -40,7 +40,7 @@ export interface RouteCall<Query extends Params, Body, Desks> {
   readonly aside: Aside
 }
 
-/** Runs `wait` without counting the call as under way. False if too many calls are under way after it: then the call must end. */
+/** Runs `wait` without counting the call as under way. Returns false if too many calls are under way afterwards; the call must then end. */
 export type Aside = (wait: () => Promise<unknown>) => Promise<boolean>
 
 export interface UseCaseRoute<Query extends Params, Body extends TSchema, Desks, Value> {

@@ -325,7 +325,7 @@ const reconnectAfterMs = 2_000
 const encoder = new TextEncoder()
 
 /**
- * Writes one page at a time as the caller reads. Ends the pages when the caller disconnects. Form:
+ * Writes one page at a time as the caller reads. Ends the pages when the caller disconnects. Format:
  * https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11).
  */
 function eventStream({ pages, close }: EventPages): ReadableStream<Uint8Array<ArrayBuffer>> {

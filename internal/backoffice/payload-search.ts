@@ -29,19 +29,19 @@ export const payloadPathPattern = '^([$][.])?[^.$]+([.][^.]+){0,15}$'
 /** Maximum characters of a path. */
 export const payloadPathCharsMax = 200
 
-/** Maximum searches of payloads per minute, for each actor in each process. */
+/** Maximum number of searches of payloads per minute, for each actor in each process. */
 export const searchesPerMinute = 30
 const minuteMs = 60_000
 const actorsMax = 10_000
-/** Maximum concurrent searches of payloads in a process, each with one connection at a time. */
+/** Maximum number of concurrent searches of payloads in a process, each with one connection at a time. */
 const searchesUnderWayMax = 2
 
-/** Maximum concurrent searches for a provider's id in several tenants in a process, each with one connection at a time. */
+/** Maximum number of concurrent searches for a provider's id in several tenants in a process, each with one connection at a time. */
 const wideSearchesMax = 1
-/** Maximum connections that searches occupy. A pool that searches share with other reads must be larger. */
+/** Maximum number of connections that searches occupy. A pool that searches share with other reads must be larger. */
 export const searchConnectionsMax = searchesUnderWayMax + wideSearchesMax
 
-/** Limits searches in this process. Payloads: `searchesPerMinute`, and one at a time, per actor. Several tenants: `wideSearchesMax`. */
+/** Limits searches in this process. Payloads: `searchesPerMinute` per actor, one at a time. In several tenants: `wideSearchesMax`. */
 export class SearchTurns {
   readonly #clock: Clock
   readonly #minutes = new Map<string, { readonly endsAtMs: number; count: number }>()
@@ -82,7 +82,7 @@ export class SearchTurns {
 
 const perMinuteText = `You may search payloads ${searchesPerMinute} times a minute in each process: wait as long as Retry-After says`
 const anotherText = 'Another search of yours is running: wait until it ends'
-/** Retry-After while another search of the actor runs: the longest time that a search usually takes. */
+/** Retry-After in ms while another search of the actor runs: the longest time that a search usually takes. */
 const anotherRetryMs = 1_000
 
 function tooManySearches(problem: string, retryAfterMs: number): Outcome<never> {

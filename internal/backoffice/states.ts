@@ -8,8 +8,8 @@ import { suspensionCauses, valueOf } from './causes.ts'
 type Severity = 'good' | 'info' | 'quiet' | 'warn' | 'bad'
 
 /**
- * Positions of an event on its way, in order of precedence. `title`: last step of the event's timeline. `badge`: shown beside the state of
- * an event that is blocked.
+ * Positions of an event between receipt and delivery, in order of precedence. `title`: last step of the event's timeline. `badge`: shown
+ * beside the state of an event that is blocked.
  */
 export const eventPositions = {
   delivered: { title: 'Processed', severity: 'good' },
@@ -66,7 +66,7 @@ export type Blocker =
       readonly tenantId: TenantId
       readonly breaker: CallbackTrouble['breaker']
       readonly startedAtMs: number | undefined
-      /** End of the open time of the circuit breaker. Undefined unless it is open. */
+      /** Time until which the circuit breaker is open. Undefined if it is not open. */
       readonly endsAtMs: number | undefined
       /** Present if deliveries are also paused, so that nothing is attempted. */
       readonly isPaused?: true

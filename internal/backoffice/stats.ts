@@ -30,7 +30,7 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
   return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
-/** Lists the ten tenants with the most accepted events, in at most the last 24 hours of the range. May be 15 s old for all tenants. */
+/** Lists the ten tenants with most accepted events, in at most the last 24 h of the range. A list of all tenants may be 15 s old. */
 const rank: UseCase<StatsRequest, readonly TenantStats[]> = async (parts, actor, request) => {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants

@@ -26,7 +26,7 @@ import type { BackofficeParts, DeskParts, UseCase } from './parts.ts'
 import { reachNamespaces, reachTenant, type TenantSelection } from './reach.ts'
 
 const searchCharsMax = 100
-/** Maximum tenants that a search examines. */
+/** Maximum number of tenants that a search examines. */
 export const tenantsExaminedMax = 5_000
 
 /** Lists tenants by namespace and name. */
@@ -66,7 +66,7 @@ function parsePosition(text: string) {
   return namespace === undefined || name === undefined ? undefined : { namespace, name }
 }
 
-/** Summarizes tenants with the present state of their callbacks. Conditions show it later, when the operator has written them. */
+/** Summarizes tenants with the present state of their callbacks. The operator writes that state to the conditions only later. */
 async function summariesOf(
   { pool }: BackofficeParts,
   heads: readonly TenantHead[],
@@ -93,7 +93,7 @@ export type TenantRef =
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
-/** Maximum tenants with the same key prefix that are examined. Each costs one check of rights. */
+/** Maximum number of tenants with the same key prefix that are examined. Each costs one check of rights. */
 const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 

@@ -57,7 +57,7 @@ export function Frame(parts: FrameParts) {
   )
 }
 
-/** Renders the message of the last action. Refreshes together with the blockers, so that it is marked as past when they change. */
+/** Renders the message of the last action. Refreshes with the blockers, so that the message is marked as past when the blockers change. */
 function FlashNotice({ flash }: Pick<FrameParts, 'flash'>) {
   return flash === undefined ? null : (
     <Notice tone={flash.tone} id="flash">

@@ -22,7 +22,7 @@ const streamsPerSessionMax = 12
  * a team that shares a tenant's key are one actor.
  */
 const streamsPerActorMax = 60
-/** Maximum events that are buffered for a client that does not read. */
+/** Maximum number of events that are buffered for a client that does not read. */
 const waitingMax = 20
 
 export function createLiveStreams(
@@ -110,7 +110,7 @@ function createStatusWatch(
   }
 }
 
-/** `seen` is the version that the page shows. `register` receives the stream and returns the function to call after its end. */
+/** `seen` is the version that the page shows. `register` receives the stream and returns the function to call when the stream has ended. */
 function tickingStream(
   everyMs: number,
   seen: string | undefined,

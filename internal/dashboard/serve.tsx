@@ -109,7 +109,7 @@ function contextOf(
   }
 }
 
-/** Reads blockers of the chosen tenant, else of the page's tenant, else of all. The overview gets no notices: it lists them itself. */
+/** Reads blockers of the chosen tenant, else of the page's, else of all tenants. The overview gets no notices: it lists blockers itself. */
 async function readBlockers(
   context: PageContext,
   { path }: Pick<PageRow, 'path'>,

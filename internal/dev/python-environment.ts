@@ -7,7 +7,7 @@ import { ensurePython } from './programs.ts'
 
 const kept = resolve(import.meta.dir, '../../.latchkey/python')
 const installMsMax = 300_000
-/** Maximum wait for another process that installs an environment, which runs two commands of `installMsMax` at most. */
+/** Maximum wait for another process that installs an environment: two commands of at most `installMsMax` each. */
 const waitMsMax = 2 * installMsMax
 
 /**

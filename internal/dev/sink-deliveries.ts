@@ -7,7 +7,7 @@ import {
   openTenantSecrets,
 } from '#internal/tenants/index.ts'
 
-/** Fields that the body lacks are ''. */
+/** Call that the sink received. A field that the body does not contain is ''. */
 export interface Delivery {
   /** Sequence number since the start of the sink, from 1. */
   readonly number: number
@@ -50,9 +50,9 @@ export interface SinkCall {
 
 /** Maximum bytes of a body that are kept. */
 export const bodyKeptBytesMax = 256 * 1024
-/** Maximum deliveries kept; the oldest are dropped first. */
+/** Maximum number of deliveries kept; the oldest are dropped first. */
 export const deliveriesKeptMax = 200
-/** Maximum characters of all kept bodies, headers and paths together. */
+/** Maximum characters of all kept bodies, headers and paths in total. */
 const charsKeptMax = 16 * 1024 * 1024
 /** Maximum characters of a header or field that is shown in one line. */
 const fieldCharsMax = 128

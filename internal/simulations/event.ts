@@ -211,7 +211,7 @@ function unknownProviderText(given: string, declarations: Declarations): string 
   return `There is no provider "${given}"${meant === undefined ? '' : `: did you mean ${meant}?`}`
 }
 
-/** Returns the error for an unknown type, with the type that the caller probably meant, or with where the types are listed. */
+/** Returns the error for an unknown type, with the type that the caller probably meant, or else with a reference to the list of types. */
 function unknownTypeText(given: string, provider: ProviderName, type: string): string {
   const name = given === provider ? given : `${given} (${provider})`
   const ofProvider = eventCatalogue.flatMap((entry) =>

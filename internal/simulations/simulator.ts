@@ -42,7 +42,7 @@ export interface StepReport {
 const defaultLeaseMs = 30_000
 /** Maximum simulated events that a process sends at once. They share intake's batches and connections with real calls. */
 const rowsMax = 16
-/** Maximum claims per `runOnce`. */
+/** Maximum number of claims per `runOnce`. */
 const claimsMax = 50
 
 /** Sends due simulated events, in order, through the same path as real calls. Any number of processes share the work. */

@@ -26,7 +26,7 @@ export interface ClaimRequest {
 
 /** Maximum due simulations that a claim examines. A tenant has at most 100, so no tenant can fill this window alone. */
 const candidatesMax = 1_000
-/** Maximum days that an event can be late. A later one is never sent, so that a long suspended tenant gets no unexpected events. */
+/** Maximum days that an event can be late. A later event is never sent, since a tenant would not expect it after a long suspension. */
 const lateDaysMax = 7
 
 type ClaimRow = [

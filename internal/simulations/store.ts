@@ -51,7 +51,7 @@ export interface SimulationPage {
   readonly next: SimulationId | undefined
 }
 
-/** Maximum simulations that a page with a state filter examines, since no index contains the state. */
+/** Maximum number of simulations that a page with a state filter examines, since no index contains the state. */
 const examinedMax = 1_000
 /** Cursor of the first page, which sorts after every id, because pages run from newest to oldest. */
 const behindAll = 'sim_~' as SimulationId

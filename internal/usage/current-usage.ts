@@ -15,7 +15,7 @@ export interface CurrentUsage {
   /** Meter of the store that has the tenant's new records; undefined if that store has no meter or does not reply. */
   readonly locks: MeterWindows | undefined
   readonly events: MeterWindows | undefined
-  /** Record bytes of both stores together; null if a store that may have records does not reply. */
+  /** Record bytes of both stores in total; null if a store that may have records does not reply. */
   readonly recordBytes: number | null
   /** Kinds whose meters are unknown, because Redis does not reply. */
   readonly unknown: { readonly locks: boolean; readonly events: boolean }

@@ -111,12 +111,12 @@ function tenantBytes(tenantId: TenantId): string {
   return (hash >>> 0).toString(16).padStart(8, '0')
 }
 
-/** Stripe of a tenant's sums that all statements other than batches of records write. Batches use the stripes 0 to 14. */
+/** Number of the row of a tenant's sums for all statements except batches of records. Batches use the rows 0 to 14. */
 const otherStripe = 15
 
 /**
- * Adds locks to the minute and month in which acquisitions count, without checking limits, and writes an entry in the same statement.
- * @throws if the entry exists or the tenant's records are elsewhere, and errors of Postgres
+ * Adds locks to the counts of acquisitions in the minute and month, without checking limits, and writes an entry in the same statement.
+ * @throws if the entry exists or the tenant's records are in another store, and errors of Postgres
  */
 export async function countDurableLocks(
   client: PoolClient,
@@ -183,7 +183,7 @@ export async function withMissingPartitions<T>(pool: Pool, work: () => Promise<T
 }
 
 const expiredRowsMax = 1_000
-/** Minimum time since the expiry of entries whose bytes are subtracted here. Other bytes are left to the tenant's own batches. */
+/** Minimum time since the expiry of entries whose bytes are subtracted here. The tenant's own batches subtract all other bytes. */
 const silentMinutes = 60
 
 /** Subtracts bytes of expired entries from the sums of tenants that use no records, in batches of about 1 000 rows. Idempotent. */

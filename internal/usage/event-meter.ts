@@ -29,9 +29,9 @@ const heardMsMax = 1_000
 const youngMs = 350
 /** Time without an event after which a tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Maximum calls to Redis for one tenant per `refresh`. Remaining events wait for the next `refresh`. */
+/** Maximum number of calls to Redis for one tenant per `refresh`. Remaining events wait for the next `refresh`. */
 const callsPerTurnMax = 10
-/** Maximum tenants with remembered counts, and with uncounted events: as many as the directory can contain. */
+/** Maximum number of tenants with remembered counts, and with uncounted events: as many as the directory can contain. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }

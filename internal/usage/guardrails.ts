@@ -38,7 +38,7 @@ export interface GuardrailUsage {
 }
 
 export interface GuardrailCommit extends GuardrailUsage {
-  /** A `plainTextForm` of 1 to `usageIdCharsMax` characters. Emitted kinds share the ids of emissions; `locks` have their own. */
+  /** Text of the form `plainTextForm`, 1 to `usageIdCharsMax` characters. Emitted kinds share ids with emissions; `locks` do not. */
   readonly id: string
   /** Actor for the audit log. */
   readonly by: string
@@ -124,8 +124,8 @@ function decideOwn(
 
 /**
  * Decides whether a tenant may use an amount now and counts it in the same atomic step unless it is denied, once per id: an emitted kind in
- * Postgres, `locks` in the store of the tenant's records. The audit entry is committed with an amount in Postgres, and after one in Redis:
- * if Redis' reply is lost, the call fails, and repeating it writes the entry. Commits of a tenant in one process run one after another.
+ * Postgres, `locks` in the store of the tenant's records. Postgres commits an amount with its audit entry. Redis counts it before the entry
+ * is written: if Redis' reply is lost, the call fails, and a repeat writes the entry. Commits of a tenant in a process run one by one.
  * @throws RedisUnavailable, and errors of Postgres; repeating the call unchanged is safe
  */
 export async function commitGuardrail(

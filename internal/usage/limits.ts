@@ -86,8 +86,8 @@ export const limitStates = ['ok', 'soft', 'overridden', 'hard'] as const
 export type LimitState = (typeof limitStates)[number]
 
 /**
- * Returns null while the usage is unknown. `hard`: the hard limit in force (also an override's) is reached. `overridden`: an override is
- * in force and not exhausted. `soft`: the soft limit is reached. Pure.
+ * Returns null while the usage is unknown. `hard`: the hard limit that applies, the tenant's or an override's, is reached. `overridden`: an
+ * override applies and is not exhausted. `soft`: the soft limit is reached. Pure.
  */
 export function limitState({
   used,

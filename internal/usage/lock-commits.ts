@@ -82,7 +82,7 @@ const productionScript = defineCommitLocksScript()
 /**
  * Decides whether a tenant may use locks now and counts them unless they are denied, once per id and atomically with acquisitions, in the
  * store of the tenant's new records. Ids are remembered for a day, unless Redis loses its data. A denied call is not remembered.
- * @param client transaction, until whose end the tenant's records are not moved to another store
+ * @param client transaction; before its end, the tenant's records are not moved to another store
  * @throws RedisUnavailable, and errors of Postgres
  */
 export async function commitLocks(
@@ -176,7 +176,7 @@ const commitLocksOfTenant = 1_702_002
 /** Length of every marker. It is fixed, so that the bytes of a marker are known before the decision. */
 const markerChars = 48
 
-/** Commits of a tenant run one after another, so that together they stay within the limits. Batches of acquisitions run concurrently. */
+/** Commits of a tenant run one after another, so that their total stays within the limits. Batches of acquisitions run concurrently. */
 async function commitInPostgres(
   client: PoolClient,
   { tenantId, id, amount, limits, isSuspended }: LockCommit,

@@ -34,7 +34,7 @@ import {
   usageRowsMax,
 } from './store.ts'
 
-/** Maximum soft limit crossings remembered as reported. Above it, all are forgotten, and only Postgres prevents a second report. */
+/** Maximum number of reported soft limit crossings in memory. Above it, all are forgotten, and only Postgres prevents a second report. */
 const reportedMax = 10_000
 
 /**
@@ -56,7 +56,7 @@ export class Meter {
       readonly actor: string
       /** Called once for each loss of a tenant's data in Redis. */
       readonly onEpochLost: (tenantId: TenantId) => void
-      /** Limits of a tenant, in which each flush finds reached soft limits. Undefined for an unknown tenant. Default: no limits. */
+      /** Returns the limits of a tenant. Each flush checks its soft limits. Undefined for an unknown tenant. Default: no limits. */
       limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
       /** Called in one process and once per period. Must not throw. */
       onSoftCrossing?(crossing: SoftCrossing): void

@@ -28,15 +28,15 @@ export type StoredOverride = Readonly<Omit<typeof limitOverrides.$inferSelect, '
   readonly limit: AnyLimitName
 }
 
-/** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: a `plainTextForm` of 1 to 500 characters. */
+/** `hard`: null for no limit. `expiresAtMs`: in the future, at most 366 days ahead. `reason`: 1 to 500 characters of `plainTextForm`. */
 export type OverrideSetting = Omit<StoredOverride, 'updatedAtMs' | 'updatedBy'> & { readonly by: string }
 
-/** Maximum days for which an override is in force. */
+/** Maximum number of days for which an override applies. */
 export const overrideDaysMax = 366
 /** Maximum characters of the reason of an override. */
 export const overrideReasonCharsMax = 500
 const reasonForm = plainTextForm(overrideReasonCharsMax)
-/** Maximum overrides of all tenants together, so that they fit into the memory of every process. */
+/** Maximum number of overrides of all tenants in total, so that they fit into the memory of every process. */
 const overridesMax = 10_000
 
 /** With `field`, `problem` completes the sentence that begins with the field: "must be …". */

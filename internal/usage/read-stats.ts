@@ -23,7 +23,7 @@ export interface StatsSums extends Readonly<Record<StatName, number>> {
 /** Point of a chart. */
 export interface StatsPoint extends StatsSums {
   readonly atMs: number
-  /** Maximum in the step. Undefined if the query selects single tenants, or if no process reported the queue. */
+  /** Maximum state of the queue in the step. Undefined if the query selects single tenants, or if no process reported the queue. */
   readonly queue: QueueSight | undefined
 }
 

@@ -21,7 +21,7 @@ const cellsMax = 2_000
 const batchesMax = 5
 /** Interval of writing stats per hour; writing them at each flush would update the same rows again and again. */
 const hoursWaitMs = 60_000
-/** Maximum batches of the final flush: more than a full tally contains. */
+/** Maximum number of batches of the final flush: more than a full tally contains. */
 const lastBatchesMax = 20
 
 /**

@@ -66,7 +66,7 @@ export function bucketOf(latencyMs: number): number {
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/** `cellsMax`: cells, one per tenant and minute. `causesMax`: distinct causes of refusals; further causes count as `other`. */
+/** Maximum numbers. `cellsMax`: cells, one per tenant and minute. `causesMax`: causes of refusals; further causes count as `other`. */
 const usualBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'

@@ -77,7 +77,7 @@ function placeInRedis(row: FoundUsage | undefined): string | undefined {
   return row.storeBefore === 'redis' ? `${row.generation}p` : undefined
 }
 
-/** Sums the UTC month that contains the time. Kinds without usage are absent. */
+/** Sums a tenant's usage by kind in the UTC month that contains the time. Kinds without usage are absent. */
 export async function findMonthAmounts(
   connection: Pool | PoolClient,
   tenantId: TenantId,

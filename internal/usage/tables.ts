@@ -86,7 +86,7 @@ export const recordHours = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.hour, table.stripe] })],
 )
 
-/** Number of changes, in a single row. */
+/** Number of changes of overrides, in a single row. */
 export const limitOverridesVersion = pgTable('limit_overrides_version', {
   singleton: boolean('singleton').primaryKey().default(true),
   version: int8('version').notNull(),

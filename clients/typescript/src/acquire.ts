@@ -6,7 +6,7 @@ import { callMsMax, type Failed, type Refused, type Reply, type Service } from '
 
 /** Maximum milliseconds that the service lets a call wait for a busy key. */
 const serviceWaitMsMax = 25_000
-/** Maximum milliseconds of each call that gives back a lock after an abort. */
+/** Maximum milliseconds of each call that releases a lock after an abort. */
 const abortedMsMax = 1000
 const retryAfterMsDefault = 1000
 
@@ -28,7 +28,7 @@ export type Acquired =
 
 /**
  * Gets the record or the lock of a key. Waits for a busy key, and retries calls without a usable answer. Takes at most `waitMs` and
- * `acquireMs` together. `onCall` is called before each call.
+ * `acquireMs` in total. `onCall` is called before each call.
  * @throws LatchkeyRequestError for a call that can never succeed; the reason of the signal after its abort
  */
 export async function acquire(

@@ -5,7 +5,7 @@ import { decidePauseMs, sleep } from './repeat.ts'
 
 const ttlSecondsDefault = 86_400
 const commitMsDefault = 10_000
-/** Maximum attempts to claim a row that another transaction deletes between the claim and the SELECT. */
+/** Maximum number of attempts to claim a row that another transaction deletes between the claim and the SELECT. */
 const claimsMax = 3
 
 /** Operation that is committed at most once per scope and key. */
@@ -17,7 +17,7 @@ export interface Claim {
   readonly ttlSeconds?: number | undefined
   /** Milliseconds to wait for a concurrent transaction of the same key. Default 5 000. */
   readonly claimMs?: number | undefined
-  /** Milliseconds to wait for the answer to the commit, and again to find out whether it was committed. Default 10 000. */
+  /** Milliseconds to wait for the answer to the commit; without an answer, as long again to find out the result. Default 10 000. */
   readonly commitMs?: number | undefined
 }
 
@@ -38,7 +38,7 @@ interface Row {
   readonly body: string | null
 }
 
-/** Rolls the transaction back without an exception of `work`. */
+/** Thrown to roll the transaction back without an exception of `work`. */
 class Stop extends Error {
   readonly end:
     | { readonly kind: 'row'; readonly row: Row }

@@ -28,7 +28,7 @@ type Next = (error?: unknown) => void
 
 /**
  * Creates a middleware for Express 4 and 5, for the handlers after it: `app.post('/charges', idempotency(latchkey, { principal }), handler)`.
- * Use it on the route, where it knows the pattern, after the middleware that identifies the caller. Body parsers may come before or after it.
+ * Use it on the route, where the pattern is known, after the middleware that identifies the caller. Body parsers may come before or after.
  */
 export function idempotency<Req extends ExpressRequest>(
   latchkey: Latchkey,

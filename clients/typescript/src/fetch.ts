@@ -45,7 +45,7 @@ export interface HonoContext {
 
 /**
  * Creates a middleware for Hono, for the handlers after it: `app.post('/charges', idempotency(latchkey, { principal }), handler)`. Use it
- * on the route, where it knows the pattern. Middleware before it must read the body by `c.req`, not from `c.req.raw`.
+ * on the route, where the pattern is known. Middleware before it must read the body by `c.req`, not from `c.req.raw`.
  */
 export function idempotency<Context extends HonoContext>(
   latchkey: Latchkey,

@@ -26,8 +26,8 @@ export interface IdempotencyOptions<Arguments extends readonly unknown[]>
    */
   readonly principal: 'none' | ((...args: Arguments) => string | Promise<string>)
   /**
-   * Milliseconds to retry a save without a usable answer. Default 30 000; 0: no retry. The response waits for at most 2 000 of them; then
-   * the save goes on in the background, as long as the process does.
+   * Milliseconds to retry a save without a usable answer. Default 30 000; 0: no retry. The response waits for at most 2 000 ms; after that,
+   * the save continues in the background while the process runs.
    */
   readonly saveMs?: number | undefined
   /** Namespace of the keys. Default: method and route, such as `POST /charges`. */

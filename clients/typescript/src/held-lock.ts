@@ -6,7 +6,7 @@ import { callMsMax, type Service } from './service.ts'
 
 /** Maximum milliseconds to give up a lock. If that fails, the lock expires. */
 const giveUpMsMax = 2000
-/** Part of `giveUpMsMax` to wait for an extension in flight, which would undo the shortening of the lock. */
+/** Maximum wait, within `giveUpMsMax`, for an extension in flight: it would undo the shortening of the lock. */
 const extensionMsMax = 1000
 /** Seconds that a lock is held after an exception of `work`. */
 const shortenedSeconds = 1

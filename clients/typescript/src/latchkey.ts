@@ -21,7 +21,7 @@ const answerMsMax = 10_000
 export interface CompleteOptions {
   /** Milliseconds to retry the save without a usable answer. Default 30 000. */
   readonly saveMs?: number | undefined
-  /** Ends the retries; the outcome is then `unknown`. */
+  /** Its abort ends the retries; the outcome is then `unknown`. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -66,7 +66,7 @@ export class Latchkey {
   }
 
   /**
-   * Returns the saved record, or undefined if there is none, as while the key is only locked.
+   * Returns the saved record, or undefined if there is none, for example while the key is only locked.
    * @throws LatchkeyRequestError if the call is refused, or is not answered within 10 s
    */
   async fetchRecord(address: Address): Promise<StoredRecord | undefined> {

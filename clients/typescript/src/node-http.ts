@@ -21,8 +21,8 @@ export interface NodeRequest extends NodeMessage {
 }
 
 /**
- * Returns the body of a request: from an earlier parser, or else from the stream, to which it puts the bytes back, so that a later parser
- * or handler reads them as usual.
+ * Returns the body of a request: from an earlier parser, or else from the stream. Puts the bytes back into the stream, so that a later
+ * parser or handler reads them as usual.
  * @throws if the caller hangs up
  */
 export async function readNodeBody(request: NodeRequest, bytesMax: number): Promise<ReadBytes> {

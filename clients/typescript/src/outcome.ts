@@ -21,7 +21,7 @@ export interface Pending {
   readonly record: StoredRecord
 }
 
-/** Reason for `unavailable`. */
+/** Reason for the outcome `unavailable`. */
 export type UnavailableReason = 'unreachable' | 'store_unavailable' | 'overloaded' | 'limit_exceeded'
 
 /** `work` ran, or an earlier run's result is returned. */

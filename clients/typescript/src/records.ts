@@ -25,7 +25,7 @@ export function checkRecord(
   return service.call({ method: 'POST', path: '/v1/record', body, timeoutMs, signal, parse: parseCheck })
 }
 
-/** Returns the text of a save. @throws if the record is not JSON */
+/** Returns the body of a call that saves a record. @throws if the record is not JSON */
 export function saveText({ scope, key, lockToken, ttlSeconds, record }: Pending): string {
   const request: Schemas['SaveRequest'] = {
     scope,
@@ -71,7 +71,7 @@ export function extendLock(
   })
 }
 
-/** Releases the lock of this token; without a token, removes the record. Returns whether it existed. */
+/** Releases the lock of this token; without a token, removes the record. Returns whether the lock or record existed. */
 export function removeRecord(
   service: Service,
   { scope, key }: Address,

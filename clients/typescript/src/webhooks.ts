@@ -17,7 +17,7 @@ const bodyBytesDefault = 26 * 1024 * 1024
 const ttlSecondsDefault = 7 * 86_400
 const nameCharsMax = 100
 const busyRetryMs = 1000
-/** Milliseconds to acquire and to save: together shorter than the time-out of a callback, which is 15 s by default. */
+/** Maximum milliseconds to acquire, and to save. In total less than the time-out of a callback, which is 15 s by default. */
 const acquireMs = 3000
 const saveMs = 3000
 

@@ -81,7 +81,7 @@ const features: readonly (readonly [feature: string, has: Has])[] = [
   ['id from a hash', ({ event }) => event.id.some(({ hash }) => hash !== undefined)],
 ]
 
-/** Maximum examples of a feature. */
+/** Maximum number of examples of a feature. */
 const exemplarsMax = 4
 
 /** Returns the shortest declarations that have a feature, verified declarations first. */

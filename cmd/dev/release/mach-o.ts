@@ -10,7 +10,7 @@ const signatureMagic = 0xfade0cc0
 const directoryMagic = 0xfade0c02
 /** Version of a code directory that names the segment with the code. */
 const directoryVersion = 0x20400
-/** Ad hoc, as a linker signs: `codesign` replaces such a signature without `--force`. */
+/** Flags of an ad hoc signature made by a linker: `codesign` replaces such a signature without `--force`. */
 const adHocFlags = 0x20002
 const mainProgramFlag = 1n
 const sha256Type = 2

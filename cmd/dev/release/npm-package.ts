@@ -5,7 +5,7 @@ import { noticesPath } from '../notices.ts'
 import { compileCommand, runTool } from './compile-command.ts'
 
 const root = resolve(import.meta.dir, '../../..')
-/** Platforms by npm's names. The runtime of each platform is a package of its own, and npm installs only the one for its platform. */
+/** Platforms by npm's names. Each has a package with its runtime, and npm installs only the package for its own platform. */
 const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
 
 /**
@@ -25,7 +25,7 @@ export async function buildPackage(folder: string, scratch: string): Promise<voi
   await runTool(['npm', 'pack', '--silent', '--pack-destination', folder, stage])
 }
 
-/** Uses the options of the compiled program, so that both consist of the same modules. */
+/** Uses the options of the compiled program, so that bundle and program consist of the same modules. */
 async function bundle(folder: string): Promise<void> {
   const { options, entryPoints } = compileCommand(root)
   const own = options.filter((option) => !/^--(no-)?(compile|bytecode)/.test(option))

@@ -6,7 +6,7 @@ export interface Tick {
   readonly label: string
 }
 
-/** Maximum intervals between the ticks of a linear axis. */
+/** Maximum number of intervals between the ticks of a linear axis. */
 const intervalsMax = 4
 const secondMs = 1_000
 const minuteMs = 60_000
@@ -61,7 +61,7 @@ const logValuesMs = [
   40 * dayMs,
   400 * dayMs,
 ]
-/** Maximum labels of a logarithmic axis. An axis with more values has a label at every second value. */
+/** Maximum number of labels of a logarithmic axis. An axis with more values has a label at every second value. */
 const logTicksMax = 6
 const logTopMsMin = 100
 

@@ -194,8 +194,8 @@ export function ShareBar(props: {
 }
 
 /**
- * Renders a part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s; these and `status` within 2 s after a pause or
- * suspension begins or ends. A refresh keeps open elements open and the focus in place. Without scripts, nothing refreshes.
+ * Renders a part of a page that refreshes itself: with `tick` every 3 s, with `slow` every 15 s, and with any value within 2 s after a
+ * pause or suspension begins or ends. A refresh keeps open elements open and the focus in place. Without scripts, nothing refreshes.
  */
 export function Live(props: {
   readonly id: string

@@ -53,7 +53,7 @@ export function wallTimeOf(atMs: number, zone: string): string {
   return `${year.padStart(4, '0')}-${month}-${day}T${hour}:${minute}:${second}`
 }
 
-/** Returns the instant of a local time. If a clock change repeats the local time, one of two. If it skips it, as far after the change. */
+/** Returns the instant of a local time. A repeated time gives one of its two instants; a skipped time, an instant after the change. */
 export function instantOf(wallTime: string, zone: string): number {
   const asUtcMs = Date.parse(`${wallTime}Z`)
   const offsetAt = (atMs: number) =>

@@ -36,7 +36,7 @@ interface JsonToken {
   readonly text: string
 }
 
-/** Maximum tokens, which limits the size of the page. Any remaining text is one plain token. */
+/** Maximum number of tokens, which limits the size of the page. Any remaining text is one plain token. */
 const tokensMax = 8_000
 const depthShownMax = 24
 /** Matches a string (possibly truncated), a number or word, a punctuation mark, white space, or any other text. */

@@ -18,7 +18,7 @@ export function attemptTitle({ cycle, attempt }: AttemptPlace, event: { readonly
 /** Replays that began delivery cycles of an event, by the number of the cycle. */
 export type CycleOrigins = ReadonlyMap<number, ReplayId>
 
-/** Maximum replays in an address, which then take 1.7 KB. The latest replays are kept. */
+/** Maximum number of replays in an address: 50 replays take 1.7 KB. The latest replays are kept. */
 const namedMax = 50
 
 /** Formats the replays of an event for the address of live updates. `3!…` means: read while the event was in delivery cycle 3. */

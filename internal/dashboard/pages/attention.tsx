@@ -20,9 +20,9 @@ interface Described {
   readonly startedAtMs?: number | undefined
 }
 
-/** Maximum tenants that a notice about single tenants names. */
+/** Maximum number of tenants that a notice about single tenants names. */
 const namedMax = 5
-/** Maximum notices of a page. The settings page lists all pauses. */
+/** Maximum number of notices of a page. The settings page lists all pauses. */
 const noticesMax = 10
 
 /**

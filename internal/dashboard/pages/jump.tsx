@@ -11,7 +11,7 @@ import { goTo, link, nameOf, type PageContext, type PageRow, refOf, sections, sh
 import { stageText } from './replays.tsx'
 import { familiesOf, typesLike } from './type-hint.tsx'
 
-/** Maximum results of each kind. */
+/** Maximum number of results of each kind. */
 const resultsMax = 10
 /** Minimum characters of a text that is searched among the providers' ids. Shorter texts cost no query while a name is being typed. */
 const sourceIdCharsMin = 4
@@ -19,7 +19,7 @@ const sourceIdCharsMin = 4
 const sourceIdForm = /^(?=.*\d).{8,}$/
 /** Minimum length for a comparison with names of types and settings. */
 const nameCharsMin = 3
-/** Maximum types, and maximum settings, in the results. */
+/** Maximum number of types, and of settings, in the results. */
 const namesMax = 5
 const findCharsMax = 200
 

@@ -201,7 +201,7 @@ function listAt(path: string, query: Readonly<Record<string, string | undefined>
     link(path, { ...query, from: timeFieldText(fromMs), to: timeFieldText(toMs) })
 }
 
-/** Returns the link to the failed events. It has no start, because an event fails days after it was received. */
+/** Returns the link to the failed events. The link has no start time, because an event can fail days after its receipt. */
 function failedUntil(tenant: string | undefined, { toMs }: Pick<Span, 'toMs'>): string {
   return link('/events', { tenant, state: 'delivery_failed', to: timeFieldText(toMs) })
 }

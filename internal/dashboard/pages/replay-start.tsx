@@ -102,7 +102,7 @@ export function parseReplayForm(
   }
 }
 
-/** Returns the ids of events that the user selected. Undefined for any other filter; one with `replayId` can also contain ids. */
+/** Returns the ids of events that the user selected. Undefined for any other filter, and if `replayId` is set. */
 export function selectionOf({ ids, replayId }: ReplayFilter): readonly EventId[] | undefined {
   return replayId === undefined ? ids : undefined
 }

@@ -9,7 +9,7 @@ import { type Paused, settingOf } from './attention.tsx'
 /** Resumption of deliveries, or of a provider's calls, for one tenant or for all. */
 export interface Resumption {
   readonly tenantId: TenantId | undefined
-  /** Setting whose pause ends. Omit to resume a suspended callback. */
+  /** Name of the pause setting to end. Omit to resume a suspended callback. */
   readonly setting?: string
 }
 

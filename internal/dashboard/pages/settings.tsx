@@ -136,7 +136,7 @@ function OtherProvider({ tenant }: Pick<PageContext, 'tenant'>) {
   )
 }
 
-/** Maximum tenants that the page names as paused, so that the page stays within 20 KB. */
+/** Maximum number of tenants that the page names as paused, so that the page stays within 20 KB. */
 const namedMax = 200
 
 function columnsOf({
@@ -279,7 +279,7 @@ const changeRow: ActionRow = {
     }),
 }
 
-/** Returns the name of the setting that the query names, either itself or by the provider that it pauses. */
+/** Returns the name of a setting. The query contains that name, or the provider that the setting pauses. */
 function settingIn({ name, provider }: PageContext['query']): string | undefined {
   return provider === undefined ? name : `providers.${provider.trim()}.paused`
 }

@@ -180,7 +180,7 @@ const goRow: PageRow = {
 
 export const tenantListRows = [tenantsRow, goRow] as const
 
-/** Maximum tenants that a page offers to choose from. The tenant list can be searched for others. */
+/** Maximum number of tenants that a page offers to choose from. The tenant list can be searched for others. */
 const choicesMax = 20
 
 export async function chooseTenant(context: PageContext): Promise<Shown> {

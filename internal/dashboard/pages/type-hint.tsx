@@ -3,7 +3,7 @@ import { noticeSamples } from '#internal/events/index.ts'
 import { eventCatalogue, findProviderName } from '#internal/providers/index.ts'
 
 const suggestionsMax = 3
-/** Minimum first letters that a mistyped word has in common with a suggestion. */
+/** Minimum number of leading letters that a mistyped word shares with a suggestion. */
 const sharedCharsMin = 4
 
 /** Types of the catalogue and of notifications. Declared providers and senders of `generic` can have other types. */

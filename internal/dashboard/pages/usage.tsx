@@ -115,7 +115,7 @@ function Usage(props: {
   )
 }
 
-/** Maximum charts for kinds of usage that other services report. */
+/** Maximum number of charts for kinds of usage that other services report. */
 const otherKindsMax = 6
 
 function kindsOf({ hours }: UsageReport): readonly string[] {

@@ -28,7 +28,7 @@ interface Saved {
   readonly expiresAtMs: number
 }
 
-/** An acquisition. An empty text stands for an absent one. */
+/** Request for the record or lock of a key. An empty text stands for an absent value. */
 export interface Acquisition {
   readonly ttlMs: number
   readonly lockMs: number

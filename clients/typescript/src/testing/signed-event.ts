@@ -9,13 +9,13 @@ type Payload = EventFields['payload']
 export interface SignedEventOptions<T extends EventType> {
   /** Signing secret, `whsec_…`. */
   readonly secret: string
-  /** Chooses the sample where several providers have this type. Default: the first one. */
+  /** Provider of the sample, if several providers have this type. Default: the first provider. */
   readonly provider?: keyof EventSources[T]
   /** Default: the raw type of the sample. */
   readonly providerRawType?: Extract<EventSources[T][keyof EventSources[T]], string>
   /** Changes the sample: objects are merged member by member, any other value replaces the sample's value, and `undefined` removes it. */
   readonly payload?: Payload
-  /** Time at which the delivery is signed and the event was received. Default: now. A receiver refuses 5 minutes of difference. */
+  /** Time at which the delivery is signed and the event was received. Default: now. A receiver refuses a difference of over 5 minutes. */
   readonly at?: Date
   /** Time given by the provider. Default: `at`. */
   readonly occurredAt?: Date
@@ -44,7 +44,7 @@ export interface SignedEvent<Event> {
 
 /**
  * Makes a delivery as Latchkey sends it, with the sample payload of a type of the catalogue.
- * @throws TypeError for a type that the catalogue does not have, or not from this provider
+ * @throws TypeError if the catalogue does not have the type for this provider
  */
 export function signedEvent<T extends EventType>(
   type: T,

@@ -5,7 +5,7 @@ interface Address {
   readonly key: string
 }
 
-/** Valid call of the service. An empty text stands for an absent one. */
+/** Valid call of the service. An empty text stands for an absent value. */
 export type RecordCall = Address &
   (
     | {

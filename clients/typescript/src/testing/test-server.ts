@@ -185,7 +185,7 @@ export class TestServer {
   }
 }
 
-/** Returns false for other arguments that servers pass: `new Request` would use the members of their objects as options. */
+/** Returns false for other arguments that servers pass, because `new Request` would read their members as options. */
 function isInit(value: unknown): value is RequestInit {
   return value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
 }
