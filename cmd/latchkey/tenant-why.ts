@@ -87,7 +87,7 @@ function held(reason: string, sentence: string, tenant: ExplainedTenant['tenant'
 /** Returns the command that ends the cause with this reason, if there is one. `internal/tenants/README.md` lists the reasons. */
 function commandFor(reason: string, tenant: ExplainedTenant['tenant']): string | undefined {
   const { namespace, name, slug, manifestFile } = tenant
-  // Suggests no command with a word that needs quoting in a shell, which no name of Kubernetes does.
+  // Suggests no command if a word would need quoting in a shell. Valid Kubernetes names never need it.
   if (![namespace, name, slug ?? ''].every((word) => /^[a-z0-9.-]*$/.test(word))) return undefined
   if (reason === 'CallbackSuspended') return `latchkey tenants resume ${namespace}/${name}`
   // Suggests no command, because the message already names the command or the file.

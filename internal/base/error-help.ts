@@ -73,7 +73,7 @@ export const errorHelp: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   body_too_large: {
     when: 'The body of a webhook or of a call about events, or its length in the head, is over the limit of the route, which `message` names. On the routes of records and of `/v1/simulate`, a body that is too long is 400 [`invalid_request`](invalid-request.md).',
-    next: 'Send less. A provider’s repetitions of such a webhook are refused, too: reduce what it sends in the settings of the provider.',
+    next: 'Send a smaller body. A provider’s retry of this webhook is refused too: in the provider’s settings, reduce what it sends.',
     message: 'The body must not be longer than 26214400 bytes',
   },
   fingerprint_mismatch: {

@@ -67,7 +67,7 @@ test('readConfig: ignores variables of other programs', () => {
 })
 
 describe('an unknown name', () => {
-  test('readConfig: the problem of an unknown name suggests the closest setting', () => {
+  test('readConfig: the error for an unknown setting name suggests the closest known setting', () => {
     expect(problemsOf({ LATCHKEY_TRUSTED_PROXY: '10.0.0.0/8' })).toEqual([
       'LATCHKEY_TRUSTED_PROXY is not a setting: did you mean LATCHKEY_TRUSTED_PROXIES?',
     ])

@@ -19,8 +19,8 @@ export function invalidText({ problem: text, field }: Extract<Refusal, { kind: '
 }
 
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
-  // The link back drops the refused query, which would fail again. After a form, it keeps the query of the page with the form, which was
-  // not refused.
+  // The link back drops the refused query, which would fail again. If a form was refused, the link keeps the query of the form’s page:
+  // that query was valid.
   const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
   const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {

@@ -94,7 +94,7 @@ async function isForeignCaRefused(
         'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
       return { kind: 'unsafe', reason }
     }
-    // Other failures prove nothing about TLS. ERR_HTTP2_ERROR is accepted, because a server without HTTP/2 cannot receive a watch.
+    // Other failures prove nothing about TLS. ERR_HTTP2_ERROR also counts as a refusal: a server without HTTP/2 cannot serve a watch.
     if (!certificateRefusals.has(result.code ?? '') && result.code !== 'ERR_HTTP2_ERROR')
       return { kind: 'unavailable', failure: result }
   }

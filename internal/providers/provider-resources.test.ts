@@ -1,4 +1,4 @@
-// Providers from manifests, from the file to the answer to a call: the controller, the directory and intake on real stores.
+// Tests declared providers from the manifest file to the response to a call: the controller, the directory and intake on real stores.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { parseAllDocuments } from 'yaml'

@@ -88,7 +88,7 @@ function ruleProblems(schema: TSchema, value: unknown, path: string): Problem[] 
     .filter(({ holds }) => holds?.(value as never) === false)
     .map(({ message, fieldPath = '' }) => ({ path: `${path}${fieldPath}`, message }))
   if (typeof value === 'string' && schema.pattern === timestampPattern && parseTimestamp(value) === undefined)
-    problems.push({ path, message: 'is not an existing date' })
+    problems.push({ path, message: 'is not a valid calendar date' })
   if (Array.isArray(value)) {
     const [key] = (schema['x-kubernetes-list-map-keys'] ?? []) as readonly string[]
     if (key !== undefined) problems.push(...repeatedKeys(value, key, path))

@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'operator: with a new key ring after the previous key ring was lost, leads and re-encrypts all secrets with a warning',
+  'operator: after the key ring was lost and replaced, the operator logs a warning and re-encrypts all secrets',
   async () => {
     const { lab, shops } = stage
     await stage.operator.stop()

@@ -82,23 +82,25 @@ const looks: readonly [string, VisitorOptions][] = [
   ['the dark theme at 320 px', { width: 320, height: 600, colorScheme: 'dark' }],
   ['the light theme at 1440 px', { width: 1_440 }],
 ]
-test.each(usualCases(looks, 1))('jump: the open dialog has no serious finding in %s', (_look, options) =>
-  visit(
-    '/events',
-    async (page) => {
-      for (const text of ['demo', 'no such thing']) {
-        await page.keyboard.press('Control+K')
-        const answered = page.waitForResponse((answer) => answer.url().includes(`find=${text.slice(0, 2)}`))
-        await page.getByRole('combobox', { name: 'Tenant, event, type, setting or page' }).fill(text)
-        await answered
-        await page.getByText(/result|Nothing found/).waitFor()
-        expect(await seriousFindings(page)).toEqual([])
-        expect(await sidewaysScrolling(page)).toEqual([])
-        await page.keyboard.press('Escape')
-      }
-    },
-    options,
-  ),
+test.each(usualCases(looks, 1))(
+  'jump: the accessibility check of the open dialog reports no serious violation in %s',
+  (_look, options) =>
+    visit(
+      '/events',
+      async (page) => {
+        for (const text of ['demo', 'no such thing']) {
+          await page.keyboard.press('Control+K')
+          const answered = page.waitForResponse((answer) => answer.url().includes(`find=${text.slice(0, 2)}`))
+          await page.getByRole('combobox', { name: 'Tenant, event, type, setting or page' }).fill(text)
+          await answered
+          await page.getByText(/result|Nothing found/).waitFor()
+          expect(await seriousFindings(page)).toEqual([])
+          expect(await sidewaysScrolling(page)).toEqual([])
+          await page.keyboard.press('Escape')
+        }
+      },
+      options,
+    ),
 )
 
 test(

@@ -65,7 +65,7 @@ test('add a provider: a command writes a declaration, and that of the page verif
   expect(await run('check')).toBe(shown)
 }, 60_000)
 
-test('add a provider: the page’s fragments for a signed path and for a ping verify calls of these kinds', async () => {
+test('add a provider: with the page’s YAML example of a signed path, calls with a signed path and pings are verified', async () => {
   const provider = parse(blockNamed(page, 'declaration').text)
   Object.assign(provider.spec, parse(blockNamed(page, 'signed-path').text))
   const url = '/v1/t/parcels/webhooks/parcelwise'

@@ -96,7 +96,7 @@ export async function commitOnce<Tx, T>(
     )
   } catch (error) {
     if (error instanceof Stop) return endOf(error.end, claim, codec)
-    // Rethrows an exception before the commit, since the transaction was then rolled back.
+    // The exception was thrown before the commit, so the transaction was rolled back: rethrow it.
     if (written === undefined) throw error
     return resolveCommit(database, claim, codec, written, error)
   }

@@ -29,7 +29,7 @@ test.each([
   ['Europe/Berlin', 1, '2026-11-19T23:00:00'],
   ['America/Los_Angeles', 0, '2026-11-20T08:00:00'],
   ['UTC', 21, '2026-10-31T00:00:00'],
-])('clock: the day of %s that began %d days before 04:00 UTC began at %s', (zone, daysAgo, expected) => {
+])('clock: in time zone %s, at 04:00 UTC, the day %d days ago started at %s', (zone, daysAgo, expected) => {
   expect(isoOf(dayStartMs({ zone, nowMs: at('2026-11-21T04:00:00Z') }, daysAgo))).toBe(expected)
 })
 

@@ -1,4 +1,4 @@
-// Event that a declared provider reads from a verified call, and its answers to handshakes.
+// The event that a declared provider extracts from a verified call, and how the provider answers handshake calls.
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import type { ProviderCall } from '../provider.ts'

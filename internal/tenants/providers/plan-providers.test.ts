@@ -123,7 +123,7 @@ describe('planProviders', () => {
     expect(one?.step.kind).toBe(kind)
   })
 
-  test('provider plan: the declaration in force keeps its names, and the status of a competing Provider names their owner', () => {
+  test('provider plan: a stored Provider keeps its names, and the status of a competing Provider says which Provider has them', () => {
     const older = { creationTimestamp: '2026-01-01T00:00:00Z' }
     const plans = plan({
       providers: [

@@ -159,7 +159,7 @@ export class ProviderController {
       const generation = object?.metadata.generation
       log.info(
         { provider: name, generation, vectors: vectorsPassed },
-        'provider in force as its manifest says',
+        'provider now in force as declared in its manifest',
       )
       onInForce?.(name, vectorsPassed)
     }
