@@ -1,12 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import {
-  callbackQueueOf,
-  type DestinationName,
-  notificationsDestination,
-  type QueueId,
-  queueIdOf,
-} from '#internal/events/index.ts'
+import { callbackQueueOf, notificationsDestination, type QueueId, queueIdOf } from '#internal/events/index.ts'
 import { Capacity, queueDeliveriesMax, tenantDeliveriesMax } from './capacity.ts'
 
 const tenant = (name: string) => name as TenantId
@@ -39,7 +33,7 @@ test('capacity: a queue has 64 places, regardless of how many other queues of it
 
 test('capacity: the queues of a tenant share a quarter of the places, and another tenant keeps its own', () => {
   const queues = Array.from({ length: 6 }, (_, at) =>
-    queueIdOf({ tenantId: tenant('a'), destination: `to-${at}` as DestinationName }),
+    queueIdOf({ tenantId: tenant('a'), destination: `to-${at}` }),
   )
   const capacity = new Capacity(() => queues)
   const places = queues
