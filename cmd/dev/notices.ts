@@ -84,7 +84,7 @@ function readPackage(folder: string): BundledPackage {
   const text = unshipped[manifest.name.replace(/\/.*/, '')] ?? readmeSection(folder)
   if (text === undefined)
     throw new Error(
-      `package ${manifest.name} contains no licence text: add it to "unshipped" in cmd/dev/notices.ts`,
+      `package ${manifest.name} contains no licence text: add its text to "unshipped" in cmd/dev/notices.ts`,
     )
   return { ...manifest, texts: [plain(text)] }
 }

@@ -81,7 +81,7 @@ async function* parseEvents(
         const [streamId] = valuesOf('id')
         if (streamId !== undefined) yield { streamId, text: valuesOf('data').join('\n') }
       }
-      // Restarts the timer after the events are handled, because handling many events can take longer than its time.
+      // Restarts the timer after the events are handled, because handling many events can take longer than `silenceMsMax`.
       timer = expectNoise()
     }
   } finally {

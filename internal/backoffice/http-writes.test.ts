@@ -434,7 +434,7 @@ describe('test event', () => {
     ).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
   })
 
-  test('test event: a replay of this event, or with a filter that matches it, does not send it', async () => {
+  test('test event: neither a replay of this event nor a replay by filter sends it', async () => {
     receiver.answer(() => new Response(null, { status: 500 }))
     const { id } = (await done('POST', mine('callback/test'))).json
     const alone = await backoffice.call('POST', `/internal/v1/events/${id}/replays`, { body: {} })

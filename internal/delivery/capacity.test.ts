@@ -41,7 +41,7 @@ test('capacity: the queues of a tenant share a quarter of the places, and anothe
     .flatMap((id) => Array.from({ length: queueDeliveriesMax - 1 }, () => capacity.take(tenant('a'), id)))
   take(capacity, 'b')
   const roomOf = (id: QueueId) => capacity.queueRooms().get(id)
-  // 4 × 63 deliveries leave 4 places, also to the queues without a delivery.
+  // 4 × 63 deliveries leave 4 of the tenant's 256 places, so the two queues without a delivery have room for only 4.
   expect(queues.map(roomOf)).toEqual([1, 1, 1, 1, 4, 4])
   for (const id of queues.slice(0, 4)) places.push(capacity.take(tenant('a'), id))
   expect(places).toHaveLength(tenantDeliveriesMax)

@@ -137,7 +137,7 @@ export function createDeliveryTelemetry(
     notificationsSuspended(tenant, cause) {
       log.warn(
         { tenant, cause },
-        'receiver of notifications asked for no more: notifications wait until they are resumed',
+        'receiver of notifications suspended at its own request: its notifications wait until it is resumed',
       )
     },
     ownerNotified: onNotified,

@@ -221,7 +221,7 @@ export interface RequeueCandidate {
 const lockText = (day: Day) => `
 SELECT FROM events WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND state <> 'accepted' ORDER BY id FOR UPDATE`
 
-// Failed events whose payload has expired get the new payload, which expires no later than its event.
+// Failed events whose payload has expired get the payload of the call that repeats the event. It expires no later than the event.
 const restoreText = (day: Day) => `
 WITH lost AS MATERIALIZED (
   SELECT e.id, i.payload, least(i.expires_on::date, e.expires_on) AS payload_expires_on

@@ -204,7 +204,7 @@ describe('scanEvents', () => {
     expect(found.size).toBeGreaterThan(20)
   })
 
-  test('scanEvents: an entry of failed_deliveries that the next cycle has not removed yet lists its event once', async () => {
+  test('scanEvents: lists an event once if the next delivery cycle has not yet removed its entry in failed_deliveries', async () => {
     const filter = { status: '5xx' as StatusFilter }
     const stale = known.find(({ state, last }) => state === 'accepted' && last?.status === 500)
     await lab.pool.query(

@@ -25,7 +25,7 @@ export interface EventListRequest extends EventFilter {
   readonly id?: EventId
   /** The provider's own id. Requires `tenantId` or `sourceTenants`. */
   readonly sourceEventId?: string
-  /** Tenants whose events are searched for `sourceEventId`, at most `sourceTenantsMax`. Default: `tenantId`, without declared providers. */
+  /** Tenants in which `sourceEventId` is searched, at most `sourceTenantsMax`. Default: `tenantId`, with built-in providers only. */
   readonly sourceTenants?: readonly SourceTenant[]
   /** Lists events older than this one: `next` of the previous page. */
   readonly after?: EventId

@@ -31,11 +31,11 @@ export interface Pace {
   /** Maximum declared length of a short body. */
   readonly shortBytes: number
   readonly shortMsMax: number
-  /** Maximum total time of a body that is not short. */
+  /** Maximum total time of a long body: one with more than `shortBytes`, or with an undeclared length. */
   readonly longMsMax: number
-  /** Maximum time without a byte for a body that is not short. */
+  /** Maximum time without a byte for a long body. */
   readonly pauseMsMax: number
-  /** Minimum rate of a body that is not short, from `pauseMsMax` after its start. */
+  /** Minimum rate of a long body, from `pauseMsMax` after its start. */
   readonly bytesPerSecondMin: number
   /** Age below which a small body can evict any unfinished body. */
   readonly graceMs: number

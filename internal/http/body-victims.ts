@@ -1,7 +1,7 @@
 const halfLifeMs = 500
 /** Initial score that gives a body time for its first bytes to arrive. */
 const scoreAtStart = 16 * 1024
-/** Maximum score: so low that even after the largest burst, four half-lives without a byte reduce it below the initial score. */
+/** Maximum score, even after a large burst. After four half-lives without a byte, every score is below `scoreAtStart`. */
 const scoreMax = 128 * 1024
 
 /** Recent progress of an unfinished body: the bytes received, halved every 500 ms since. */

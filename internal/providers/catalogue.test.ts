@@ -51,7 +51,7 @@ test.each([
   ['pull.closed', { data: { id: 2, by: 'a' }, number: 4, action: 'closed' }],
   ['noun.plain', {}],
 ])(
-  'eventTypes: the sample of %s contains the members that its row requires, and those of the sample named in `like`',
+  'eventTypes: the sample of %s contains the members that its catalogue row requires, and those of the sample that `like` names',
   (type, sample) => {
     const one = table.cases.find((each) => each.type === type)
     expect(one && JSON.stringify(table.sampleOf(one))).toBe(JSON.stringify(sample))

@@ -26,7 +26,7 @@ export interface ReplayFilter extends Omit<EventFilter, 'state' | 'origin'> {
 /** Filter as completed at the start of the replay. `asked`: requested `ids` and `state`, if `replayId` made the start replace these. */
 export type StoredFilter = ReplayFilter & { readonly asked?: Pick<ReplayFilter, 'ids' | 'state'> }
 
-/** Combines the completed filter with the requested `ids` and `state`. */
+/** Returns the filter to store. Adds `asked`, the requested `ids` and `state`, if the filter has a `replayId`. */
 export function storedFilterOf(filter: ReplayFilter, { ids, state }: ReplayFilter): StoredFilter {
   if (filter.replayId === undefined) return filter
   return { ...filter, asked: { ...(ids && { ids }), ...(state && { state }) } }

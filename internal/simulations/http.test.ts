@@ -169,7 +169,7 @@ describe('repeats', () => {
     expect(await count('simulations')).toBe(1)
   })
 
-  test('Idempotency-Key: another request with the same key is refused', async () => {
+  test('Idempotency-Key: a request with a used key but a different body is refused', async () => {
     await post(slow, key)
     const answer = await post({ ...slow, amount: 4201 }, key)
     expect([answer.status, answer.json.code]).toEqual([422, 'idempotency_key_reused'])

@@ -199,7 +199,7 @@ export class Directory {
   #onFailedRead(error: unknown, failures: number): void {
     this.#failures = failures
     const fields = { cause: error, failures, hasSnapshot: this.hasSnapshot() }
-    this.#options.log.warn(fields, 'tenant directory could not be read and keeps its contents')
+    this.#options.log.warn(fields, 'tenant directory could not be updated; it keeps its contents')
     this.#firstRead.resolve()
   }
 

@@ -110,7 +110,7 @@ describe('ranking tenants', () => {
   const rank = (hours: number, tenants: StatsTenants = 'all', limit = 3) =>
     rankTenants(pool, { tenants, fromMs: nowMs - hours * hourMs, toMs: nowMs, orderBy: 'accepted', limit })
 
-  test('rankTenants: returns the highest tenants first, by minutes or hours, and never the sum over all tenants', async () => {
+  test('rankTenants: returns tenants with the highest counts first, from minutes or hours, without the row for all tenants', async () => {
     const names = async (hours: number) => (await rank(hours)).map(({ tenantId }) => ids.indexOf(tenantId))
     expect(await names(1)).toEqual([99, 98, 97])
     expect(await names(24)).toEqual([99, 98, 97])

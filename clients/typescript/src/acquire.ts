@@ -115,5 +115,5 @@ function explain(reply: Refused | Failed | Extract<Reply<never>, { kind: 'aborte
     if (status === 429) return { kind: 'unavailable', reason: 'limit_exceeded', retryAfterMs }
     throw new LatchkeyRequestError(reply)
   }
-  throw new Error('an aborted acquisition must end with the reason of its signal')
+  throw new Error('an aborted acquisition must reject with the reason of its AbortSignal')
 }

@@ -76,7 +76,7 @@ export function addressOf(page: string): string {
   return page.replace(/(^|\/)(index|readme)$/i, '$1')
 }
 
-/** Address below the site, from `/`. Undefined if the site does not contain the file or folder. */
+/** Returns the path of a file or folder on the site, starting with `/`. Undefined if the site does not contain it. */
 export function siteAddress(path: string, shared: readonly SharedFile[]): string | undefined {
   if (path.startsWith('docs/') && path.endsWith('.md'))
     return `/${addressOf(path.slice('docs/'.length, -'.md'.length))}`

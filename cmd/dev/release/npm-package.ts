@@ -9,8 +9,8 @@ const root = resolve(import.meta.dir, '../../..')
 const runtimes = ['linux-x64', 'linux-aarch64', 'darwin-x64', 'darwin-aarch64']
 
 /**
- * Bundles the program, and packs it for npm into `latchkey-<version>.tgz` in a folder: the modules of the compiled program and a launcher,
- * which runs them with the runtime that the program is compiled with. It has no install script, since many users disable those.
+ * Bundles the program and packs it for npm as `latchkey-<version>.tgz` in a folder. The package contains the program's modules, and a
+ * launcher that runs them with the Bun version of the compiled program. It has no install script, since many users disable those.
  * @param scratch folder in which the unpacked package is left
  * @throws with the output of Bun or npm
  */

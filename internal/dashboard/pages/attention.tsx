@@ -87,7 +87,7 @@ export function settingOf(pause: Paused): string {
 
 type BlockerOfOne = Paused | Extract<Blocker, { kind: 'callback_suspended' }>
 
-/** Blockers of single tenants with the same key share a notice. */
+/** Returns the key by which blockers of single tenants are grouped. Each group is shown in one notice. */
 const causeOf = (blocker: BlockerOfOne): string =>
   blocker.kind === 'callback_suspended' ? 'callback.suspended' : settingOf(blocker)
 

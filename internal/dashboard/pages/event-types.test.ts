@@ -23,7 +23,7 @@ afterAll(() => backoffice.close())
 test.each([
   ['/event-types', '<option value="card" selected>'],
   ['/events', 'value="stripe"'],
-])('filter by provider on %s: a vendor’s name is the same as the neutral name', async (path, shown) => {
+])('filter by provider on %s: vendor’s and neutral name return the same list', async (path, shown) => {
   const [alias, neutral] = await Promise.all(
     ['stripe', 'card'].map((name) => admin.get(`${path}?provider=${name}`)),
   )

@@ -107,7 +107,7 @@ test('settings: any declared provider can be paused by its name or alias, and an
   expect([unknown.status, unknown.html.includes('did you mean providers.slack.paused?')]).toEqual([404, true])
 })
 
-test('settings: a link with the vendor’s name of a provider opens the setting of the neutral name', async () => {
+test('settings: a link that contains a vendor’s name opens the setting with the provider’s neutral name', async () => {
   const { status, html } = await session.get('/settings/change?name=providers.stripe.paused')
   expect([status, html.includes('<code>providers.card.paused</code>')]).toEqual([200, true])
 })

@@ -279,7 +279,7 @@ const changeRow: ActionRow = {
     }),
 }
 
-/** Returns the name of a setting. The query contains that name, or the provider that the setting pauses. */
+/** Returns the name of the setting to change. A query with a `provider` means the setting that pauses this provider. */
 function settingIn({ name, provider }: PageContext['query']): string | undefined {
   return provider === undefined ? name : `providers.${provider.trim()}.paused`
 }

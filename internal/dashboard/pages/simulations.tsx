@@ -222,7 +222,7 @@ const startFields: readonly (Field & { readonly name: StartField })[] = [
     name: 'stepSeconds',
     label: 'Seconds between events',
     charsMax: 5,
-    hint: '0 to 86400; the first event is due at once.',
+    hint: '0 to 86400. The first event is sent at once.',
   },
   {
     kind: 'text',

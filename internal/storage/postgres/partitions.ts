@@ -188,7 +188,7 @@ const dropOrder: readonly PartitionedTable[] = [
   'events',
 ]
 
-/** Returns the last expired day. A day counts as expired one hour after its start (UTC). */
+/** Returns the last day whose partition has expired. Its rows expire when the day starts (UTC); the partition, one hour later. */
 export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }

@@ -129,7 +129,7 @@ function safeInteger(text: string): number {
  */
 export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  // Prevents the uncaught exception of an error event without a listener: the pool has none on a connection in use. The query rejects.
+  // Without this listener, a broken connection would end the process: the pool listens only on idle connections. The query rejects, too.
   let broken: Error | undefined
   const onError = (error: Error) => {
     broken = error

@@ -38,7 +38,7 @@ export interface ParsedFile {
   readonly problems: readonly SourceProblem[]
 }
 
-/** Annotation of a manifest that asks for the deletion of its tenant, as its `deletionPolicy` says. */
+/** Manifest annotation that requests the deletion of the tenant. The tenant's `deletionPolicy` says what happens to its data. */
 const deleteAnnotation = 'latchkey.dev/delete'
 const documentsMax = 1_000
 

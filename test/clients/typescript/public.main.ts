@@ -126,7 +126,7 @@ async function clientAndLibraryAgree() {
   const ran = await latchkey.once(address, async ({ fence, takenOver, attemptId }) => {
     const busy = foundBy(dataOf(await client.POST('/v1/record', { body: address })))
     assert('waitMs' in busy)
-    // The attempt id returns the lock of the library instead of a new one.
+    // With the same attempt id, the call returns the lock that the library holds, not a new one.
     const own = dataOf(await client.POST('/v1/record', { body: { ...address, attemptId } }))
     assert(!own.cached && own.locked)
     assert.deepEqual({ fence, takenOver }, { fence: own.fence, takenOver: own.takenOver ?? false })

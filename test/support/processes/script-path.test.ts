@@ -7,7 +7,7 @@ import { createScriptLab } from './script-path.ts'
 
 const variable = 'LATCHKEY_TEST_STORES_DIR'
 
-test('script lab: its programs are in the temporary folder, regardless of the folder of the stores', () => {
+test('script lab: puts its programs into the temporary folder, even if the test stores use another folder', () => {
   const before = process.env[variable]
   const lab = createScriptLab('unused')
   try {
