@@ -9,8 +9,11 @@ afterEach(() => {
 
 /** Starts a waiting shell with a mark in its command line; `trap` sets its reaction to SIGTERM. */
 async function startMarked(mark: string, trap = ''): Promise<Bun.Subprocess> {
-  const script = `${trap}echo up; while :; do sleep 0.05; done`
-  const child = Bun.spawn(['/bin/sh', '-c', script, mark], { stdout: 'pipe' })
+  // Waits without a child process, which would have the same command line between its fork and its exec.
+  const child = Bun.spawn(['/bin/sh', '-c', `${trap}echo up; read -r line`, mark], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+  })
   started.push(child)
   const reader = child.stdout.getReader()
   await reader.read()
