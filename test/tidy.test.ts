@@ -165,8 +165,13 @@ const rules: Record<string, Rule> = {
       : [],
 
   'no literal only packs lines of another': ({ path, text }) =>
-    isCode(path) && !isTest(path)
-      ? linesLike(path, text, /\.\.\.\(\[.*\] as const\),?$/, 'write its members one by one')
+    isCode(path)
+      ? linesLike(
+          path,
+          text,
+          isTest(path) ? /\.\.\.\(\{/ : /\.\.\.\(\{|\.\.\.\(\[.*\] as const\),?$/,
+          'write its members one by one',
+        )
       : [],
 
   'rooms keep no state of their own': ({ path, text }) =>
@@ -507,6 +512,13 @@ const refused: [rule: string, what: string, path: string, text: string, problems
     'a list in parts',
     'internal/base/a.ts',
     "const a = [\n  ...(['a', 'b'] as const),\n] as const\n",
+    1,
+  ],
+  [
+    'no literal only packs lines of another',
+    'an object in parts',
+    'internal/base/a.test.ts',
+    "const a = {\n  ...({ kind: 'text', name: 'a' } as const),\n} as const\n",
     1,
   ],
   ['named exports, unions and consts only', 'default', 'internal/base/a.ts', 'export default 1\n', 1],

@@ -62,10 +62,10 @@ const limitTexts = {
   hard: (amount: string) => `Hard limit: maximum ${amount}.`,
 } as const
 const amountSetting = {
-  ...({ scope: 'installation' } as const),
+  scope: 'installation',
   schema: t.Integer({ minimum: 0, maximum: limitAmountMax }),
   expected: `a whole number from 0 to ${limitAmountMax}`,
-}
+} as const
 const limitDocs: Record<LimitName, string> = {
   locksPerMinute: 'locks per UTC minute',
   locksPerMonth: 'locks per UTC month',

@@ -51,11 +51,14 @@ export function choicesOf<const Value extends string>(values: readonly Value[]):
 
 /** Field for a built-in provider. Accepts the provider's neutral name or its vendor's name. */
 export const builtInProviderField = {
-  ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
+  kind: 'choice',
+  name: 'provider',
+  label: 'Provider',
+  none: 'Any',
   choices: choicesOf(providerNames),
   parse: neutralProviderName,
   expected: 'There is no such provider',
-}
+} as const
 
 /** Earliest time that a field accepts. As the start of a range, it includes all events. */
 export const earliestText = '2000-01-01T00:00:00Z'

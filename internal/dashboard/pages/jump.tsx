@@ -73,12 +73,10 @@ function Jump(props: {
         path="/jump"
         fields={[
           {
-            ...({
-              kind: 'text',
-              name: 'find',
-              label: 'Tenant, event, replay, type, setting or page',
-              charsMax: findCharsMax,
-            } as const),
+            kind: 'text',
+            name: 'find',
+            label: 'Tenant, event, replay, type, setting or page',
+            charsMax: findCharsMax,
             value: find,
             placeholder: 'Name, slug or id',
           },

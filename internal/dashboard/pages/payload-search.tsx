@@ -36,19 +36,28 @@ const withinDefault = '7d'
 
 const fields = [
   {
-    ...({ kind: 'text', name: 'text', label: 'Text', charsMax: termChars.max } as const),
+    kind: 'text',
+    name: 'text',
+    label: 'Text',
+    charsMax: termChars.max,
     isWhole: true,
     hint: 'Anywhere in the JSON of a payload, in the same case.',
   },
   {
-    ...({ kind: 'text', name: 'path', label: 'Or path', charsMax: payloadPathCharsMax } as const),
+    kind: 'text',
+    name: 'path',
+    label: 'Or path',
+    charsMax: payloadPathCharsMax,
     placeholder: 'data.object.id',
     hint: 'A number is the place in an array: lines.0.sku',
   },
   { kind: 'text', name: 'equals', label: 'Value at the path', charsMax: termChars.max },
   ...searchFormFields,
   {
-    ...({ kind: 'choice', name: 'within', label: 'Received', choices: receivedChoices } as const),
+    kind: 'choice',
+    name: 'within',
+    label: 'Received',
+    choices: receivedChoices,
     none: 'At the exact times',
     hint: 'Exact times take precedence.',
   },

@@ -49,7 +49,11 @@ const formFields = [
   { kind: 'time', name: 'to', label: 'Received before', hint: 'Empty: until now.' },
   ...replayFormFields.filter(({ name }) => earlierReplay.has(name)),
   {
-    ...({ kind: 'number', name: 'rate', label: 'Events per second', min: 1, max: replayRateMax } as const),
+    kind: 'number',
+    name: 'rate',
+    label: 'Events per second',
+    min: 1,
+    max: replayRateMax,
     expected: `1 to ${replayRateMax} events per second`,
     hint: 'Maximum rate. New events keep at least 75 % of capacity.',
   },

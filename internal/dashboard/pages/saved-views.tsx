@@ -107,9 +107,11 @@ function DeleteForm({ context, kept, views }: FormParts & { readonly views: read
 
 export function savedViewRows(fields: readonly Field[]): readonly ActionRow[] {
   const form = {
-    ...({ method: 'POST', section: 'events', back: listPath } as const),
+    method: 'POST',
+    section: 'events',
+    back: listPath,
     backKeeps: fields.map(({ name }) => name),
-  }
+  } as const
   return [
     {
       ...form,

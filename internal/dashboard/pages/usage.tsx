@@ -411,28 +411,34 @@ function withLimit(
 const overrideFields = (limit: AnyLimitName) =>
   [
     {
-      ...({ kind: 'choice', name: 'kind', label: 'Limit' } as const),
+      kind: 'choice',
+      name: 'kind',
+      label: 'Limit',
       choices: [
         { value: 'amount', label: 'This amount' },
         { value: 'none', label: 'No limit' },
       ],
     },
     {
-      ...({ kind: 'number', name: 'hard', label: 'Amount', charsMax: 15 } as const),
+      kind: 'number',
+      name: 'hard',
+      label: 'Amount',
+      charsMax: 15,
       hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
     },
     {
-      ...({ kind: 'time', name: 'expiresAt', label: 'Until', isRequired: true } as const),
+      kind: 'time',
+      name: 'expiresAt',
+      label: 'Until',
+      isRequired: true,
       hint: `At most ${overrideDaysMax} days ahead.`,
     },
     {
-      ...({
-        kind: 'text',
-        name: 'reason',
-        label: 'Reason',
-        charsMax: overrideReasonCharsMax,
-        isRequired: true,
-      } as const),
+      kind: 'text',
+      name: 'reason',
+      label: 'Reason',
+      charsMax: overrideReasonCharsMax,
+      isRequired: true,
       hint: 'Shown beside the limit and in the audit log.',
       expected: `Enter a reason of at most ${overrideReasonCharsMax} characters for the audit log`,
     },

@@ -3,9 +3,12 @@ import { mergeConditions, type WantedCondition } from './conditions.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 12, 0, 0, 789)
 const before = {
-  ...({ type: 'Ready', status: 'False', reason: 'SecretMissing', message: 'Create the Secret.' } as const),
+  type: 'Ready',
+  status: 'False',
+  reason: 'SecretMissing',
+  message: 'Create the Secret.',
   lastTransitionTime: '2026-11-01T00:00:00Z',
-}
+} as const
 const ready: WantedCondition = { type: 'Ready', status: 'True', reason: 'Reconciled', message: '' }
 
 test('mergeConditions: a condition whose status changes gets the current time in whole seconds', () => {
