@@ -44,8 +44,8 @@ export interface DelivererOptions extends SendParts {
   readonly signals: DestinationSignals
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Called when a delivery releases its slot. `tenantWasFull`: before that, the tenant of the delivery had no free slot. */
-  readonly onRoom: (tenantWasFull: boolean) => void
+  /** Called when a delivery releases its slot. `queueWasFull`: before that, the tenant queue of the delivery had no free slot. */
+  readonly onRoom: (queueWasFull: boolean) => void
 }
 
 type Plan =

@@ -141,8 +141,8 @@ export class Forwarder {
       signals: this.#signals,
       capacity: this.#capacity,
       leaseToken: this.#token,
-      onRoom: (tenantWasFull) => {
-        if (tenantWasFull || this.#hasMore) this.#claimLoop?.wake()
+      onRoom: (queueWasFull) => {
+        if (queueWasFull || this.#hasMore) this.#claimLoop?.wake()
       },
     })
     if (options.publishOffer)
