@@ -21,7 +21,7 @@ import type { AnyProvider } from './provider.ts'
 export interface KnownProvider {
   readonly name: ProviderName
   readonly adapter: AnyProvider
-  /** True if nobody has compared the declaration with a real call of the vendor. Tenants must accept this explicitly. */
+  /** True if the declaration was not compared with a real call of the vendor. Tenants must accept this explicitly. */
   readonly isUnverified: boolean
   readonly declared?: string
 }

@@ -29,7 +29,7 @@ export function providerAcceptance<
   /** Entry of the provider in `spec.providers`; undefined if there is none. */
   readonly entry: Entry | undefined
   readonly walletStage: TenantSpec['walletRollout']['stage']
-  /** True if nobody has compared the provider's declaration with a real call of the vendor. Default: false. */
+  /** True if the declaration of the provider was not compared with a real call of the vendor. Default: false. */
   readonly isUnverified?: boolean
   /** Whether the reserved provider `gateway` is enabled for trials. Default: false. */
   readonly gatewaySandbox?: boolean

@@ -6,7 +6,7 @@ import type { ProviderStatus } from '../status-schemas.ts'
 export interface StoredDeclaration {
   readonly name: string
   readonly aliases: readonly string[]
-  /** True if nobody has compared the declaration with a real call of the vendor. A tenant that uses it must accept this explicitly. */
+  /** True if the declaration was not compared with a real call of the vendor. A tenant that uses it must accept this explicitly. */
   readonly isUnverified: boolean
   readonly text: string
 }
